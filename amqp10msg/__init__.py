@@ -1,0 +1,87 @@
+"""AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out, no sockets."""
+
+from amqp10msg._kernel import COMPILED
+from amqp10msg._wire import decode_value, decode_values, encode_value, skip_value
+from amqp10msg.errors import AmqpError, DecodeError, EncodeError, ValidationError
+from amqp10msg.limits import Limits
+from amqp10msg.message import Message
+from amqp10msg.parts import Part, Scan, scan
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from amqp10msg.sections import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+)
+from amqp10msg.validation import Violation, validate
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "COMPILED",
+    "AmqpError",
+    "AmqpMap",
+    "AmqpSequence",
+    "AmqpValue",
+    "ApplicationProperties",
+    "Array",
+    "Byte",
+    "Char",
+    "Data",
+    "Decimal32",
+    "Decimal64",
+    "Decimal128",
+    "DecodeError",
+    "DeliveryAnnotations",
+    "Described",
+    "EncodeError",
+    "Float",
+    "Footer",
+    "Header",
+    "Int",
+    "Limits",
+    "Message",
+    "MessageAnnotations",
+    "Part",
+    "Properties",
+    "Scan",
+    "Short",
+    "Symbol",
+    "Timestamp",
+    "UByte",
+    "UInt",
+    "ULong",
+    "UShort",
+    "ValidationError",
+    "Violation",
+    "__version__",
+    "decode_value",
+    "decode_values",
+    "encode_value",
+    "scan",
+    "skip_value",
+    "validate",
+]

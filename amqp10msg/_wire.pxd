@@ -1,0 +1,175 @@
+# C types for _wire.py. Changes in the same commit as _wire.py, or the two builds part ways.
+#
+# Positions and counts are Py_ssize_t or long long, never a type in which four octets of the wire
+# could look like the error value.
+
+cimport cython
+
+cdef bytes _TYPE_OF
+cdef bytes _LEAST
+cdef dict _SYMBOLS
+cdef dict _KINDS
+cdef dict _SPECS
+cdef list _UBYTES
+cdef list _UINTS
+cdef list _ULONGS
+cdef list _BYTES
+cdef list _INTS
+cdef Py_ssize_t _MAX_SYMBOLS
+cdef Py_ssize_t _MAX_SYMBOL
+cdef Py_ssize_t _LARGE
+
+@cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
+cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
+
+
+@cython.final
+cdef class Spec:
+    cdef readonly str name
+    cdef readonly int code
+    cdef readonly str symbol
+    cdef readonly int shape
+    cdef readonly object make
+    cdef readonly object get
+    cdef readonly tuple names
+    cdef readonly bytes kinds
+    cdef readonly tuple defaults
+    cdef readonly tuple mandatory
+    cdef readonly bytes multiple
+    cdef readonly list blank
+    cdef readonly bytes head
+
+
+@cython.final
+cdef class Reader:
+    cdef readonly bytes buf
+    cdef public Py_ssize_t pos
+    cdef public Py_ssize_t end
+    cdef long long count
+    cdef int depth
+    cdef long long items
+    cdef long long zero_width
+
+    cpdef fault(self, error, names=*)
+    cdef translated(self, error)
+    cpdef trailing(self)
+    cdef truncated(self, Py_ssize_t pos, Py_ssize_t needed)
+    cdef unknown(self, int code, Py_ssize_t pos)
+    cdef exceeded(self, what, Py_ssize_t pos)
+    cdef too_small(self, Py_ssize_t pos, Py_ssize_t size, int least)
+    cdef int enter(self, Py_ssize_t pos) except -1
+
+    @cython.locals(pos=Py_ssize_t)
+    cpdef object value(self)
+
+    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, n=int, raw=bytes)
+    cdef object read(self, int code)
+
+    cdef object symbol(self, bytes raw)
+
+    @cython.locals(pos=Py_ssize_t)
+    cdef Py_ssize_t take(self, Py_ssize_t n) except -1
+
+    @cython.locals(pos=Py_ssize_t, n=Py_ssize_t)
+    cdef object long_variable(self, int code)
+
+    @cython.locals(kind=int, pos=Py_ssize_t, n="long long", width=int)
+    cdef object fixed(self, int code)
+
+    @cython.locals(pos=Py_ssize_t, small=int, word="long long",
+                   high="unsigned long long", low="unsigned long long")
+    cdef object number(self, int code)
+
+    cdef object described(self)
+
+    @cython.locals(pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, count="long long")
+    cdef Py_ssize_t open(self, int code) except -1
+
+    cdef int close(self, Py_ssize_t stop, Py_ssize_t outer) except -1
+
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, pos=Py_ssize_t,
+                   values=list, count="long long")
+    cdef object read_list(self, int code)
+
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, at=Py_ssize_t,
+                   count="long long", left="long long", size="long long", made=dict)
+    cdef object read_map(self, int code)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, left=Py_ssize_t, count="long long", least=int,
+                   values=list, descriptors=list)
+    cdef object read_array(self, int code)
+
+    @cython.locals(have=int, pos=Py_ssize_t, n=Py_ssize_t)
+    cdef object field(self, int kind, int code, Spec spec, int index)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t,
+                   code=int, count="long long", i=Py_ssize_t, values=list, kinds=bytes)
+    cpdef object composite(self, Spec spec)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, code=int, have=int, count="long long", i=Py_ssize_t,
+                   annotations=bint)
+    cdef object mapping(self, Spec spec)
+
+    cdef wrong_value(self, Spec spec, int code, wanted, Py_ssize_t pos)
+    cdef wrong_key(self, Spec spec, int code, wanted, Py_ssize_t pos)
+
+    @cython.locals(shape=int, start=Py_ssize_t, code=int)
+    cpdef object section(self, Spec spec)
+
+    @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
+    cdef int section_code(self, dict codes) except -2
+
+    @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list)
+    cpdef list message(self, tuple specs, dict codes)
+
+    @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
+    cpdef skip(self)
+
+    @cython.locals(start=Py_ssize_t, at=Py_ssize_t, code=int, parts=list)
+    cpdef list scan(self, dict codes)
+
+
+@cython.final
+cdef class Writer:
+    cdef bytearray out
+    cdef list parts
+    cdef readonly Py_ssize_t done
+    cdef public int depth
+    cdef readonly bint lenient
+
+    cpdef bytes finish(self)
+    cdef set_aside(self)
+    cpdef raw(self, octets)
+    @cython.locals(out=bytearray, start=Py_ssize_t)
+    cdef tuple open(self, int code)
+    @cython.locals(out=bytearray, start=Py_ssize_t, before=Py_ssize_t, size=Py_ssize_t)
+    cdef close(self, tuple mark, Py_ssize_t count)
+    @cython.locals(kind=int)
+    cpdef value(self, value)
+    @cython.locals(n=Py_ssize_t)
+    cdef text(self, octets, int code)
+    @cython.locals(out=bytearray, small=int)
+    cdef integer(self, int kind, value)
+    cdef wide(self, int kind, value)
+    cdef plain(self, int kind, value)
+    cdef write_list(self, values)
+    @cython.locals(plain=bint)
+    cdef pairs(self, pairs, Py_ssize_t count)
+    cdef other(self, value)
+    cdef write_array(self, array)
+    cdef int array_code(self, int kind, values) except -1
+    cpdef element(self, int kind, int code, value)
+    cdef widen(self, bytes octets, int code)
+    @cython.locals(have=int)
+    cpdef typed(self, int kind, value)
+    cdef subclassed(self, int kind, value)
+    @cython.locals(shape=int)
+    cpdef section(self, Spec spec, value)
+    @cython.locals(values=tuple, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes)
+    cdef composite(self, Spec spec, value)
+    cdef several(self, int kind, values)
+    cdef fields(self, value)
+    cdef annotations(self, value)
+    cdef properties(self, value)

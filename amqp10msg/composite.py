@@ -1,0 +1,330 @@
+"""Composites by declaration: one attrs class is the row table that everything else reads.
+
+    @composite("amqp:header:list", 0x70)
+    @attrs.define
+    class Header:
+        durable: boolean = False
+        ttl: milliseconds | None = None
+
+A field with a default is optional and null means the default; a field without one is mandatory. The
+wire name is the Python name with dashes. Encoder, decoder, validator, JSON, documentation and
+column schemas are drawn from `rows` of the class.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable, Iterator
+from operator import attrgetter
+from types import NoneType
+from typing import Any, TypeVar
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.primitives import Array, Described, Symbol, ULong, Wire
+
+__all__ = [
+    "COMPOSITES",
+    "Composite",
+    "Field",
+    "composite",
+    "composite_of",
+    "decode_composite",
+    "encode_composite",
+    "from_described",
+    "rows",
+]
+
+T = TypeVar("T")
+
+
+@attrs.frozen
+class Field:
+    """One row of a composite's table (Part 1, 1.4).
+
+    Attributes:
+        name: the Python attribute, such as ``delivery_count``.
+        wire_name: the specification's name, such as ``delivery-count``.
+        type: the AMQP type on the wire, ``*`` where the specification leaves it open.
+        restricted: the specification's name of a restricted type, such as ``milliseconds``.
+        mandatory: the field must be set.
+        multiple: null, one value or an array of values.
+        default: what null means, or None.
+        requires: the archetype of the value, such as ``address``.
+        enum: the choices of a restricted type.
+    """
+
+    name: str
+    wire_name: str
+    type: str
+    restricted: str = ""
+    mandatory: bool = False
+    multiple: bool = False
+    default: Any = None
+    requires: str = ""
+    enum: Any = None
+
+
+@attrs.frozen
+class Composite:
+    """A registered composite: its class, its descriptor in both forms, and its rows.
+
+    Attributes:
+        cls: the attrs class.
+        name: the specification's name, such as ``header``.
+        code: the numeric descriptor.
+        symbol: the symbolic descriptor.
+        provides: the archetypes it provides, such as ``outcome``.
+        fields: its rows, in the order of the wire.
+    """
+
+    cls: type
+    name: str
+    code: int
+    symbol: str
+    provides: tuple[str, ...]
+    fields: tuple[Field, ...]
+    spec: Any = attrs.field(repr=False, eq=False)
+
+
+#: Every composite, by its numeric descriptor (int) and by its symbolic one (str).
+COMPOSITES: dict[int | str, Composite] = {}
+_BY_CLASS: dict[type, Composite] = {}
+
+# Archetypes that the kernel knows; the others are read as any value and checked here.
+_KERNEL_ARCHETYPES = {"message-id", "address"}
+
+
+def composite(
+    symbol: str, code: int, *, provides: tuple[str, ...] = ()
+) -> Callable[[type[T]], type[T]]:
+    """Register an attrs class as a composite with this descriptor.
+
+    Args:
+        symbol: the symbolic descriptor, such as ``amqp:header:list``.
+        code: the numeric descriptor, domain and id in one number.
+        provides: the archetypes that the type provides.
+
+    Raises:
+        TypeError: a field's annotation does not say its AMQP type, or the descriptor is taken.
+    """
+
+    def register(cls: type[T]) -> type[T]:
+        if code in COMPOSITES or symbol in COMPOSITES:
+            raise TypeError(f"{symbol} (0x{code:X}) is registered already")
+        fields = tuple(_fields_of(cls))
+        spec = _wire.Spec(
+            symbol.split(":")[-2],
+            code,
+            symbol,
+            _wire.COMPOSITE,
+            trusted_maker(cls),
+            _getter(fields),
+            tuple(field.wire_name for field in fields),
+            bytes(_kind_of(field) for field in fields),
+            tuple(field.default for field in fields),
+            tuple(i for i, field in enumerate(fields) if field.mandatory),
+            bytes(field.multiple for field in fields) if any(f.multiple for f in fields) else b"",
+        )
+        entry = Composite(cls, spec.name, code, symbol, provides, fields, spec)
+        COMPOSITES[code] = COMPOSITES[symbol] = _BY_CLASS[cls] = entry
+        _wire.register(cls, spec)
+        cls.__repr__ = _short_repr  # type: ignore[method-assign]
+        return cls
+
+    return register
+
+
+def _short_repr(self: Any) -> str:
+    """Show the fields that say something: most composites have many and use few."""
+    shown = ", ".join(
+        f"{field.name}={value!r}"
+        for field in rows(type(self))
+        if (value := getattr(self, field.name)) != field.default or field.mandatory
+    )
+    return f"{type(self).__name__}({shown})"
+
+
+def trusted_maker(cls: type) -> Callable[..., Any]:
+    """Make a constructor that sets attributes by position, without converters and checks.
+
+    For the decoder, whose values are right by construction. The function that sets them is the
+    class's own __init__ where that does no more, else the one that attrs writes for a class of the
+    same fields.
+    """
+    own = attrs.fields(cls)
+    fill: Callable[..., None] = cls.__init__  # type: ignore[misc]
+    if any(f.converter or f.validator or f.kw_only or not f.init for f in own):
+        names = [field.name for field in own]
+        twin = attrs.make_class(f"_{cls.__name__}", names, slots=True, eq=False, repr=False)
+        fill = twin.__init__  # type: ignore[misc]
+    new = object.__new__
+
+    def make(*values: Any) -> Any:
+        made: Any = new(cls)
+        fill(made, *values)
+        return made
+
+    return make
+
+
+def _getter(fields: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    names = [field.name for field in fields]
+    if not names:
+        return lambda _: ()
+    if len(names) == 1:
+        one = attrgetter(names[0])
+        return lambda value: (one(value),)
+    return attrgetter(*names)
+
+
+def _kind_of(field: Field) -> int:
+    if field.type == "map":
+        # Every map in a composite of the specification has symbols as keys.
+        return _wire.TYPE_IDS["fields"]
+    if field.requires in _KERNEL_ARCHETYPES:
+        return _wire.TYPE_IDS[field.requires]
+    return _wire.TYPE_IDS[field.type]
+
+
+def _fields_of(cls: type) -> Iterator[Field]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for attribute in attrs.fields(cls):
+        wire = _wire_of(hints[attribute.name])
+        if wire is None:
+            raise TypeError(
+                f"{cls.__name__}.{attribute.name} does not say its AMQP type: annotate it with "
+                "an alias of amqp10msg.primitives"
+            )
+        mandatory = attribute.default is attrs.NOTHING
+        yield Field(
+            attribute.name,
+            attribute.name.replace("_", "-"),
+            wire.type,
+            wire.name,
+            mandatory,
+            wire.multiple,
+            None if mandatory else attribute.default,
+            wire.requires,
+            wire.enum,
+        )
+
+
+def _wire_of(hint: Any) -> Wire | None:
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Wire):
+            return extra
+    for part in typing.get_args(hint):
+        if part is not NoneType and (found := _wire_of(part)) is not None:
+            return found
+    return None
+
+
+def composite_of(cls: type) -> Composite:
+    """Look up the registration of a composite's class.
+
+    Raises:
+        TypeError: the class is no registered composite.
+    """
+    try:
+        return _BY_CLASS[cls]
+    except KeyError:
+        raise TypeError(f"{cls.__name__} is no composite") from None
+
+
+def rows(cls: type) -> tuple[Field, ...]:
+    """Give the rows of a composite's class, in the order of the wire."""
+    return composite_of(cls).fields
+
+
+def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
+    """Decode one composite that fills the input into its class.
+
+    Raises:
+        DecodeError: the octets are no composite that is registered, or break its declaration.
+    """
+    limits = limits or DEFAULT_LIMITS
+    value = _wire.decode_value(data, limits=limits)
+    if not isinstance(value, Described):
+        raise DecodeError(f"{type(value).__name__} is no composite", 0, rule="not-a-composite")
+    try:
+        return from_described(value, limits=limits)
+    except DecodeError as error:
+        error.data = bytes(data)
+        raise
+
+
+def from_described(value: Described, *, limits: Limits | None = None) -> Any:
+    """Turn a described value into the object of its composite's class.
+
+    Raises:
+        DecodeError: no composite has this descriptor, or the fields break its declaration.
+    """
+    entry = None
+    if isinstance(value.descriptor, (ULong, Symbol)):
+        entry = COMPOSITES.get(value.descriptor)
+    if entry is None:
+        raise DecodeError(
+            f"no composite has the descriptor {value.descriptor!r}",
+            0,
+            rule="unknown-composite",
+            condition=NOT_IMPLEMENTED,
+        )
+    octets = _wire.encode_value(value.value)
+    made = _wire.read_composite(octets, entry.spec, limits or DEFAULT_LIMITS)
+    for field in entry.fields:
+        raw = getattr(made, field.name)
+        if raw is not None and raw is not field.default:
+            better = _refine(field, raw, entry)
+            if better is not raw:
+                setattr(made, field.name, better)
+    return made
+
+
+def _refine(field: Field, raw: Any, entry: Composite) -> Any:
+    """Turn enum values, multiple values and nested composites into what the class declares."""
+    if field.multiple:
+        values = raw.values if isinstance(raw, Array) else [raw]
+        if isinstance(raw, Array) and raw.values and field.type not in {raw.type, "*"}:
+            raise _wrong(field, entry, f"an array of {field.type}, not of {raw.type}")
+        return tuple(str(v) if isinstance(v, Symbol) else v for v in values)
+    if field.enum is not None:
+        try:
+            return field.enum(raw)
+        except ValueError:
+            choices = ", ".join(str(choice.value) for choice in field.enum)
+            raise _wrong(field, entry, f"one of {choices}, not {raw!r}") from None
+    if field.requires and field.requires not in _KERNEL_ARCHETYPES:
+        if not isinstance(raw, Described):
+            if field.requires == "distribution-mode" and isinstance(raw, str):
+                return raw
+            raise _wrong(field, entry, f"a described {field.requires}, not {raw!r}")
+        if raw.descriptor in COMPOSITES and isinstance(raw.descriptor, (ULong, Symbol)):
+            nested = from_described(raw)
+            if field.requires not in composite_of(type(nested)).provides:
+                raise _wrong(field, entry, f"a {field.requires}, which {raw.descriptor!r} is not")
+            return nested
+    return raw
+
+
+def _wrong(field: Field, entry: Composite, what: str) -> DecodeError:
+    return DecodeError(
+        f"{field.wire_name} of {entry.name} must be {what}",
+        0,
+        rule="field-type",
+        condition=INVALID_FIELD,
+        path=f"{entry.name}.{field.wire_name}",
+    )
+
+
+def encode_composite(value: Any) -> bytes:
+    """Encode a composite with its numeric descriptor, trailing nulls left out.
+
+    Raises:
+        EncodeError: a field's value is not of its declared type, or a mandatory one is missing.
+    """
+    composite_of(type(value))
+    return _wire.encode_value(value)

@@ -1,0 +1,47 @@
+"""Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4) as composites."""
+
+from amqp10msg.delivery.error import Error
+from amqp10msg.delivery.lifetime import (
+    DeleteOnClose,
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+)
+from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
+from amqp10msg.delivery.termini import (
+    Source,
+    StdDistMode,
+    Target,
+    TerminusDurability,
+    TerminusExpiryPolicy,
+)
+from amqp10msg.delivery.transactions import (
+    Coordinator,
+    Declare,
+    Declared,
+    Discharge,
+    TransactionalState,
+)
+
+__all__ = [
+    "Accepted",
+    "Coordinator",
+    "Declare",
+    "Declared",
+    "DeleteOnClose",
+    "DeleteOnNoLinks",
+    "DeleteOnNoLinksOrMessages",
+    "DeleteOnNoMessages",
+    "Discharge",
+    "Error",
+    "Modified",
+    "Received",
+    "Rejected",
+    "Released",
+    "Source",
+    "StdDistMode",
+    "Target",
+    "TerminusDurability",
+    "TerminusExpiryPolicy",
+    "TransactionalState",
+]

@@ -1,0 +1,70 @@
+"""Delivery states and outcomes (Part 3, 3.4)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import attrs
+
+from amqp10msg.composite import composite
+from amqp10msg.delivery.error import Error
+from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
+
+__all__ = ["Accepted", "Modified", "Received", "Rejected", "Released"]
+
+error = Annotated[Error, Wire("*", "error", requires="error")]
+_OUTCOME = ("delivery-state", "outcome")
+
+
+@composite("amqp:received:list", 0x23, provides=("delivery-state",))
+@attrs.define
+class Received:
+    """How far a message was received, for resuming its transfer (Part 3, 3.4.1).
+
+    Attributes:
+        section_number: the section, 0 for the first, 0 to 2^32 - 1.
+        section_offset: the octet in that section, from its descriptor on, 0 to 2^64 - 1.
+    """
+
+    section_number: uint
+    section_offset: ulong
+
+
+@composite("amqp:accepted:list", 0x24, provides=_OUTCOME)
+@attrs.define
+class Accepted:
+    """The receiver processed the message successfully (Part 3, 3.4.2)."""
+
+
+@composite("amqp:rejected:list", 0x25, provides=_OUTCOME)
+@attrs.define
+class Rejected:
+    """The message is invalid and cannot be processed (Part 3, 3.4.3).
+
+    Attributes:
+        error: why.
+    """
+
+    error: error | None = None
+
+
+@composite("amqp:released:list", 0x26, provides=_OUTCOME)
+@attrs.define
+class Released:
+    """The message was not, and will not be, processed (Part 3, 3.4.4)."""
+
+
+@composite("amqp:modified:list", 0x27, provides=_OUTCOME)
+@attrs.define
+class Modified:
+    """The message was modified, but not processed (Part 3, 3.4.5).
+
+    Attributes:
+        delivery_failed: count the transfer as an unsuccessful delivery attempt.
+        undeliverable_here: do not deliver it on this link again.
+        message_annotations: annotations to add to the message, or to replace in it.
+    """
+
+    delivery_failed: boolean = False
+    undeliverable_here: boolean = False
+    message_annotations: fields | None = None

@@ -1,0 +1,106 @@
+"""Sources and targets (Part 3, 3.5.3 to 3.5.9)."""
+
+from __future__ import annotations
+
+from enum import IntEnum, StrEnum
+from typing import Annotated, Any
+
+import attrs
+
+from amqp10msg.composite import composite
+from amqp10msg.primitives import Wire, boolean, fields, seconds, symbols
+
+__all__ = ["Source", "StdDistMode", "Target", "TerminusDurability", "TerminusExpiryPolicy"]
+
+
+class TerminusDurability(IntEnum):
+    """Which state of the terminus is held durably (Part 3, 3.5.5)."""
+
+    NONE = 0
+    CONFIGURATION = 1
+    UNSETTLED_STATE = 2
+
+
+class TerminusExpiryPolicy(StrEnum):
+    """When the expiry timer of a terminus starts (Part 3, 3.5.6)."""
+
+    LINK_DETACH = "link-detach"
+    SESSION_END = "session-end"
+    CONNECTION_CLOSE = "connection-close"
+    NEVER = "never"
+
+
+class StdDistMode(StrEnum):
+    """How messages are distributed among links (Part 3, 3.5.7)."""
+
+    MOVE = "move"
+    COPY = "copy"
+
+
+durability = Annotated[
+    TerminusDurability, Wire("uint", "terminus-durability", enum=TerminusDurability)
+]
+expiry_policy = Annotated[
+    TerminusExpiryPolicy, Wire("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
+]
+# Other modes than the standard ones are allowed: the field requires an archetype, not the enum.
+distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
+terminus_address = Annotated[Any, Wire("*", requires="address")]
+filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
+outcome = Annotated[Any, Wire("*", requires="outcome")]
+
+
+@composite("amqp:source:list", 0x28, provides=("source",))
+@attrs.define(kw_only=True)
+class Source:
+    """Where messages come from (Part 3, 3.5.3).
+
+    Attributes:
+        address: the node's address.
+        durable: which state of the terminus is held durably.
+        expiry_policy: when the expiry timer starts.
+        timeout: how long an expiring source is retained, in seconds, 0 to 2^32 - 1.
+        dynamic: create the node, or say that it was created.
+        dynamic_node_properties: properties of that node, by symbol.
+        distribution_mode: ``move``, ``copy`` or an extension.
+        filter: predicates on messages, by symbol, each a described value or None.
+        default_outcome: the outcome of deliveries that have none when they are settled.
+        outcomes: symbolic descriptors of the outcomes that can be chosen.
+        capabilities: extensions that the sender supports or desires.
+    """
+
+    address: terminus_address | None = None
+    durable: durability = TerminusDurability.NONE
+    expiry_policy: expiry_policy = TerminusExpiryPolicy.SESSION_END
+    timeout: seconds = 0
+    dynamic: boolean = False
+    dynamic_node_properties: fields | None = None
+    distribution_mode: distribution_mode | None = None
+    filter: filter_set | None = None
+    default_outcome: outcome | None = None
+    outcomes: symbols = ()
+    capabilities: symbols = ()
+
+
+@composite("amqp:target:list", 0x29, provides=("target",))
+@attrs.define(kw_only=True)
+class Target:
+    """Where messages go (Part 3, 3.5.4).
+
+    Attributes:
+        address: the node's address.
+        durable: which state of the terminus is held durably.
+        expiry_policy: when the expiry timer starts.
+        timeout: how long an expiring target is retained, in seconds, 0 to 2^32 - 1.
+        dynamic: create the node, or say that it was created.
+        dynamic_node_properties: properties of that node, by symbol.
+        capabilities: extensions that the receiver supports or desires.
+    """
+
+    address: terminus_address | None = None
+    durable: durability = TerminusDurability.NONE
+    expiry_policy: expiry_policy = TerminusExpiryPolicy.SESSION_END
+    timeout: seconds = 0
+    dynamic: boolean = False
+    dynamic_node_properties: fields | None = None
+    capabilities: symbols = ()

@@ -1,0 +1,47 @@
+"""Bounds on what decoding may cost, checked before anything is allocated."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["DEFAULT_LIMITS", "UNLIMITED", "Limits"]
+
+# One frame of the compiled reader takes some 200 octets of C stack and the pure one two Python
+# frames; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
+# recursion limit of 1,000. Real messages nest about ten levels.
+_MAX_DEPTH = 256
+# The costliest item is list0: one octet of input makes an empty Python list, 56 octets and a
+# pointer. A million items therefore cost at most 64 MB, whatever the input says.
+_MAX_ITEMS = 1_000_000
+# An array of zero-width elements has a count that nothing in the input pays for (ten octets may
+# ask for 2^32 - 1 values), so all of them in one input share this budget.
+_MAX_ZERO_WIDTH = 65_536
+
+
+@attrs.frozen
+class Limits:
+    """What one call of a decoder may use; exceeding one raises `DecodeError`.
+
+    The condition of that error is ``amqp:resource-limit-exceeded``.
+
+    Attributes:
+        depth: nested lists, maps, arrays and described values, at most (1 to 256).
+        items: values in lists, maps and arrays, in the whole input.
+        zero_width: elements of arrays whose elements take no octets, in the whole input.
+        size: octets of input, or None for no bound of its own.
+    """
+
+    depth: int = attrs.field(
+        default=_MAX_DEPTH,
+        validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)],
+    )
+    items: int = attrs.field(default=_MAX_ITEMS, validator=attrs.validators.ge(0))
+    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=attrs.validators.ge(0))
+    size: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
+    )
+
+
+DEFAULT_LIMITS = Limits()
+# For reading again what was already accepted under the caller's own limits.
+UNLIMITED = Limits(items=2**62, zero_width=2**62)

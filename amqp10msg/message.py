@@ -1,0 +1,577 @@
+"""The annotated message (Part 3, 3.2).
+
+A message that was decoded keeps the octets it came from. `encode` compares each section with what
+its octets decode to, by their canonical encodings, and emits the octets again where nothing
+changed: that notices a change inside a mapping, and a change of the wire type alone, at the price
+of encoding once more.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any, Self, TypeAlias, cast
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg.composite import trusted_maker
+from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+from amqp10msg.parts import FIELD_NAMES, checked, read_section
+from amqp10msg.primitives import Timestamp, plain
+from amqp10msg.sections import (
+    BODY_KINDS,
+    CODES,
+    KINDS,
+    SPECS,
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+    SectionKind,
+)
+from amqp10msg.validation import Violation, validate
+
+__all__ = ["Body", "Message"]
+
+Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
+
+_BODY_SPECS = {kind.cls: SPECS[kind.code - 0x70] for kind in BODY_KINDS}
+_SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
+_sections_of = attrgetter(*(kind.attribute for kind in _SECTION_KINDS))
+
+
+def _to_body(body: Any) -> Body | None:
+    """Take what a user gives as a body to the section or sections it means."""
+    if body is None or isinstance(body, (Data, AmqpSequence, AmqpValue)):
+        return body
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return Data(bytes(body))
+    if isinstance(body, list) and body and all(type(item) in _BODY_SPECS for item in body):
+        return body  # one kind of section: encode checks that
+    return AmqpValue(body)
+
+
+def _to_map(value: Any, cls: Any) -> Any:
+    return value if value is None or isinstance(value, cls) else cls(value)
+
+
+def _to_delivery_annotations(value: Mapping[Any, Any] | None) -> DeliveryAnnotations | None:
+    return _to_map(value, DeliveryAnnotations)  # type: ignore[no-any-return]
+
+
+def _to_message_annotations(value: Mapping[Any, Any] | None) -> MessageAnnotations | None:
+    return _to_map(value, MessageAnnotations)  # type: ignore[no-any-return]
+
+
+def _to_application_properties(value: Mapping[Any, Any] | None) -> ApplicationProperties | None:
+    return _to_map(value, ApplicationProperties)  # type: ignore[no-any-return]
+
+
+def _to_footer(value: Mapping[Any, Any] | None) -> Footer | None:
+    return _to_map(value, Footer)  # type: ignore[no-any-return]
+
+
+@attrs.define(eq=False, repr=False, on_setattr=attrs.setters.NO_OP)
+class Message:
+    """One annotated message: up to seven sections, each None where it is absent.
+
+        Message(body="text")
+        Message(body=Data(b"..."), properties=Properties(message_id="m-1"))
+        Message(body={"a": 1}, application_properties={"tenant": "x"})
+
+    A body of bytes becomes `Data`, a list of Data or of AmqpSequence stays as it is, anything else
+    becomes an `AmqpValue`. Plain dicts are taken for the map sections. Two messages are equal if
+    they have the same sections with the same values of the same AMQP types and the same
+    message-format, however they were encoded.
+
+    Attributes:
+        body: the body section, or a list of them where there are several.
+        header: transfer details (3.2.1).
+        delivery_annotations: for this hop (3.2.2).
+        message_annotations: for the infrastructure (3.2.3).
+        properties: standard properties (3.2.4).
+        application_properties: the application's own (3.2.5).
+        footer: checksums and the like (3.2.9).
+        message_format: what goes into the message-format field of the transfer frame, 0 to
+            2^32 - 1; it is no part of the encoded message.
+    """
+
+    body: Body | None = attrs.field(default=None, converter=_to_body)
+    header: Header | None = attrs.field(default=None, kw_only=True)
+    delivery_annotations: DeliveryAnnotations | None = attrs.field(
+        default=None, kw_only=True, converter=_to_delivery_annotations
+    )
+    message_annotations: MessageAnnotations | None = attrs.field(
+        default=None, kw_only=True, converter=_to_message_annotations
+    )
+    properties: Properties | None = attrs.field(default=None, kw_only=True)
+    application_properties: ApplicationProperties | None = attrs.field(
+        default=None, kw_only=True, converter=_to_application_properties
+    )
+    footer: Footer | None = attrs.field(default=None, kw_only=True, converter=_to_footer)
+    message_format: int = attrs.field(default=0, kw_only=True)
+    _wire: bytes | None = attrs.field(default=None, init=False)
+    _lenient: bool = attrs.field(default=False, init=False)
+
+    # Decoding.
+
+    @classmethod
+    def decode(
+        cls,
+        data: bytes | bytearray | memoryview,
+        *,
+        limits: Limits | None = None,
+        strict: bool = True,
+        message_format: int = 0,
+    ) -> Self:
+        """Decode a message that fills the input.
+
+        Zero octets decode to a message without sections.
+
+        Args:
+            data: the encoded message. Anything but bytes is copied once.
+            limits: what decoding may cost; the defaults of `Limits` where None.
+            strict: refuse what makes a message ambiguous. If False, every message whose encodings
+                parse is read: what is out of place is kept as it came, encodes byte for byte,
+                and stands in `violations`.
+            message_format: the message-format of the transfer that carried it.
+
+        Raises:
+            DecodeError: malformed encodings; in strict mode also sections that are out of order,
+                repeated, unknown or mixed in the body, and fields and keys of wrong types. The
+                error's `data` holds the input.
+        """
+        limits = limits or DEFAULT_LIMITS
+        octets = _wire.octets_of(data, limits)
+        reader = _wire.Reader(octets, 0, limits)
+        try:
+            header, delivery, annotations, properties, application, body, footer = reader.message(
+                SPECS, CODES
+            )
+        except _wire.READ_FAULTS as error:
+            if strict:
+                raise reader.fault(error, FIELD_NAMES) from None
+            return _read_leniently(cls, octets, limits, message_format)
+        made = cast(
+            "Self",
+            _make(
+                *(body, header, delivery, annotations, properties, application, footer),
+                *(message_format, octets, not strict),
+            ),
+        )
+        if cls is not Message:
+            made.__class__ = cls
+        return made
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """What a message that was decoded with ``strict=False`` broke as it came.
+
+        Empty for every other message: `validate` judges those.
+        """
+        if not self._lenient or self._wire is None:
+            return ()
+        return tuple(validate(self._wire))
+
+    # Encoding.
+
+    def encode(self) -> bytes:
+        """Encode the message; what was decoded and not changed keeps its exact octets.
+
+        Raises:
+            EncodeError: a value cannot be encoded as what it must be; the error says where.
+        """
+        if self._wire is None:
+            return self._encode_new()
+        return self._encode_changes(self._wire)
+
+    def _encode_new(self) -> bytes:
+        writer = _wire.Writer(self._lenient)
+        for kind, section in zip(_SECTION_KINDS, _sections_of(self), strict=True):
+            if kind.code == 0x78:
+                for part in self._body_sections():
+                    _write(writer, _BODY_SPECS[type(part)], part)
+            if section is not None:
+                _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
+        return bytes(writer.finish())
+
+    def _body_sections(self) -> list[Any]:
+        body: Any = self.body
+        if body is None:
+            return []
+        if type(body) in _BODY_SPECS:
+            return [body]
+        body = _to_body(body)
+        if not isinstance(body, list):
+            return [body]
+        first: type = type(body[0])
+        if not self._lenient and (
+            any(type(part) is not first for part in body) or (first is AmqpValue and len(body) > 1)
+        ):
+            raise EncodeError(
+                "a body is one or more Data, one or more AmqpSequence, or one AmqpValue", "body"
+            )
+        return body
+
+    def _encode_changes(self, wire: bytes) -> bytes:
+        parts = _wire.Reader(wire, 0, UNLIMITED).scan(CODES)
+        sections = dict(zip(_SECTION_KINDS, _sections_of(self), strict=True))
+        body = self._body_sections()
+        in_body = [part for part in parts if 0x75 <= part[0] <= 0x77]
+        body_kept = len(in_body) == len(body) and all(
+            self._unchanged(KINDS[part[0] - 0x70], section, wire, part)
+            for part, section in zip(in_body, body, strict=True)
+        )
+        out: list[bytes] = []
+        seen: set[int] = set()
+        waiting = [kind for kind in _SECTION_KINDS if sections[kind] is not None]
+        body_waits = bool(body) and not body_kept
+        changed = body_waits or (not body and bool(in_body) and not body_kept)
+        here = {part[0] for part in parts}
+        waiting = [kind for kind in waiting if kind.code not in here]
+
+        def emit_waiting(order: int) -> None:
+            nonlocal body_waits, changed
+            while waiting and waiting[0].order < order:
+                kind = waiting.pop(0)
+                if body_waits and not in_body and kind.order > 5:
+                    emit_body()
+                out.append(self._encoded(kind, sections[kind]))
+                changed = True
+            if body_waits and not in_body and order > 5:
+                emit_body()
+
+        def emit_body() -> None:
+            nonlocal body_waits
+            out.extend(
+                self._encoded(KINDS[_BODY_SPECS[type(part)].code - 0x70], part) for part in body
+            )
+            body_waits = False
+
+        for part in parts:
+            code, start, _, end = part
+            if code < 0:
+                out.append(wire[start:end])
+                continue
+            kind = KINDS[code - 0x70]
+            emit_waiting(kind.order)
+            if kind.attribute == "body":
+                if body_kept:
+                    out.append(wire[start:end])
+                elif body_waits:
+                    emit_body()
+                continue
+            again = code in seen
+            seen.add(code)
+            section = sections[kind]
+            if again or self._unchanged(kind, section, wire, part):
+                out.append(wire[start:end])
+                continue
+            changed = True
+            if section is not None:
+                out.append(self._encoded(kind, section))
+        emit_waiting(99)
+        return b"".join(out) if changed else wire
+
+    def _encoded(self, kind: SectionKind, section: Any) -> bytes:
+        writer = _wire.Writer(self._lenient)
+        _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
+        return bytes(writer.finish())
+
+    def _unchanged(
+        self, kind: SectionKind, section: Any, wire: bytes, part: tuple[int, int, int, int]
+    ) -> bool:
+        """Tell whether a section still says what its octets say."""
+        _, start, content, end = part
+        if type(section) is Data:
+            # Comparing the octets in place saves encoding a large body to find it unchanged.
+            payload = content + (2 if wire[content] == 0xA0 else 5)
+            held = section.data
+            if isinstance(held, bytes):
+                return len(held) == end - payload and wire.startswith(held, payload)
+        if section is None:
+            return _reread(kind, wire, part, self._lenient) is None
+        now = self._encoded(kind, section)
+        if len(now) == end - start and wire.startswith(now, start):
+            return True
+        before = _reread(kind, wire, part, self._lenient)
+        return before is not None and self._encoded(kind, before) == now
+
+    @property
+    def bare(self) -> bytes:
+        """The exact octets of the bare message, properties to body, for hashes and signatures."""
+        encoded = self.encode()
+        reader = _wire.Reader(encoded, 0, UNLIMITED)
+        ends = [part for part in reader.scan(CODES) if 0x73 <= part[0] <= 0x77]
+        return encoded[ends[0][1] : ends[-1][3]] if ends else b""
+
+    # Looking at it.
+
+    def sections(self) -> list[tuple[str, Any]]:
+        """List the sections as (name, section) pairs in the order they are encoded in.
+
+        What a lenient decoding found and no attribute holds (sections that are unknown, repeated
+        or not readable as what they are) stands here as `Described`, under ``unknown`` or its name.
+        """
+        encoded = self.encode()
+        parts = _wire.Reader(encoded, 0, UNLIMITED).scan(CODES)
+        held = dict(zip((kind.code for kind in _SECTION_KINDS), _sections_of(self), strict=True))
+        body = iter(self._body_sections())
+        listed: list[tuple[str, Any]] = []
+        for code, start, _, end in parts:
+            section = next(body, None) if 0x75 <= code <= 0x77 else held.pop(code, None)
+            if section is None:
+                section = _wire.decode_value(encoded[start:end], limits=UNLIMITED)
+            listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))
+        return listed
+
+    def _canonical(self) -> bytes:
+        if not self._lenient or self._wire is None:
+            return self._encode_new()
+        writer = _wire.Writer(True)
+        for _, section in self.sections():
+            writer.value(section)
+        return bytes(writer.finish())
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return (
+            self.message_format == other.message_format and self._canonical() == other._canonical()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __repr__(self) -> str:
+        shown = [f"body={self.body!r}"] if self.body is not None else []
+        for kind in _SECTION_KINDS:
+            section = getattr(self, kind.attribute)
+            if section is not None:
+                shown.append(f"{kind.attribute}={section!r}")
+        if self.message_format:
+            shown.append(f"message_format={self.message_format:#x}")
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+    def evolve(self, **changes: Any) -> Self:
+        """Give a copy with some attributes replaced; sections that are not replaced are shared.
+
+        The copy keeps the octets it came from, so unchanged sections stay byte for byte.
+
+        Raises:
+            TypeError: a name is no attribute of a message.
+        """
+        copy = self.__class__.__new__(self.__class__)
+        for field in attrs.fields(Message):
+            name = field.name
+            value = getattr(self, name)
+            if name in changes and not name.startswith("_"):
+                value = changes.pop(name)
+                if field.converter is not None:
+                    value = field.converter(value)  # type: ignore[operator]
+            setattr(copy, name, value)
+        if changes:
+            raise TypeError(f"a message has no {', '.join(changes)}")
+        return copy
+
+    # What users ask a message for.
+
+    def body_bytes(self) -> bytes:
+        """Give the body's octets: Data sections joined, a binary value, or text as UTF-8.
+
+        Raises:
+            ValueError: the body is a sequence or a value that is no text and no binary.
+        """
+        body = self._body_sections()
+        if all(type(part) is Data for part in body):
+            return b"".join(bytes(part.data) for part in body)
+        if len(body) == 1 and type(body[0]) is AmqpValue:
+            value = body[0].value
+            if isinstance(value, (bytes, bytearray, memoryview)):
+                return bytes(value)
+            if isinstance(value, str):
+                return value.encode("utf-8")
+        raise ValueError(f"the body holds no single run of octets: {self.body!r:.80}")
+
+    def text(self, encoding: str = "utf-8") -> str:
+        """Give the body's text: a string value as it is, octets decoded.
+
+        Args:
+            encoding: of a body of octets.
+
+        Raises:
+            ValueError: the body is neither text nor octets; UnicodeDecodeError, which is one, if
+                the octets are no text of this encoding.
+        """
+        body = self.body
+        if type(body) is AmqpValue and isinstance(body.value, str):
+            return str(body.value)
+        return self.body_bytes().decode(encoding)
+
+    def plain_application_properties(self) -> dict[str, Any]:
+        """Give the application properties as a plain dict of plain Python values.
+
+        Wire types are dropped: a uint becomes an int, a symbol a str, a decimal a Decimal, a
+        timestamp a datetime where datetime can hold it. Empty where the section is absent.
+        """
+        return {
+            str(key): plain(value) for key, value in (self.application_properties or {}).items()
+        }
+
+    def expires_at(self, arrival: datetime.datetime | int) -> Any:
+        """Tell when the message expires, given when it arrived here (Part 3, 3.2.1 and 3.2.4).
+
+        Args:
+            arrival: an aware datetime, or milliseconds since the Unix epoch.
+
+        Returns:
+            The earlier of arrival plus ttl and absolute-expiry-time, in the kind of `arrival`;
+            None where neither is set.
+        """
+        given_datetime = isinstance(arrival, datetime.datetime)
+        arrived = _milliseconds(arrival)
+        ends = []
+        if self.header is not None and self.header.ttl is not None:
+            ends.append(arrived + int(self.header.ttl))
+        if self.properties is not None and self.properties.absolute_expiry_time is not None:
+            ends.append(_milliseconds(self.properties.absolute_expiry_time))
+        if not ends:
+            return None
+        return Timestamp(min(ends)).to_datetime() if given_datetime else min(ends)
+
+    def remaining_ttl(
+        self, arrival: datetime.datetime | int, now: datetime.datetime | int
+    ) -> int | None:
+        """Tell the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
+
+        Part 3, 3.2.1: the difference between the current time and the expiration time that was
+        computed from the arrival. None where the message has no ttl.
+        """
+        if self.header is None or self.header.ttl is None:
+            return None
+        return max(_milliseconds(arrival) + int(self.header.ttl) - _milliseconds(now), 0)
+
+    def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
+        """Give the message as an intermediary sends it on: ttl reduced, delivery annotations gone.
+
+        Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
+        keeps its exact octets.
+        """
+        ttl = self.remaining_ttl(arrival, now)
+        header = self.header
+        if header is not None and ttl is not None:
+            header = attrs.evolve(header, ttl=ttl)
+        return self.evolve(header=header, delivery_annotations=None)
+
+
+_make = trusted_maker(Message)
+
+
+def _milliseconds(moment: datetime.datetime | int) -> int:
+    if isinstance(moment, datetime.datetime):
+        return Timestamp.from_datetime(moment)
+    return int(moment)
+
+
+def _write(writer: Any, spec: Any, section: Any) -> None:
+    try:
+        writer.section(spec, section)
+    except EncodeError as error:
+        if error.path.startswith(spec.name):
+            raise
+        raise _located(spec, section, error) from None
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise _located(spec, section, _wire.encode_fault(error)) from None
+
+
+def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
+    """Find the entry that cannot be encoded, to name it in the error's path."""
+    entries: list[tuple[Any, Any]] = []
+    if isinstance(section, Mapping):
+        entries = list(section.items())
+    elif spec.shape == _wire.SEQUENCE:
+        entries = list(enumerate(section.values))
+    for key, value in entries:
+        try:
+            _wire.encode_value(value)
+        except EncodeError:
+            return EncodeError(error.reason, f"{spec.name}[{key!r}]")
+    return EncodeError(error.reason, spec.name)
+
+
+def _reread(kind: SectionKind, wire: bytes, part: tuple[int, int, int, int], lenient: bool) -> Any:
+    """Read a section again as it was decoded; None where it was not readable as what it is."""
+    _, start, content, end = part
+    try:
+        return read_section(wire, kind, content, end, UNLIMITED)
+    except DecodeError:
+        if not lenient:
+            raise
+        return _interpret(kind, _wire.decode_value(wire[start:end], limits=UNLIMITED).value)
+
+
+def _interpret(kind: SectionKind, value: Any) -> Any:
+    """Make a section of a value that breaks the rules of its kind, or None if that cannot be.
+
+    Values keep the types they came with.
+    """
+    if kind.source == "list" and kind.name != "amqp-sequence":
+        fields = attrs.fields(kind.cls)
+        if not isinstance(value, list) or len(value) > len(fields):
+            return None
+        made = kind.cls()
+        for field, item in zip(fields, value, strict=False):
+            if item is not None:
+                setattr(made, field.name, item)
+        return made
+    if kind.source == "map":
+        return kind.cls(value) if isinstance(value, dict) else None
+    if kind.source == "binary":
+        return Data(value) if isinstance(value, bytes) else None
+    if kind.source == "list":
+        return AmqpSequence(value) if isinstance(value, list) else None
+    return AmqpValue(value)
+
+
+def _read_leniently(cls: type[Message], octets: bytes, limits: Limits, message_format: int) -> Any:
+    reader = _wire.Reader(octets, 0, limits)
+    found: dict[str, Any] = {}
+    body: list[Any] = []
+    try:
+        parts = reader.scan(CODES)
+        for part in parts:
+            code, start, content, end = part
+            # Read everything, so that what does not parse is reported now and not later.
+            generic = _wire.Reader(octets, start, limits)
+            generic.end = end
+            try:
+                value = generic.value()
+            except _wire.READ_FAULTS as error:
+                raise generic.fault(error, FIELD_NAMES) from None
+            if code < 0:
+                continue
+            kind = KINDS[code - 0x70]
+            try:
+                section = read_section(octets, kind, content, end, limits)
+            except DecodeError:
+                section = _interpret(kind, value.value)
+            if section is None:
+                continue
+            if kind.attribute == "body":
+                body.append(section)
+            else:
+                found.setdefault(kind.attribute, section)
+    except _wire.READ_FAULTS as error:
+        raise reader.fault(error, FIELD_NAMES) from None
+    made = cls(message_format=message_format, **found)
+    made.body = None if not body else body[0] if len(body) == 1 else body
+    made._wire = octets
+    made._lenient = True
+    return made

@@ -1,0 +1,30 @@
+"""The three kinds of body section (Part 3, 3.2.6 to 3.2.8)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+__all__ = ["AmqpSequence", "AmqpValue", "Data"]
+
+
+@attrs.define
+class Data:
+    """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together."""
+
+    data: bytes | bytearray | memoryview = b""
+
+
+@attrs.define
+class AmqpSequence:
+    """A list of values (Part 3, 3.2.7). A body may have several, which belong together."""
+
+    values: list[Any] = attrs.Factory(list)
+
+
+@attrs.define
+class AmqpValue:
+    """One AMQP value of any type (Part 3, 3.2.8)."""
+
+    value: Any = None

@@ -1,0 +1,31 @@
+"""The header section (Part 3, 3.2.1)."""
+
+from __future__ import annotations
+
+import attrs
+
+from amqp10msg.composite import composite
+from amqp10msg.primitives import boolean, milliseconds, ubyte, uint
+
+__all__ = ["Header"]
+
+
+@composite("amqp:header:list", 0x70, provides=("section",))
+@attrs.define
+class Header:
+    """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
+
+    Attributes:
+        durable: the message must not be lost even if an intermediary is restarted unexpectedly.
+        priority: relative priority, 0 to 255, higher first; 4 is normal.
+        ttl: how long the message is live, in milliseconds from its arrival at an intermediary,
+            0 to 2^32 - 1; None for no bound.
+        first_acquirer: no other link has acquired the message before.
+        delivery_count: earlier unsuccessful attempts to deliver it, 0 to 2^32 - 1.
+    """
+
+    durable: boolean = False
+    priority: ubyte = 4
+    ttl: milliseconds | None = None
+    first_acquirer: boolean = False
+    delivery_count: uint = 0

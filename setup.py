@@ -1,0 +1,124 @@
+"""Compiles the kernel where there is a compiler; everything else stands in pyproject.toml.
+
+The kernel modules are plain Python with a ``.pxd`` beside them that gives Cython their C types.
+They run as they are, so a failed compilation costs speed and nothing else:
+
+``AMQP10MSG_EXT``
+    ``auto`` (default) compiles, and installs the pure build with a warning where that fails;
+    ``skip`` does not try; ``require`` fails loudly.
+``AMQP10MSG_SANITIZE``
+    Sanitizers to compile in, such as ``address,undefined`` (GCC and Clang). Implies ``require``,
+    because a pure build has nothing to sanitize.
+
+Cython's own ``Extension(optional=True)`` is lost in ``cythonize``, hence the subclass of build_ext.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import textwrap
+from pathlib import Path
+from typing import ClassVar
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+# A module here is a .py with its .pxd beside it.
+KERNELS = ("amqp10msg._wire",)
+
+DIRECTIVES = {
+    "language_level": 3,
+    "binding": True,
+    "boundscheck": True,  # a wrong index is an IndexError, never a read beyond the buffer
+    "wraparound": False,  # so is a negative one
+    "embedsignature": False,
+}
+MODES = ("auto", "skip", "require")
+
+
+def mode() -> str:
+    """What `AMQP10MSG_EXT` asks for."""
+    chosen = os.environ.get("AMQP10MSG_EXT") or ("require" if sanitizers() else "auto")
+    if chosen not in MODES:
+        raise SystemExit(f"AMQP10MSG_EXT={chosen!r} is none of {', '.join(MODES)}")
+    if sanitizers() and chosen != "require":
+        raise SystemExit("AMQP10MSG_SANITIZE needs AMQP10MSG_EXT=require (or unset)")
+    return chosen
+
+
+def sanitizers() -> str:
+    """The comma-separated sanitizers that `AMQP10MSG_SANITIZE` asks for, or an empty string."""
+    return os.environ.get("AMQP10MSG_SANITIZE", "").replace(" ", "")
+
+
+class BuildKernel(build_ext):
+    """build_ext that leaves out an extension which does not compile, and says so."""
+
+    left_out: ClassVar[list[str]] = []
+
+    def finalize_options(self) -> None:
+        """Always rebuild: neither flags nor sanitizers leave a trace in a time stamp."""
+        super().finalize_options()
+        self.force = True
+
+    def build_extension(self, ext: Extension) -> None:
+        """Translate one module to C under build/ and compile it."""
+        try:
+            self._compile(ext)
+        except Exception as error:
+            if mode() == "require":
+                raise
+            # Whatever went wrong (no Cython, no compiler, no Python.h), the pure build works.
+            ext.optional = True
+            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+            reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
+            self.left_out.append(f"{ext.name} ({reason})")
+
+    def run(self) -> None:
+        """Build every extension, then say which ones are missing and how to get them."""
+        super().run()
+        if self.inplace:
+            for ext in self.extensions:
+                if ext.optional:
+                    # The library of an earlier build would be imported instead of the source
+                    # that it no longer matches.
+                    Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+        self.extensions = [ext for ext in self.extensions if not ext.optional]
+        if self.left_out:
+            rule = "*" * 78
+            print(
+                f"{rule}\namqp10msg: installing the pure Python build, about 5 times slower."
+                f"\nNot compiled: {'; '.join(self.left_out)}."
+                "\nFor the compiled kernel install a C compiler and the Python headers"
+                "\n(Debian, Ubuntu: apt install gcc python3-dev) and install again."
+                "\nAMQP10MSG_EXT=require makes this an error, AMQP10MSG_EXT=skip silences it."
+                f"\n{rule}",
+                file=sys.stderr,
+            )
+
+    def _compile(self, ext: Extension) -> None:
+        from Cython.Build import cythonize  # noqa: PLC0415 - a missing Cython is one of the failures
+
+        (module,) = cythonize(
+            [Extension(ext.name, list(ext.sources))],
+            build_dir="build/cython",  # keeps the generated C out of the tree
+            compiler_directives=DIRECTIVES,
+            force=True,
+        )
+        ext.sources = module.sources
+        if self.compiler.compiler_type == "unix":
+            ext.extra_compile_args = ["-O3"]
+            if sanitizers():
+                flags = [f"-fsanitize={sanitizers()}", "-fno-omit-frame-pointer", "-g"]
+                ext.extra_compile_args = ["-O2", "-fno-sanitize-recover=all", *flags]
+                ext.extra_link_args = flags
+        super().build_extension(ext)
+
+
+setup(
+    ext_modules=[]
+    if mode() == "skip"
+    else [Extension(name, [f"{name.replace('.', '/')}.py"]) for name in KERNELS],
+    cmdclass={"build_ext": BuildKernel},
+)
