@@ -59,7 +59,9 @@ def unwrap(
     body = envelope.body if isinstance(envelope.body, list) else [envelope.body]
     for number, part in enumerate(body):
         if not isinstance(part, Data):
-            raise ValueError("a batch is a body of Data sections, each a whole message")
+            raise ValueError(  # noqa: TRY004  (the message's fault, not the caller's)
+                "a batch is a body of Data sections, each a whole message"
+            )
         try:
             yield Message.decode(part.data, limits=limits, strict=strict)
         except DecodeError as error:

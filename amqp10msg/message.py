@@ -160,16 +160,13 @@ class Message:
             if strict:
                 raise reader.fault(error, FIELD_NAMES) from None
             return _read_leniently(cls, octets, limits, message_format)
-        made = cast(
-            "Self",
-            _make(
-                *(body, header, delivery, annotations, properties, application, footer),
-                *(message_format, octets, not strict),
-            ),
+        made: Any = _make(
+            *(body, header, delivery, annotations, properties, application, footer),
+            *(message_format, octets, not strict),
         )
         if cls is not Message:
             made.__class__ = cls
-        return made
+        return cast("Self", made)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -225,7 +222,7 @@ class Message:
         parts = _wire.Reader(wire, 0, UNLIMITED).scan(CODES)
         sections = dict(zip(_SECTION_KINDS, _sections_of(self), strict=True))
         body = self._body_sections()
-        in_body = [part for part in parts if 0x75 <= part[0] <= 0x77]
+        in_body = [part for part in parts if _is_body(wire, part)]
         body_kept = len(in_body) == len(body) and all(
             self._unchanged(KINDS[part[0] - 0x70], section, wire, part)
             for part, section in zip(in_body, body, strict=True)
@@ -264,7 +261,7 @@ class Message:
             kind = KINDS[code - 0x70]
             emit_waiting(kind.order)
             if kind.attribute == "body":
-                if body_kept:
+                if body_kept or part not in in_body:
                     out.append(wire[start:end])
                 elif body_waits:
                     emit_body()
@@ -326,8 +323,9 @@ class Message:
         held = dict(zip((kind.code for kind in _SECTION_KINDS), _sections_of(self), strict=True))
         body = iter(self._body_sections())
         listed: list[tuple[str, Any]] = []
-        for code, start, _, end in parts:
-            section = next(body, None) if 0x75 <= code <= 0x77 else held.pop(code, None)
+        for part in parts:
+            code, start, _, end = part
+            section = next(body, None) if _is_body(encoded, part) else held.pop(code, None)
             if section is None:
                 section = _wire.decode_value(encoded[start:end], limits=UNLIMITED)
             listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))
@@ -472,6 +470,18 @@ class Message:
 
 
 _make = trusted_maker(Message)
+
+
+# The constructors of a value that a body section can have; an amqp-value may have any.
+_BODY_CONSTRUCTORS = {0x75: b"\xa0\xb0", 0x76: b"\x45\xc0\xd0"}
+
+
+def _is_body(wire: bytes, part: tuple[int, int, int, int]) -> bool:
+    """Tell whether a part is a body section that `Message.body` can hold."""
+    code, _, content, _ = part
+    return code == 0x77 or (
+        code in _BODY_CONSTRUCTORS and wire[content] in _BODY_CONSTRUCTORS[code]
+    )
 
 
 def _milliseconds(moment: datetime.datetime | int) -> int:

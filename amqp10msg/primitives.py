@@ -234,6 +234,7 @@ class Float(float):
     _bits: int
 
     def __new__(cls, value: Any = 0.0) -> Self:
+        """Take a number and round it to 32 bits; OverflowError if it is too large."""
         if isinstance(value, Float):
             return cls.from_bits(value.bits)
         number = float(value)
@@ -396,6 +397,7 @@ class Char(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
+        """Take one code point; ValueError for more, none or a surrogate."""
         self = str.__new__(cls, value)
         if len(self) != 1 or "\ud800" <= self <= "\udfff":
             raise ValueError(f"Char holds one code point, no surrogate, not {value!r}")
@@ -411,6 +413,7 @@ class Symbol(str):
     __slots__ = ()
 
     def __new__(cls, value: str = "") -> Self:
+        """Take ASCII text; ValueError for any other."""
         self = str.__new__(cls, value)
         if not self.isascii():
             raise ValueError(f"a symbol is ASCII, and {value!r} is not")
