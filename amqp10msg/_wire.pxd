@@ -29,7 +29,8 @@ cdef class Spec:
     cdef readonly int code
     cdef readonly str symbol
     cdef readonly int shape
-    cdef readonly object make
+    cdef readonly object cls
+    cdef readonly object fill
     cdef readonly object get
     cdef readonly tuple names
     cdef readonly bytes kinds
@@ -38,6 +39,8 @@ cdef class Spec:
     cdef readonly bytes multiple
     cdef readonly list blank
     cdef readonly bytes head
+
+    cdef build(self, list values)
 
 
 @cython.final

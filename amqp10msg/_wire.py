@@ -134,7 +134,8 @@ def _u32(buf: Any, pos: int) -> int:
 class Spec:
     """How a section or composite is read and written: the row table of its declaration.
 
-    `make` takes the fields by position and must not check anything; `get` gives them as a tuple.
+    `cls` takes the fields by position, or, where `fill` is not None, `fill` sets them on a bare
+    instance; `get` gives them as a tuple.
     """
 
     def __init__(
@@ -143,7 +144,8 @@ class Spec:
         code: int,
         symbol: str,
         shape: int,
-        make: Callable[..., Any],
+        cls: Callable[..., Any],
+        fill: Callable[..., None] | None,
         get: Callable[[Any], tuple[Any, ...]] | None = None,
         names: tuple[str, ...] = (),
         kinds: Any = b"",
@@ -155,7 +157,8 @@ class Spec:
         self.code = code
         self.symbol = symbol
         self.shape = shape
-        self.make = make
+        self.cls = cls
+        self.fill = fill
         self.get = get
         self.names = names
         self.kinds = kinds
@@ -164,6 +167,16 @@ class Spec:
         self.multiple = multiple
         self.blank = list(defaults)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
+
+
+    def build(self, values: Any) -> Any:
+        """Make the object of these fields, which must be right: nothing is checked."""
+        fill = self.fill
+        if fill is None:
+            return self.cls(*values)
+        made = _new_object(self.cls)
+        fill(made, *values)
+        return made
 
 
 # Shapes of a Spec.
@@ -757,7 +770,7 @@ class Reader:
                         rule="mandatory-field-missing",
                         condition=INVALID_FIELD,
                     )
-        return spec.make(*values)
+        return spec.build(values)
 
     def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = _TYPE_OF[code]
@@ -789,7 +802,7 @@ class Reader:
         outer = self.end
         self.end = stop
         annotations = spec.shape == 1
-        made = spec.make()
+        made = spec.cls()
         for i in range(count >> 1):
             at = self.pos
             if at >= stop:
@@ -846,7 +859,7 @@ class Reader:
         if shape == 1 or shape == 2:
             return self.mapping(spec)
         if shape == 5:
-            return spec.make(self.value())
+            return spec.cls(self.value())
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
@@ -857,7 +870,7 @@ class Reader:
                 raise self.wrong_value(spec, code, "a binary", start)
         elif code != 0xC0 and code != 0xD0 and code != 0x45:
             raise self.wrong_value(spec, code, "a list", start)
-        return spec.make(self.read(code))
+        return spec.cls(self.read(code))
 
     def section_code(self, codes: Any) -> int:
         """Read a section's constructor and descriptor; tell its code, or -1 if it is none."""
@@ -1699,18 +1712,6 @@ def _values(data: Any, reader: Any) -> Iterator[Any]:
         except READ_FAULTS as error:
             raise reader.fault(error) from None
         yield value
-
-
-def read_composite(data: Any, spec: Any, limits: Any) -> Any:
-    """Read the list of a composite, without its descriptor, that fills the input."""
-    reader = Reader(data, 0, limits)
-    try:
-        made = reader.composite(spec)
-        if reader.pos != len(data):
-            raise reader.trailing()
-    except READ_FAULTS as error:
-        raise reader.fault(error) from None
-    return made
 
 
 def skip_value(data: Any, offset: int = 0) -> int:

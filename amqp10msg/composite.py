@@ -93,6 +93,7 @@ class Composite:
 #: Every composite, by its numeric descriptor (int) and by its symbolic one (str).
 COMPOSITES: dict[int | str, Composite] = {}
 _BY_CLASS: dict[type, Composite] = {}
+_FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
 # Archetypes that the kernel knows; the others are read as any value and checked here.
 _KERNEL_ARCHETYPES = {"message-id", "address"}
@@ -121,7 +122,8 @@ def composite(
             code,
             symbol,
             _wire.COMPOSITE,
-            trusted_maker(cls),
+            cls,
+            filler(cls),
             _getter(fields),
             tuple(field.wire_name for field in fields),
             bytes(_kind_of(field) for field in fields),
@@ -131,6 +133,7 @@ def composite(
         )
         entry = Composite(cls, spec.name, code, symbol, provides, fields, spec)
         COMPOSITES[code] = COMPOSITES[symbol] = _BY_CLASS[cls] = entry
+        _FIELD_NAMES[code] = _FIELD_NAMES[symbol] = (spec.name, spec.names)
         _wire.register(cls, spec)
         cls.__repr__ = _short_repr  # type: ignore[method-assign]
         return cls
@@ -148,27 +151,18 @@ def _short_repr(self: Any) -> str:
     return f"{type(self).__name__}({shown})"
 
 
-def trusted_maker(cls: type) -> Callable[..., Any]:
-    """Make a constructor that sets attributes by position, without converters and checks.
+def filler(cls: type) -> Callable[..., None] | None:
+    """Give what sets the attributes of a bare instance by position, without converters and checks.
 
-    For the decoder, whose values are right by construction. The function that sets them is the
-    class's own __init__ where that does no more, else the one that attrs writes for a class of the
-    same fields.
+    For the decoder, whose values are right by construction: the __init__ that attrs writes for a
+    class of the same fields. None where calling the class does no more than that, and is faster.
     """
     own = attrs.fields(cls)
-    fill: Callable[..., None] = cls.__init__  # type: ignore[misc]
-    if any(f.converter or f.validator or f.kw_only or not f.init for f in own):
-        names = [field.name for field in own]
-        twin = attrs.make_class(f"_{cls.__name__}", names, slots=True, eq=False, repr=False)
-        fill = twin.__init__  # type: ignore[misc]
-    new = object.__new__
-
-    def make(*values: Any) -> Any:
-        made: Any = new(cls)
-        fill(made, *values)
-        return made
-
-    return make
+    if not any(f.converter or f.validator or f.kw_only or not f.init for f in own):
+        return None
+    names = [field.name for field in own]
+    twin = attrs.make_class(f"_{cls.__name__}", names, slots=True, eq=False, repr=False)
+    return twin.__init__  # type: ignore[misc,no-any-return]
 
 
 def _getter(fields: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
@@ -243,38 +237,53 @@ def rows(cls: type) -> tuple[Field, ...]:
 def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
     """Decode one composite that fills the input into its class.
 
+    Composites of `amqp10msg.delivery` are known once that package was imported.
+
     Raises:
         DecodeError: the octets are no composite that is registered, or break its declaration.
     """
     limits = limits or DEFAULT_LIMITS
-    value = _wire.decode_value(data, limits=limits)
-    if not isinstance(value, Described):
-        raise DecodeError(f"{type(value).__name__} is no composite", 0, rule="not-a-composite")
+    octets = _wire.octets_of(data, limits)
+    reader = _wire.Reader(octets, 0, limits)
     try:
-        return from_described(value, limits=limits)
-    except DecodeError as error:
-        error.data = bytes(data)
-        raise
+        if octets[:1] != b"\x00":
+            reader.value()
+            raise DecodeError("the value is not described", 0, rule="not-a-composite")
+        reader.pos = 1
+        entry = _registered(reader.value())
+        made = reader.composite(entry.spec)
+        if reader.pos != len(octets):
+            raise reader.trailing()
+        return _refined(made, entry)
+    except _wire.READ_FAULTS as error:
+        raise reader.fault(error, _FIELD_NAMES) from None
 
 
 def from_described(value: Described, *, limits: Limits | None = None) -> Any:
     """Turn a described value into the object of its composite's class.
 
     Raises:
-        DecodeError: no composite has this descriptor, or the fields break its declaration.
+        DecodeError: no composite has this descriptor, or the fields break its declaration. Its
+            offset counts in the value's own encoding, since there is no input.
     """
+    return decode_composite(_wire.encode_value(value), limits=limits)
+
+
+def _registered(descriptor: Any) -> Composite:
     entry = None
-    if isinstance(value.descriptor, (ULong, Symbol)):
-        entry = COMPOSITES.get(value.descriptor)
+    if isinstance(descriptor, (ULong, Symbol)):
+        entry = COMPOSITES.get(descriptor)
     if entry is None:
         raise DecodeError(
-            f"no composite has the descriptor {value.descriptor!r}",
+            f"no composite has the descriptor {descriptor!r}",
             0,
             rule="unknown-composite",
             condition=NOT_IMPLEMENTED,
         )
-    octets = _wire.encode_value(value.value)
-    made = _wire.read_composite(octets, entry.spec, limits or DEFAULT_LIMITS)
+    return entry
+
+
+def _refined(made: Any, entry: Composite) -> Any:
     for field in entry.fields:
         raw = getattr(made, field.name)
         if raw is not None and raw is not field.default:

@@ -11,12 +11,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Self, TypeAlias, cast
+from typing import Any, Self, TypeAlias
 
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import trusted_maker
+from amqp10msg.composite import filler
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, checked, read_section
@@ -160,13 +160,21 @@ class Message:
             if strict:
                 raise reader.fault(error, FIELD_NAMES) from None
             return _read_leniently(cls, octets, limits, message_format)
-        made: Any = _make(
-            *(body, header, delivery, annotations, properties, application, footer),
-            *(message_format, octets, not strict),
+        made = _new(cls)
+        _fill(
+            made,
+            body,
+            header,
+            delivery,
+            annotations,
+            properties,
+            application,
+            footer,
+            message_format,
+            octets,
+            not strict,
         )
-        if cls is not Message:
-            made.__class__ = cls
-        return cast("Self", made)
+        return made
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -469,7 +477,8 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-_make = trusted_maker(Message)
+_new = object.__new__
+_fill: Any = filler(Message)
 
 
 # The constructors of a value that a body section can have; an amqp-value may have any.

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import composite_of, trusted_maker
+from amqp10msg.composite import composite_of
 from amqp10msg.sections.annotations import DeliveryAnnotations, Footer, MessageAnnotations
 from amqp10msg.sections.application_properties import ApplicationProperties
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
@@ -113,8 +113,8 @@ def _spec_of(kind: SectionKind) -> _wire.Spec:
     if kind.source == "list" and kind.name not in _SHAPES:
         return composite_of(kind.cls).spec  # type: ignore[no-any-return]
     get = _CONTENT.get(kind.cls)
-    make = trusted_maker(kind.cls) if get else kind.cls
-    spec = _wire.Spec(kind.name, kind.code, kind.symbol, _SHAPES[kind.name], make, get)
+    shape = _SHAPES[kind.name]
+    spec = _wire.Spec(kind.name, kind.code, kind.symbol, shape, kind.cls, None, get)
     _wire.register(kind.cls, spec)
     return spec
 

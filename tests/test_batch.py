@@ -1,0 +1,45 @@
+"""The batch envelope, message-format 0x80013700."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqp10msg import Data, DecodeError, Message, Properties
+from amqp10msg.batch import BATCH_FORMAT, is_batch, unwrap, wrap
+
+MESSAGES = [Message(body=f"m{i}", properties=Properties(message_id=i)) for i in range(3)]
+
+
+def test_wrapped_and_unwrapped() -> None:
+    envelope = wrap(MESSAGES)
+    received = Message.decode(envelope.encode(), message_format=BATCH_FORMAT)
+
+    assert is_batch(received)
+    assert envelope.message_format == 0x80013700
+    assert MESSAGES == list(unwrap(received))
+
+
+def test_one_message_and_annotations_of_the_envelope() -> None:
+    around = Message(message_annotations={"x-opt-partition-key": "p"})
+    envelope = wrap(MESSAGES[:1], envelope=around)
+
+    assert envelope.message_annotations == {"x-opt-partition-key": "p"}
+    assert MESSAGES[:1] == list(unwrap(Message.decode(envelope.encode())))
+
+
+def test_what_cannot_be_wrapped() -> None:
+    with pytest.raises(ValueError, match="at least one"):
+        wrap([])
+    with pytest.raises(ValueError, match="without a body"):
+        wrap(MESSAGES, envelope=Message(body="x"))
+
+
+def test_what_cannot_be_unwrapped() -> None:
+    with pytest.raises(ValueError, match="a body of Data sections"):
+        list(unwrap(Message(body="x")))
+    broken = Message(body=[Data(MESSAGES[0].encode()), Data(b"\x00\x53\x75\xa0\x09")])
+    messages = unwrap(broken)
+    assert MESSAGES[0] == next(messages)
+    with pytest.raises(DecodeError) as caught:
+        next(messages)
+    assert caught.value.path == "data[1].data"

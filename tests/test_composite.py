@@ -1,0 +1,333 @@
+"""The declarations against the tables of the specification, written out by hand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from amqp10msg import (
+    Array,
+    DecodeError,
+    Described,
+    EncodeError,
+    Header,
+    Properties,
+    Symbol,
+    UInt,
+    ULong,
+    composite,
+    delivery,
+    encode_value,
+)
+from amqp10msg.composite import (
+    COMPOSITES,
+    composite_of,
+    decode_composite,
+    encode_composite,
+    from_described,
+    rows,
+)
+from amqp10msg.primitives import string, symbols, uint
+from amqp10msg.sections import KINDS
+
+# Field name, type, mandatory, multiple, default: from the XML of Part 3 (and of Part 2, 2.8.14,
+# and Part 4 for error and the transactions), by hand.
+TABLES: dict[str, tuple[int, str, list[tuple[str, str, bool, bool, Any]]]] = {
+    "header": (
+        0x70,
+        "amqp:header:list",
+        [
+            ("durable", "boolean", False, False, False),
+            ("priority", "ubyte", False, False, 4),
+            ("ttl", "uint", False, False, None),
+            ("first-acquirer", "boolean", False, False, False),
+            ("delivery-count", "uint", False, False, 0),
+        ],
+    ),
+    "properties": (
+        0x73,
+        "amqp:properties:list",
+        [
+            ("message-id", "*", False, False, None),
+            ("user-id", "binary", False, False, None),
+            ("to", "*", False, False, None),
+            ("subject", "string", False, False, None),
+            ("reply-to", "*", False, False, None),
+            ("correlation-id", "*", False, False, None),
+            ("content-type", "symbol", False, False, None),
+            ("content-encoding", "symbol", False, False, None),
+            ("absolute-expiry-time", "timestamp", False, False, None),
+            ("creation-time", "timestamp", False, False, None),
+            ("group-id", "string", False, False, None),
+            ("group-sequence", "uint", False, False, None),
+            ("reply-to-group-id", "string", False, False, None),
+        ],
+    ),
+    "error": (
+        0x1D,
+        "amqp:error:list",
+        [
+            ("condition", "symbol", True, False, None),
+            ("description", "string", False, False, None),
+            ("info", "map", False, False, None),
+        ],
+    ),
+    "received": (
+        0x23,
+        "amqp:received:list",
+        [
+            ("section-number", "uint", True, False, None),
+            ("section-offset", "ulong", True, False, None),
+        ],
+    ),
+    "accepted": (0x24, "amqp:accepted:list", []),
+    "rejected": (0x25, "amqp:rejected:list", [("error", "*", False, False, None)]),
+    "released": (0x26, "amqp:released:list", []),
+    "modified": (
+        0x27,
+        "amqp:modified:list",
+        [
+            ("delivery-failed", "boolean", False, False, False),
+            ("undeliverable-here", "boolean", False, False, False),
+            ("message-annotations", "map", False, False, None),
+        ],
+    ),
+    "source": (
+        0x28,
+        "amqp:source:list",
+        [
+            ("address", "*", False, False, None),
+            ("durable", "uint", False, False, 0),
+            ("expiry-policy", "symbol", False, False, "session-end"),
+            ("timeout", "uint", False, False, 0),
+            ("dynamic", "boolean", False, False, False),
+            ("dynamic-node-properties", "map", False, False, None),
+            ("distribution-mode", "symbol", False, False, None),
+            ("filter", "map", False, False, None),
+            ("default-outcome", "*", False, False, None),
+            ("outcomes", "symbol", False, True, ()),
+            ("capabilities", "symbol", False, True, ()),
+        ],
+    ),
+    "target": (
+        0x29,
+        "amqp:target:list",
+        [
+            ("address", "*", False, False, None),
+            ("durable", "uint", False, False, 0),
+            ("expiry-policy", "symbol", False, False, "session-end"),
+            ("timeout", "uint", False, False, 0),
+            ("dynamic", "boolean", False, False, False),
+            ("dynamic-node-properties", "map", False, False, None),
+            ("capabilities", "symbol", False, True, ()),
+        ],
+    ),
+    "delete-on-close": (0x2B, "amqp:delete-on-close:list", []),
+    "delete-on-no-links": (0x2C, "amqp:delete-on-no-links:list", []),
+    "delete-on-no-messages": (0x2D, "amqp:delete-on-no-messages:list", []),
+    "delete-on-no-links-or-messages": (0x2E, "amqp:delete-on-no-links-or-messages:list", []),
+    "coordinator": (
+        0x30,
+        "amqp:coordinator:list",
+        [("capabilities", "symbol", False, True, ())],
+    ),
+    "declare": (0x31, "amqp:declare:list", [("global-id", "*", False, False, None)]),
+    "discharge": (
+        0x32,
+        "amqp:discharge:list",
+        [("txn-id", "binary", True, False, None), ("fail", "boolean", False, False, False)],
+    ),
+    "declared": (0x33, "amqp:declared:list", [("txn-id", "binary", True, False, None)]),
+    "transactional-state": (
+        0x34,
+        "amqp:transactional-state:list",
+        [("txn-id", "binary", True, False, None), ("outcome", "*", False, False, None)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_declaration_is_the_table(name: str) -> None:
+    code, symbol, table = TABLES[name]
+    entry = COMPOSITES[code]
+
+    assert entry is COMPOSITES[symbol]
+    assert (entry.name, entry.code, entry.symbol) == (name, code, symbol)
+    assert [
+        (f.wire_name, f.type, f.mandatory, f.multiple, f.default) for f in entry.fields
+    ] == table
+
+
+def test_every_composite_has_a_table() -> None:
+    assert {entry.name for entry in COMPOSITES.values()} == set(TABLES)
+
+
+def test_sections_are_the_table() -> None:
+    assert [(k.name, k.code, k.symbol) for k in KINDS] == [
+        ("header", 0x70, "amqp:header:list"),
+        ("delivery-annotations", 0x71, "amqp:delivery-annotations:map"),
+        ("message-annotations", 0x72, "amqp:message-annotations:map"),
+        ("properties", 0x73, "amqp:properties:list"),
+        ("application-properties", 0x74, "amqp:application-properties:map"),
+        ("data", 0x75, "amqp:data:binary"),
+        ("amqp-sequence", 0x76, "amqp:amqp-sequence:list"),
+        ("amqp-value", 0x77, "amqp:amqp-value:*"),
+        ("footer", 0x78, "amqp:footer:map"),
+    ]
+
+
+EXAMPLES = [
+    (delivery.Accepted(), "00532445"),
+    (delivery.Released(), "00532645"),
+    (delivery.Rejected(), "00532545"),
+    (
+        delivery.Rejected(error=delivery.Error("amqp:not-found")),
+        "005325c0170100531dc01101" + "a30e" + b"amqp:not-found".hex(),
+    ),
+    (
+        delivery.Modified(True, False, {"x-opt-a": 1}),
+        "005327c011034140c10c02a307782d6f70742d615501",
+    ),
+    (delivery.Received(0, 0), "005323c003024344"),
+    (delivery.Source(), "00532845"),
+    (delivery.Source(address="q", outcomes=("a",)), None),
+    (
+        delivery.Source(
+            address="q",
+            durable=delivery.TerminusDurability.UNSETTLED_STATE,
+            expiry_policy=delivery.TerminusExpiryPolicy.NEVER,
+            timeout=30,
+            distribution_mode="copy",
+            filter={"f": Described(Symbol("x"), "y"), "n": None},
+            default_outcome=delivery.Released(),
+            outcomes=("amqp:accepted:list", "amqp:rejected:list"),
+            capabilities=("queue",),
+        ),
+        None,
+    ),
+    (delivery.Target(address="t", dynamic=True), "005329c00805a10174404040" + "41"),
+    (delivery.Coordinator(capabilities=("amqp:local-transactions",)), None),
+    (delivery.Declare(), "00533145"),
+    (delivery.Discharge(b"t", fail=True), "005332c00502a0017441"),
+    (delivery.Declared(b"t"), "005333c00401a00174"),
+    (delivery.TransactionalState(b"t", delivery.Accepted()), "005334c00802a0017400532445"),
+    (Header(priority=9), "005370c00402405009"),
+    (Properties(message_id=7), "005373c003015307"),
+]
+
+
+@pytest.mark.parametrize("value, octets", EXAMPLES, ids=lambda v: type(v).__name__)
+def test_encodes_and_decodes(value: Any, octets: str | None) -> None:
+    encoded = encode_composite(value)
+
+    if octets is not None:
+        assert octets == encoded.hex()
+    assert value == decode_composite(encoded)
+    assert encoded == encode_value(value)
+
+
+def test_symbolic_descriptor_decodes() -> None:
+    octets = b"\x00\xa3\x12amqp:accepted:list\x45"
+
+    assert delivery.Accepted() == decode_composite(octets)
+
+
+def test_multiple_accepts_null_one_and_array() -> None:
+    one = Described(ULong(0x30), [Symbol("a")])
+    many = Described(ULong(0x30), [Array("symbol", [Symbol("a"), Symbol("b")])])
+    none = Described(ULong(0x30), [Array("symbol", [])])
+
+    assert from_described(one).capabilities == ("a",)
+    assert from_described(many).capabilities == ("a", "b")
+    assert from_described(none).capabilities == ()
+    assert from_described(Described(ULong(0x30), [None])).capabilities == ()
+
+
+@pytest.mark.parametrize(
+    "octets, rule",
+    [
+        ("005323c00201" + "43", "mandatory-field-missing"),
+        ("005323c00403434444", "too-many-fields"),
+        ("005323c0030243" + "80", "truncated"),
+        ("005323c0040254" + "0144", "field-type"),
+        ("005325c0020145", "field-type"),
+        ("005325c00501005324" + "45", "field-type"),
+        ("005328c00402405203", "field-type"),
+        ("005328c006034040a30178", "field-type"),
+        ("00532ac00100", "unknown-composite"),
+        ("43", "not-a-composite"),
+        ("005327c00a034141c10502a1016b40", "field-key-type"),
+        ("005328c0100b40404040404040404040" + "e003015207", "field-type"),
+    ],
+)
+def test_breaking_the_declaration_is_refused(octets: str, rule: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_composite(bytes.fromhex(octets))
+
+    assert rule == caught.value.rule
+    assert caught.value.data == bytes.fromhex(octets)
+
+
+@pytest.mark.parametrize(
+    "value, path",
+    [
+        (Header(priority=256), "header.priority"),
+        (Header(ttl=-1), "header.ttl"),
+        (Header(durable=1), "header.durable"),  # type: ignore[arg-type]
+        (Header(priority=UInt(4 + 1)), "header.priority"),
+        (Properties(message_id=-1), "properties.message-id"),
+        (Properties(message_id=1.5), "properties.message-id"),  # type: ignore[arg-type]
+        (Properties(content_type="ü"), "properties.content-type"),
+        (Properties(to=b"q"), "properties.to"),  # type: ignore[arg-type]
+        (Properties(subject="\ud800"), ""),
+        (delivery.Received(None, 1), "received"),  # type: ignore[arg-type]
+        (
+            delivery.Rejected(error=delivery.Error("amqp:x", description=1)),  # type: ignore[arg-type]
+            "rejected.error.error.description",
+        ),
+    ],
+)
+def test_wrong_value_names_its_field(value: Any, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode_composite(value)
+
+    assert path == caught.value.path
+
+
+def test_declaring_a_composite_of_ones_own() -> None:
+    @composite.composite("test:thing:list", 0x0000_4242_0000_0001, provides=("thing",))
+    @attrs.define
+    class Thing:
+        name: string
+        size: uint = 3
+        tags: symbols = ()
+
+    try:
+        thing = Thing("a", 3, ("x", "y"))
+        encoded = encode_composite(thing)
+
+        assert encoded.startswith(b"\x00\x80\x00\x00\x42\x42\x00\x00\x00\x01\xc0")
+        assert thing == decode_composite(encoded)
+        assert "Thing(name='a', tags=('x', 'y'))" == repr(thing)
+        assert ["name", "size", "tags"] == [row.name for row in rows(Thing)]
+        with pytest.raises(TypeError, match="registered already"):
+            composite.composite("test:thing:list", 0x1)(Thing)
+    finally:
+        entry = composite_of(Thing)
+        del COMPOSITES[entry.code], COMPOSITES[entry.symbol]
+
+
+def test_a_field_must_say_its_type() -> None:
+    @attrs.define
+    class Vague:
+        name: str
+
+    with pytest.raises(TypeError, match=r"Vague\.name does not say its AMQP type"):
+        composite.composite("test:vague:list", 0x4242_0002)(Vague)
+
+
+def test_class_that_is_no_composite() -> None:
+    with pytest.raises(TypeError, match="int is no composite"):
+        rows(int)

@@ -1,0 +1,537 @@
+"""Messages: building, decoding, keeping octets, and what users ask of them."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pickle
+from typing import Any
+
+import pytest
+
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DecodeError,
+    DeliveryAnnotations,
+    Described,
+    EncodeError,
+    Float,
+    Footer,
+    Header,
+    Int,
+    Limits,
+    Message,
+    MessageAnnotations,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+    scan,
+)
+
+# A message in encodings that this library would not choose: list32 with an explicit default and a
+# trailing null, a symbolic descriptor, map32, wide uint, str32, vbin32, two Data sections.
+HEADER = bytes.fromhex("005370d00000000d00000004425004700000000040")
+APPLICATION_PROPERTIES = b"\x00\xa3\x1famqp:application-properties:map" + bytes.fromhex(
+    "d10000001300000004a1016b7000000001b1000000016c41"
+)
+BODY = bytes.fromhex("005375b00000000161") + bytes.fromhex("005375a00162")
+FOOTER = bytes.fromhex("005378c10d02a307782d6f70742d66a10166")
+WIDE = HEADER + APPLICATION_PROPERTIES + BODY + FOOTER
+UTC = datetime.UTC
+
+
+def test_reads_naturally() -> None:
+    message = Message(body="text", properties=Properties(message_id="m-1"))
+
+    assert message.body == AmqpValue("text")
+    assert message.encode().hex() == "005373c00601a1036d2d31" + "005377a10474657874"
+    assert message == Message.decode(message.encode())
+
+
+@pytest.mark.parametrize(
+    "given, body",
+    [
+        ("text", AmqpValue("text")),
+        (b"octets", Data(b"octets")),
+        (bytearray(b"octets"), Data(b"octets")),
+        (memoryview(b"octets"), Data(b"octets")),
+        ([1, 2], AmqpValue([1, 2])),
+        ([], AmqpValue([])),
+        ({"a": 1}, AmqpValue({"a": 1})),
+        (5, AmqpValue(5)),
+        (Data(b"x"), Data(b"x")),
+        ([Data(b"x"), Data(b"y")], [Data(b"x"), Data(b"y")]),
+        ([AmqpSequence([1]), AmqpSequence([2])], [AmqpSequence([1]), AmqpSequence([2])]),
+        (None, None),
+    ],
+)
+def test_bodies(given: Any, body: Any) -> None:
+    message = Message(body=given)
+
+    assert body == message.body
+    assert body == Message.decode(message.encode()).body
+
+
+def test_plain_dicts_are_taken() -> None:
+    message = Message(
+        delivery_annotations={"x-opt-d": 1},
+        message_annotations={"x-opt-m": 1, 5: "ulong key"},
+        application_properties={"a": UInt(1)},
+        footer={"x-opt-f": 1},
+    )
+    decoded = Message.decode(message.encode())
+
+    assert type(message.application_properties) is ApplicationProperties
+    assert decoded.delivery_annotations == DeliveryAnnotations({"x-opt-d": 1})
+    assert decoded.message_annotations == MessageAnnotations({"x-opt-m": 1, 5: "ulong key"})
+    assert decoded.footer == Footer({"x-opt-f": 1})
+    assert decoded.message_annotations is not None
+    assert [type(key) for key in decoded.message_annotations] == [Symbol, ULong]
+    assert decoded.application_properties is not None
+    assert type(decoded.application_properties["a"]) is UInt
+
+
+def test_assigned_plain_values_are_encoded() -> None:
+    message = Message()
+    message.body = "text"  # type: ignore[assignment]
+    message.application_properties = {"a": 1}  # type: ignore[assignment]
+
+    assert message == Message(body="text", application_properties={"a": 1})
+
+
+def test_datetimes_become_milliseconds() -> None:
+    moment = datetime.datetime(2024, 2, 3, 4, 5, 6, 789_999, tzinfo=UTC)
+    properties = Properties(creation_time=moment)
+
+    assert properties.creation_time == 1706933106789
+    properties.absolute_expiry_time = moment  # type: ignore[assignment]
+    decoded = Message.decode(Message(properties=properties).encode())
+    assert decoded.properties == Properties(
+        creation_time=1706933106789, absolute_expiry_time=1706933106789
+    )
+    with pytest.raises(ValueError, match="without a time zone"):
+        Properties(creation_time=datetime.datetime(2024, 2, 3))  # noqa: DTZ001
+
+
+# Keeping octets.
+
+
+def read_everything(message: Message) -> None:
+    repr(message)
+    message.sections()
+    for section in (message.message_annotations, message.application_properties, message.footer):
+        for key, value in (section or {}).items():
+            repr((key, value))
+
+
+def test_unchanged_octets_are_kept() -> None:
+    for data in (WIDE, bytearray(WIDE), memoryview(WIDE)):
+        message = Message.decode(data)
+        read_everything(message)
+
+        assert WIDE == message.encode()
+        assert APPLICATION_PROPERTIES + BODY == message.bare
+
+
+@pytest.mark.parametrize(
+    "change, before, after",
+    [
+        (lambda m: setattr(m.header, "priority", 5), b"", APPLICATION_PROPERTIES + BODY + FOOTER),
+        (lambda m: setattr(m, "header", None), b"", APPLICATION_PROPERTIES + BODY + FOOTER),
+        (lambda m: m.application_properties.update(k=UInt(2)), HEADER, BODY + FOOTER),
+        (lambda m: m.application_properties.update(k=1), HEADER, BODY + FOOTER),
+        (lambda m: m.application_properties.pop("k"), HEADER, BODY + FOOTER),
+        (lambda m: m.body.pop(), HEADER + APPLICATION_PROPERTIES, FOOTER),
+        (
+            lambda m: setattr(m.body[0], "data", b"c"),
+            HEADER + APPLICATION_PROPERTIES,
+            FOOTER,
+        ),
+        (lambda m: setattr(m, "body", None), HEADER + APPLICATION_PROPERTIES, FOOTER),
+        (
+            lambda m: m.footer.update({"x-opt-f": Symbol("f")}),
+            HEADER + APPLICATION_PROPERTIES + BODY,
+            b"",
+        ),
+        (
+            lambda m: setattr(m, "properties", Properties(to="q")),
+            HEADER,
+            APPLICATION_PROPERTIES + BODY + FOOTER,
+        ),
+        (
+            lambda m: setattr(m, "delivery_annotations", DeliveryAnnotations({"x-opt-a": 1})),
+            HEADER,
+            APPLICATION_PROPERTIES + BODY + FOOTER,
+        ),
+    ],
+)
+def test_a_change_touches_its_section_alone(change: Any, before: bytes, after: bytes) -> None:
+    message = Message.decode(WIDE)
+    change(message)
+    encoded = message.encode()
+
+    assert encoded != WIDE
+    assert encoded.startswith(before)
+    assert encoded.endswith(after)
+    assert message == Message.decode(encoded)
+
+
+def test_a_change_that_is_taken_back_is_none() -> None:
+    message = Message.decode(WIDE)
+    assert message.application_properties is not None
+    message.application_properties["k"] = 1
+    message.application_properties["k"] = UInt(1)
+
+    assert WIDE == message.encode()
+
+
+def test_order_of_entries_counts() -> None:
+    message = Message.decode(WIDE)
+    assert message.application_properties is not None
+    message.application_properties["k"] = message.application_properties.pop("k")
+
+    assert message.encode() != WIDE
+
+
+def test_sections_are_added_in_their_place() -> None:
+    message = Message.decode(BODY)
+    message.header = Header(durable=True)
+    message.footer = Footer({"x-opt-f": 1})
+    message.properties = Properties(subject="s")
+    names = [part.name for part in scan(message.encode())]
+
+    assert ["header", "properties", "data", "data", "footer"] == names
+    bodiless = Message.decode(HEADER + FOOTER)
+    bodiless.body = Data(b"x")
+    assert ["header", "data", "footer"] == [part.name for part in scan(bodiless.encode())]
+
+
+def test_large_body_is_not_mistaken_for_another() -> None:
+    message = Message.decode(Message(body=b"x" * 100_000).encode())
+    message.body = Data(b"x" * 99_999 + b"y")
+
+    assert Message.decode(message.encode()).body_bytes() == b"x" * 99_999 + b"y"
+
+
+def test_zero_octets_are_a_message_without_sections() -> None:
+    message = Message.decode(b"")
+
+    assert message == Message()
+    assert message.encode() == b""
+    assert message.bare == b""
+
+
+# Refusals.
+
+MALFORMED = [
+    ("0053", "truncated", 2),
+    ("005375a0050000", "truncated", 5),
+    ("005377a10180", "invalid-utf8", 5),
+    ("005377a30180", "symbol-not-ascii", 5),
+    ("00537743" + "43", "not-a-section", 4),
+    ("00532445", "unknown-section", 0),
+    ("00a30161" + "45", "unknown-section", 0),
+    ("005377" + "43" + "005377" + "43", "duplicate-section", 4),
+    ("00537045" + "00537045", "duplicate-section", 4),
+    ("005375a000" + "00537743", "mixed-body-sections", 5),
+    ("00537645" + "005375a000", "mixed-body-sections", 4),
+    ("005375a000" + "00537045", "section-out-of-order", 5),
+    ("005378c10100" + "005375a000", "section-out-of-order", 6),
+    ("005370c00302" + "4104", "unknown-constructor-0x04", 7),
+    ("005370c00402" + "415204", "field-type", 7),
+    ("005370c0070641414141" + "4141", "too-many-fields", 3),
+    ("005373c0030152" + "01", "field-type", 6),
+    ("005372c10502a10161" + "40", "message-annotations-key-type", 6),
+    ("005374c10502a30161" + "40", "application-properties-key-type", 6),
+    ("005374c10502a10161" + "45", "application-properties-value-not-simple", 9),
+    ("005374c10902a1016100a3016145", "application-properties-value-not-simple", 9),
+    ("005374c10904a1016140a1016140", "map-duplicate-key", 10),
+    ("005374c10401a10161", "map-odd-count", 3),
+    ("005375a10161", "section-value-type", 3),
+    ("00537643", "section-value-type", 3),
+    ("00537345" + "ff", "unknown-constructor-0xff", 4),
+    ("005377" + "5602", "boolean-octet-not-0-or-1", 4),
+]
+
+
+@pytest.mark.parametrize("octets, rule, offset", MALFORMED)
+def test_strict_refusals_say_what_and_where(octets: str, rule: str, offset: int) -> None:
+    data = bytes.fromhex(octets)
+    with pytest.raises(DecodeError) as caught:
+        Message.decode(data)
+
+    assert (rule, offset) == (caught.value.rule, caught.value.offset)
+    assert caught.value.data == data
+    assert f"at byte {offset}" in str(caught.value)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "octets, path",
+    [
+        ("005373c0030152" + "01", "properties.message-id"),
+        ("005370c00402" + "415204", "header.priority"),
+        ("005374c10702a10161" + "a10180", "application-properties['a']"),
+        ("005377c00402" + "4342" + "ff", "amqp-value[2]"),
+        ("00a312" + b"amqp:amqp-value:*!".hex(), ""),
+    ],
+)
+def test_the_path_names_the_place(octets: str, path: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        Message.decode(bytes.fromhex(octets))
+
+    assert path == caught.value.path
+
+
+def test_limits() -> None:
+    data = Message(body=[[["x"]]]).encode()
+
+    assert Message.decode(data, limits=Limits(depth=3))
+    for limits, rule in (
+        (Limits(depth=2), "depth-limit"),
+        (Limits(items=2), "items-limit"),
+        (Limits(size=5), "size-limit"),
+    ):
+        with pytest.raises(DecodeError) as caught:
+            Message.decode(data, limits=limits)
+        assert rule == caught.value.rule
+        assert caught.value.condition == "amqp:resource-limit-exceeded"
+
+
+def test_a_body_of_several_kinds_is_not_encoded() -> None:
+    with pytest.raises(EncodeError, match="one or more Data"):
+        Message(body=[Data(b""), AmqpValue(1)]).encode()
+    with pytest.raises(EncodeError, match="one AmqpValue"):
+        Message(body=[AmqpValue(1), AmqpValue(1)]).encode()
+
+
+@pytest.mark.parametrize(
+    "message, path",
+    [
+        (Message(header=Header(priority=300)), "header.priority"),
+        (Message(application_properties={"a": [1]}), "application-properties"),
+        (Message(application_properties={"a": object()}), "application-properties['a']"),
+        (Message(application_properties={1: 1}), "application-properties"),
+        (Message(message_annotations={"ü": 1}), "message-annotations"),
+        (Message(message_annotations={1.5: 1}), "message-annotations"),
+        (Message(body={"a": object()}), "amqp-value"),
+        (Message(body=AmqpSequence([1, 2**70])), "amqp-sequence[1]"),
+        (Message(body=Data("text")), "data"),  # type: ignore[arg-type]
+        (Message(header="x"), "header"),  # type: ignore[arg-type]
+        (Message(body="\ud800"), "amqp-value"),
+    ],
+)
+def test_what_cannot_be_encoded_is_named(message: Message, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        message.encode()
+
+    assert path == caught.value.path
+
+
+def test_a_value_that_contains_itself() -> None:
+    loop: list[Any] = []
+    loop.append(loop)
+    with pytest.raises(EncodeError, match="contain themselves"):
+        Message(body=loop).encode()
+
+
+# Lenient decoding.
+
+SLOPPY = [
+    "005375a000" + "00537045",
+    "00537045" + "00537045",
+    "005375a000" + "00537743",
+    "00532445",
+    "43",
+    "005370c00402" + "415204",
+    "005370c0070641414141" + "4141",
+    "005372c10502a10161" + "40",
+    "005374c10502a30161" + "45",
+    "005375a10161",
+    "00537643" + "00537645",
+    "005373c10100",
+    "005373c00804" + "524043" + "a10161" + "40",
+]
+
+
+@pytest.mark.parametrize("octets", SLOPPY)
+def test_lenient_decoding_keeps_everything(octets: str) -> None:
+    data = bytes.fromhex(octets)
+    with pytest.raises(DecodeError):
+        Message.decode(data)
+    message = Message.decode(data, strict=False)
+
+    assert data == message.encode()
+    assert message.violations
+    assert message == pickle.loads(pickle.dumps(message))
+    message.header = Header(durable=True, ttl=77)
+    again = Message.decode(message.encode(), strict=False)
+    assert Header(durable=True, ttl=77) == again.header
+
+
+def test_lenient_values_keep_their_types() -> None:
+    data = bytes.fromhex("005373c00b07" + "5205" + "4040404040" + "a10174")
+    message = Message.decode(data, strict=False)
+
+    assert message.properties is not None
+    assert type(message.properties.message_id) is UInt
+    assert message.properties.message_id == 5
+    assert message.properties.content_type == "t"
+
+
+def test_lenient_message_lists_what_no_attribute_holds() -> None:
+    message = Message.decode(bytes.fromhex("00537045" + "00537045" + "00532445"), strict=False)
+
+    assert [
+        ("header", Header()),
+        ("header", Described(ULong(0x70), [])),
+        ("unknown", Described(ULong(0x24), [])),
+    ] == message.sections()
+
+
+@pytest.mark.parametrize("octets", ["0053", "005375a0050000", "005377a10180", "005377ff"])
+def test_lenient_decoding_refuses_what_does_not_parse(octets: str) -> None:
+    with pytest.raises(DecodeError):
+        Message.decode(bytes.fromhex(octets), strict=False)
+
+
+# What a message can do.
+
+
+def test_equality_is_of_values_and_types() -> None:
+    assert Message.decode(HEADER) == Message(header=Header(priority=4, ttl=0))
+    assert Message(body=1) == Message(body=1)
+    assert Message(body=1) != Message(body=UInt(1))
+    assert Message(body=0.0) != Message(body=-0.0)
+    assert Message(body=float("nan")) == Message(body=float("nan"))
+    assert Message(body=1) != Message(body=1, message_format=1)
+    assert Message(body=1) != 1
+
+
+def test_repr_shows_what_is_there() -> None:
+    message = Message(
+        body="x", header=Header(durable=True), properties=Properties(to="q"), message_format=1
+    )
+
+    assert (
+        "Message(body=AmqpValue(value='x'), header=Header(durable=True), "
+        "properties=Properties(to='q'), message_format=0x1)"
+    ) == repr(message)
+
+
+def test_copies() -> None:
+    message = Message.decode(WIDE, message_format=7)
+
+    for other in (copy.copy(message), copy.deepcopy(message), pickle.loads(pickle.dumps(message))):
+        assert message == other
+        assert WIDE == other.encode()
+        assert other.message_format == 7
+
+
+def test_evolve() -> None:
+    message = Message.decode(WIDE)
+    evolved = message.evolve(header=None, body="new")
+
+    assert evolved.header is None
+    assert evolved.body == AmqpValue("new")
+    assert WIDE == message.encode()
+    assert evolved.encode().startswith(APPLICATION_PROPERTIES)
+    with pytest.raises(TypeError, match="no colour"):
+        message.evolve(colour=1)
+    with pytest.raises(TypeError, match="no _wire"):
+        message.evolve(_wire=b"")
+
+
+def test_subclasses_decode_to_themselves() -> None:
+    class Order(Message):
+        __slots__ = ()
+
+    assert type(Order.decode(WIDE)) is Order
+    assert type(Order.decode(b"\x43", strict=False)) is Order
+
+
+@pytest.mark.parametrize(
+    "body, text",
+    [
+        ("text", "text"),
+        (b"text", "text"),
+        ([Data(b"te"), Data(b"xt")], "text"),
+        (AmqpValue(b"text"), "text"),
+        (AmqpValue(Symbol("text")), "text"),
+        (None, ""),
+    ],
+)
+def test_text_of_any_body(body: Any, text: str) -> None:
+    message = Message(body=body)
+
+    assert text == message.text()
+    assert text.encode() == message.body_bytes()
+
+
+def test_text_in_another_encoding() -> None:
+    assert Message(body="ü".encode("latin-1")).text("latin-1") == "ü"
+    with pytest.raises(ValueError, match="no single run of octets"):
+        Message(body=[1]).text()
+    with pytest.raises(UnicodeDecodeError):
+        Message(body=b"\xff").text()
+
+
+def test_plain_application_properties() -> None:
+    message = Message(
+        application_properties={
+            "u": UInt(1),
+            "f": Float(0.5),
+            "s": Symbol("s"),
+            "t": Timestamp(1000),
+            "far": Timestamp(2**62),
+        }
+    )
+    plain = message.plain_application_properties()
+
+    assert {
+        "u": 1,
+        "f": 0.5,
+        "s": "s",
+        "t": datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC),
+        "far": 2**62,
+    } == plain
+    assert [int, float, str, datetime.datetime, int] == [type(value) for value in plain.values()]
+    assert type(plain) is dict
+    assert Message().plain_application_properties() == {}
+
+
+def test_expiry() -> None:
+    arrival = datetime.datetime(2024, 1, 1, tzinfo=UTC)
+    ttl = Message(header=Header(ttl=1500))
+    both = Message(header=Header(ttl=1500), properties=Properties(absolute_expiry_time=1_000))
+
+    assert arrival + datetime.timedelta(milliseconds=1500) == ttl.expires_at(arrival)
+    assert ttl.expires_at(500) == 2_000
+    assert both.expires_at(500) == 1_000
+    assert Message().expires_at(500) is None
+    assert ttl.remaining_ttl(500, 700) == 1_300
+    assert ttl.remaining_ttl(500, 5_000) == 0
+    assert Message().remaining_ttl(0, 1) is None
+
+
+def test_next_hop() -> None:
+    message = Message.decode(
+        Message(
+            body="x",
+            header=Header(ttl=1000, durable=True),
+            delivery_annotations={"x-opt-d": 1},
+            message_annotations={"x-opt-m": Int(1)},
+        ).encode()
+    )
+    sent = message.for_next_hop(arrival=0, now=400)
+
+    assert sent.header == Header(ttl=600, durable=True)
+    assert sent.delivery_annotations is None
+    assert sent.message_annotations == message.message_annotations
+    assert sent.bare == message.bare
+    assert message.header == Header(ttl=1000, durable=True)
