@@ -15,7 +15,20 @@ cdef list _UINTS
 cdef list _ULONGS
 cdef list _BYTES
 cdef list _INTS
+# Typed so that X.__new__(X, n) is a C call.
+cdef type _Timestamp
+cdef type _Int
+cdef type _UInt
+cdef type _ULong
+cdef type _UShort
+cdef type _Short
 cdef Py_ssize_t _MAX_SYMBOLS
+cdef long long _WORD
+cdef long long _WORD_MAX
+cdef long long _INT_MAX
+cdef int _DEPTH
+cdef long long _ITEMS
+cdef long long _ZERO_WIDTH
 cdef Py_ssize_t _MAX_SYMBOL
 cdef Py_ssize_t _LARGE
 
@@ -29,7 +42,7 @@ cdef class Spec:
     cdef readonly int code
     cdef readonly str symbol
     cdef readonly int shape
-    cdef readonly object cls
+    cdef readonly type cls
     cdef readonly object fill
     cdef readonly object get
     cdef readonly tuple names
@@ -40,7 +53,10 @@ cdef class Spec:
     cdef readonly list blank
     cdef readonly bytes head
 
+    @cython.locals(cls=type)
     cdef build(self, list values)
+    @cython.locals(cls=type)
+    cdef wrap(self, value)
 
 
 @cython.final
@@ -49,6 +65,7 @@ cdef class Reader:
     cdef public Py_ssize_t pos
     cdef public Py_ssize_t end
     cdef long long count
+    cdef Py_ssize_t first
     cdef int depth
     cdef long long items
     cdef long long zero_width
@@ -65,10 +82,10 @@ cdef class Reader:
     @cython.locals(pos=Py_ssize_t)
     cpdef object value(self)
 
-    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, n=int, raw=bytes)
+    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, n=int, text=str)
     cdef object read(self, int code)
 
-    cdef object symbol(self, bytes raw)
+    cdef object symbol(self, str text)
 
     @cython.locals(pos=Py_ssize_t)
     cdef Py_ssize_t take(self, Py_ssize_t n) except -1
@@ -111,9 +128,11 @@ cdef class Reader:
     cpdef object composite(self, Spec spec)
 
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
-                   outer=Py_ssize_t, code=int, have=int, count="long long", i=Py_ssize_t,
-                   annotations=bint)
+                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint, cls=type)
     cdef object mapping(self, Spec spec)
+
+    @cython.locals(at=Py_ssize_t)
+    cdef duplicate(self, long long count)
 
     cdef wrong_value(self, Spec spec, int code, wanted, Py_ssize_t pos)
     cdef wrong_key(self, Spec spec, int code, wanted, Py_ssize_t pos)
@@ -176,3 +195,9 @@ cdef class Writer:
     cdef fields(self, value)
     cdef annotations(self, value)
     cdef properties(self, value)
+
+
+cpdef bytes octets_of(data, limits)
+
+@cython.locals(kind=type, found=list, data=bytes, specs=tuple, codes=dict, reader=Reader)
+cpdef read_message(cls, data, limits, more, tuple plan)

@@ -91,14 +91,20 @@ _LEAST = bytes(
     for code in range(256)
 )
 
-_new_int = int.__new__
 _new_str = str.__new__
 _new_object = object.__new__
+_Timestamp = Timestamp
+_Int = Int
+_UInt = UInt
+_ULong = ULong
+_UShort = UShort
+_Short = Short
 _set = object.__setattr__
 _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
 _F64 = struct.Struct(">d")
+_unpack_double = _F64.unpack_from
 
 # Every value of the one-octet forms, made once: the wrappers cost more than the parsing.
 _UBYTES = [UByte(i) for i in range(256)]
@@ -109,14 +115,23 @@ _INTS = [Int(i - 256 if i > 127 else i) for i in range(256)]
 
 # Symbols come from small vocabularies (Part 1, 1.6.21), so the short ones are made once. The
 # bounds keep a peer that invents symbols from growing this: 4,096 of 64 octets are 0.5 MB.
-_SYMBOLS: dict[bytes, Symbol] = {}
+_SYMBOLS: dict[str, Symbol] = {}
 _MAX_SYMBOLS = 4096
 _MAX_SYMBOL = 64
+
+# As C integers in the compiled build: a literal of this size would be a Python int there.
+_WORD = 2**32
+_WORD_MAX = 2**32 - 1
+_INT_MAX = 2**31 - 1
 
 # uuid.UUID hashes to its number modulo 2^61 - 1, which a peer can make collide at will and so make
 # a dict quadratic. Chance never gives this many collisions.
 _MAX_UUID_COLLISIONS = 16
 
+
+_DEPTH = DEFAULT_LIMITS.depth
+_ITEMS = DEFAULT_LIMITS.items
+_ZERO_WIDTH = DEFAULT_LIMITS.zero_width
 
 #: What reading may raise on bad input: `Reader.fault` makes one DecodeError of them.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
@@ -134,8 +149,8 @@ def _u32(buf: Any, pos: int) -> int:
 class Spec:
     """How a section or composite is read and written: the row table of its declaration.
 
-    `cls` takes the fields by position, or, where `fill` is not None, `fill` sets them on a bare
-    instance; `get` gives them as a tuple.
+    `fill` sets the fields of a bare instance by position, without checks; `get` gives them as a
+    tuple, or the one value of a body section. The map sections are dicts and need neither.
     """
 
     def __init__(
@@ -144,7 +159,7 @@ class Spec:
         code: int,
         symbol: str,
         shape: int,
-        cls: Callable[..., Any],
+        cls: type,
         fill: Callable[..., None] | None,
         get: Callable[[Any], tuple[Any, ...]] | None = None,
         names: tuple[str, ...] = (),
@@ -165,17 +180,23 @@ class Spec:
         self.defaults = defaults
         self.mandatory = mandatory
         self.multiple = multiple
-        self.blank = list(defaults)
+        self.blank = [None, *defaults]
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
 
     def build(self, values: Any) -> Any:
-        """Make the object of these fields, which must be right: nothing is checked."""
-        fill = self.fill
-        if fill is None:
-            return self.cls(*values)
-        made = _new_object(self.cls)
-        fill(made, *values)
+        """Make the object of the fields behind values[0]; they must be right, nothing is checked."""
+        cls = self.cls
+        made = cls.__new__(cls)
+        values[0] = made
+        self.fill(*values)
+        return made
+
+    def wrap(self, value: Any) -> Any:
+        """Make the section of this one value."""
+        cls = self.cls
+        made = cls.__new__(cls)
+        self.fill(made, value)
         return made
 
 
@@ -194,9 +215,16 @@ class Reader:
         self.pos = pos
         self.end = len(data)
         self.count = 0
-        self.depth = limits.depth
-        self.items = limits.items
-        self.zero_width = limits.zero_width
+        self.first = 0
+        if limits is DEFAULT_LIMITS:
+            # Three attribute look-ups saved, on the way that nearly every message goes.
+            self.depth = _DEPTH
+            self.items = _ITEMS
+            self.zero_width = _ZERO_WIDTH
+        else:
+            self.depth = limits.depth
+            self.items = limits.items
+            self.zero_width = limits.zero_width
 
     # Faults. These only build the error, so that the raise stands where a reader looks for it.
 
@@ -296,11 +324,11 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            raw = self.buf[pos:stop]
-            known = _SYMBOLS.get(raw)
+            text = self.buf[pos:stop].decode("ascii")
+            known = _SYMBOLS.get(text)
             if known is not None:
                 return known
-            return self.symbol(raw)
+            return self.symbol(text)
         if code == 0x40:
             return None
         if code == 0x41:
@@ -365,10 +393,10 @@ class Reader:
             return self.read_array(code)
         raise self.unknown(code, self.pos - 1)
 
-    def symbol(self, raw: Any) -> Symbol:
-        made = _new_str(Symbol, raw.decode("ascii"))
-        if len(raw) <= _MAX_SYMBOL and len(_SYMBOLS) < _MAX_SYMBOLS:
-            _SYMBOLS[raw] = made
+    def symbol(self, text: Any) -> Symbol:
+        made = _new_str(Symbol, text)
+        if len(text) <= _MAX_SYMBOL and len(_SYMBOLS) < _MAX_SYMBOLS:
+            _SYMBOLS[text] = made
         return made
 
     def take(self, n: int) -> int:
@@ -386,7 +414,7 @@ class Reader:
             return self.buf[pos : pos + n]
         if code == 0xB1:
             return self.buf[pos : pos + n].decode("utf-8")
-        return self.symbol(self.buf[pos : pos + n])
+        return self.symbol(self.buf[pos : pos + n].decode("ascii"))
 
     def fixed(self, code: int) -> Any:
         """Read the fixed-width types of two octets and more."""
@@ -396,19 +424,19 @@ class Reader:
         if code == 0x81:
             return self.number(code)
         if code == 0x83:
-            return _new_int(Timestamp, self.number(code))
+            return _Timestamp.__new__(_Timestamp, self.number(code))
         if code == 0x82:
-            return _F64.unpack_from(self.buf, self.take(8))[0]
+            return _unpack_double(self.buf, self.take(8))[0]
         if code == 0x71:
-            return _new_int(Int, self.number(code))
+            return _Int.__new__(_Int, self.number(code))
         if code == 0x70:
-            return _new_int(UInt, self.number(code))
+            return _UInt.__new__(_UInt, self.number(code))
         if code == 0x80:
-            return _new_int(ULong, self.number(code))
+            return _ULong.__new__(_ULong, self.number(code))
         if code == 0x60:
-            return _new_int(UShort, self.number(code))
+            return _UShort.__new__(_UShort, self.number(code))
         if code == 0x61:
-            return _new_int(Short, self.number(code))
+            return _Short.__new__(_Short, self.number(code))
         if code == 0x98:
             pos = self.take(16)
             made = _new_object(_UUID)
@@ -455,17 +483,17 @@ class Reader:
             return small - 65536 if code == 0x61 and small > 32767 else small
         if code < 0x80:
             word = _u32(self.buf, self.take(4))
-            return word - 4294967296 if code == 0x71 and word > 2147483647 else word
+            return word - _WORD if code == 0x71 and word > _INT_MAX else word
         pos = self.take(8)
         if code == 0x80:
             high = _u32(self.buf, pos)
             low = _u32(self.buf, pos + 4)
-            return high * 4294967296 + low
+            return high * _WORD + low
         # Two steps, so that neither build shifts a negative number or overflows 64 bits.
         word = _u32(self.buf, pos)
-        if word > 2147483647:
-            word -= 4294967296
-        return word * 4294967296 + _u32(self.buf, pos + 4)
+        if word > _INT_MAX:
+            word -= _WORD
+        return word * _WORD + _u32(self.buf, pos + 4)
 
     def described(self) -> Any:
         self.enter(self.pos - 1)
@@ -740,9 +768,9 @@ class Reader:
                 raise self.wrong_value(spec, code, "a list", start)
             stop = self.open(code)
             count = self.count
-            if count > len(values):
+            if count >= len(values):
                 raise DecodeError(
-                    f"{spec.name} has {len(values)} fields, not {count}",
+                    f"{spec.name} has {len(values) - 1} fields, not {count}",
                     start,
                     rule="too-many-fields",
                     condition=INVALID_FIELD,
@@ -759,11 +787,11 @@ class Reader:
                 self.pos = pos + 1
                 if code == 0x40:
                     continue
-                values[i] = self.field(kinds[i], code, spec, i)
+                values[i + 1] = self.field(kinds[i], code, spec, i)
             self.close(stop, outer)
         if spec.mandatory:
             for i in spec.mandatory:
-                if values[i] is None:
+                if values[i + 1] is None:
                     raise DecodeError(
                         f"the mandatory field {spec.names[i]} of {spec.name} is missing",
                         start,
@@ -801,9 +829,11 @@ class Reader:
         self.enter(start)
         outer = self.end
         self.end = stop
+        self.first = self.pos
         annotations = spec.shape == 1
-        made = spec.cls()
-        for i in range(count >> 1):
+        cls = spec.cls
+        made = cls.__new__(cls)
+        for _ in range(count >> 1):
             at = self.pos
             if at >= stop:
                 raise self.truncated(at, 1)
@@ -833,12 +863,25 @@ class Reader:
                         condition=INVALID_FIELD,
                     )
                 made[key] = value
-            if len(made) != i + 1:
-                raise DecodeError(
-                    f"the key {key!r} stands twice in one map", at, rule="map-duplicate-key"
-                )
         self.close(stop, outer)
+        if len(made) != count >> 1:
+            raise self.duplicate(count)
         return made
+
+    def duplicate(self, count: int) -> DecodeError:
+        """Find the key that stands twice in the map of scalar keys that begins at `first`."""
+        self.pos = self.first
+        seen = set()
+        for _ in range(count >> 1):
+            at = self.pos
+            key = self.value()
+            self.skip()
+            if key in seen:
+                break
+            seen.add(key)
+        return DecodeError(
+            f"the key {key!r} stands twice in one map", at, rule="map-duplicate-key"
+        )
 
     def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = _TYPE_OF[code]
@@ -859,7 +902,7 @@ class Reader:
         if shape == 1 or shape == 2:
             return self.mapping(spec)
         if shape == 5:
-            return spec.cls(self.value())
+            return spec.wrap(self.value())
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
@@ -870,7 +913,7 @@ class Reader:
                 raise self.wrong_value(spec, code, "a binary", start)
         elif code != 0xC0 and code != 0xD0 and code != 0x45:
             raise self.wrong_value(spec, code, "a list", start)
-        return spec.cls(self.read(code))
+        return spec.wrap(self.read(code))
 
     def section_code(self, codes: Any) -> int:
         """Read a section's constructor and descriptor; tell its code, or -1 if it is none."""
@@ -893,8 +936,11 @@ class Reader:
         return -1
 
     def message(self, specs: Any, codes: Any) -> Any:
-        """Read the sections of a message in order: a list of seven, None where one is absent."""
-        found: list[Any] = [None, None, None, None, None, None, None]
+        """Read the sections of a message: a list of [None, body, header … footer].
+
+        That is the order of the attributes of Message; the first place is for the instance.
+        """
+        found: list[Any] = [None, None, None, None, None, None, None, None]
         last = -1
         several = False
         while self.pos < self.end:
@@ -910,15 +956,15 @@ class Reader:
                 raise self.misplaced(index, last, found, specs, start)
             made = self.section(specs[index])
             if index < 5:
-                found[index] = made
+                found[index + 2] = made
             elif index == 8:
-                found[6] = made
+                found[7] = made
             elif index != last:
-                found[5] = made
+                found[1] = made
             elif several:
-                found[5].append(made)
+                found[1].append(made)
             else:
-                found[5] = [found[5], made]
+                found[1] = [found[1], made]
                 several = True
             last = index
         return found
@@ -942,7 +988,7 @@ class Reader:
 
     def misplaced(self, index: int, last: int, found: Any, specs: Any, start: int) -> DecodeError:
         name = specs[index].name
-        if index == last or (index < 5 and found[index] is not None):
+        if index == last or (index < 5 and found[index + 2] is not None):
             return DecodeError(f"{name} stands twice", start, rule="duplicate-section")
         if 5 <= index <= 7 and 5 <= last <= 7:
             return DecodeError(
@@ -950,7 +996,7 @@ class Reader:
                 start,
                 rule="mixed-body-sections",
             )
-        if 5 <= index <= 7 and found[5] is not None:
+        if 5 <= index <= 7 and found[1] is not None:
             return DecodeError(
                 f"{name} stands behind the footer", start, rule="section-out-of-order"
             )
@@ -1114,7 +1160,7 @@ class Writer:
             out[start + 2] = count
             return
         size += 3
-        if size > 4294967295:
+        if size > _WORD_MAX:
             raise EncodeError(f"a compound of {size} octets does not fit AMQP: 2^32 - 1 at most")
         out[start : start + 3] = (
             bytes((out[start] + 0x10,)) + size.to_bytes(4, "big") + count.to_bytes(4, "big")
@@ -1173,7 +1219,7 @@ class Writer:
             self.out.append(n)
             self.out += octets
             return
-        if n > 4294967295:
+        if n > _WORD_MAX:
             raise EncodeError(f"a value of {n} octets does not fit AMQP: 2^32 - 1 at most")
         self.out.append(code + 0x10)
         self.out += n.to_bytes(4, "big")
@@ -1338,7 +1384,7 @@ class Writer:
             self.out.append(count)
         else:
             size += 3
-            if size > 4294967295 or count > 4294967295:
+            if size > _WORD_MAX or count > _WORD_MAX:
                 raise EncodeError(
                     "an array of this size does not fit AMQP: 2^32 - 1 octets at most"
                 )
@@ -1653,7 +1699,10 @@ def register(cls: type, spec: Spec) -> None:
 
 def octets_of(data: Any, limits: Any) -> bytes:
     """Give the input as bytes, copied only if it could change under the reader."""
-    if type(data) is not bytes:
+    if type(data) is bytes:
+        if limits is DEFAULT_LIMITS:
+            return data
+    else:
         if not isinstance(data, (bytes, bytearray, memoryview)):
             raise TypeError(f"expected bytes, bytearray or memoryview, not {type(data).__name__}")
         data = bytes(data)
@@ -1666,6 +1715,35 @@ def octets_of(data: Any, limits: Any) -> bytes:
             data=data,
         )
     return data
+
+
+def read_message(cls: Any, data: Any, limits: Any, more: Any, plan: Any) -> Any:
+    """Decode a message into an instance of this class.
+
+    Args:
+        cls: Message, or a subclass that adds no attributes.
+        data: bytes, bytearray or memoryview.
+        limits: or None for the defaults.
+        more: the message-format.
+        plan: row tables, codes by descriptor, names for errors, and what sets the attributes.
+    """
+    if limits is None:
+        limits = DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    specs, codes, names, fill = plan
+    reader = Reader(data, 0, limits)
+    try:
+        found = reader.message(specs, codes)
+    except READ_FAULTS as error:
+        raise reader.fault(error, names) from None
+    kind: Any = cls
+    made = kind.__new__(kind)
+    found[0] = made
+    found.append(more)
+    found.append(data)
+    found.append(False)
+    fill(*found)
+    return made
 
 
 def decode_value(data: Any, *, limits: Limits | None = None) -> Any:

@@ -151,15 +151,15 @@ def _short_repr(self: Any) -> str:
     return f"{type(self).__name__}({shown})"
 
 
-def filler(cls: type) -> Callable[..., None] | None:
+def filler(cls: type) -> Callable[..., None]:
     """Give what sets the attributes of a bare instance by position, without converters and checks.
 
-    For the decoder, whose values are right by construction: the __init__ that attrs writes for a
-    class of the same fields. None where calling the class does no more than that, and is faster.
+    For the decoder, whose values are right by construction: the class's own __init__ where it does
+    no more, else the one that attrs writes for a class of the same fields.
     """
     own = attrs.fields(cls)
     if not any(f.converter or f.validator or f.kw_only or not f.init for f in own):
-        return None
+        return cls.__init__  # type: ignore[misc,no-any-return]
     names = [field.name for field in own]
     twin = attrs.make_class(f"_{cls.__name__}", names, slots=True, eq=False, repr=False)
     return twin.__init__  # type: ignore[misc,no-any-return]

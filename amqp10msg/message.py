@@ -149,32 +149,9 @@ class Message:
                 repeated, unknown or mixed in the body, and fields and keys of wrong types. The
                 error's `data` holds the input.
         """
-        limits = limits or DEFAULT_LIMITS
-        octets = _wire.octets_of(data, limits)
-        reader = _wire.Reader(octets, 0, limits)
-        try:
-            header, delivery, annotations, properties, application, body, footer = reader.message(
-                SPECS, CODES
-            )
-        except _wire.READ_FAULTS as error:
-            if strict:
-                raise reader.fault(error, FIELD_NAMES) from None
-            return _read_leniently(cls, octets, limits, message_format)
-        made = _new(cls)
-        _fill(
-            made,
-            body,
-            header,
-            delivery,
-            annotations,
-            properties,
-            application,
-            footer,
-            message_format,
-            octets,
-            not strict,
-        )
-        return made
+        if strict:
+            return _wire.read_message(cls, data, limits, message_format, _PLAN)  # type: ignore[no-any-return]
+        return _read_leniently(cls, data, limits or DEFAULT_LIMITS, message_format)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -477,8 +454,7 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-_new = object.__new__
-_fill: Any = filler(Message)
+_PLAN = (SPECS, CODES, FIELD_NAMES, filler(Message))
 
 
 # The constructors of a value that a body section can have; an amqp-value may have any.
@@ -559,7 +535,8 @@ def _interpret(kind: SectionKind, value: Any) -> Any:
     return AmqpValue(value)
 
 
-def _read_leniently(cls: type[Message], octets: bytes, limits: Limits, message_format: int) -> Any:
+def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
+    octets = _wire.octets_of(data, limits)
     reader = _wire.Reader(octets, 0, limits)
     found: dict[str, Any] = {}
     body: list[Any] = []

@@ -117,11 +117,12 @@ class _Integer(int):
     min: ClassVar[int]
     max: ClassVar[int]
 
-    def __new__(cls, value: Any = 0) -> Self:
-        self = int.__new__(cls, value)
-        if not cls.min <= self <= cls.max:
-            raise ValueError(f"{cls.__name__} holds {cls.min} to {cls.max}, not {int(self)}")
-        return self
+    # In __init__ and not in __new__, which the decoder calls with what is in range already.
+    def __init__(self, _: Any = 0) -> None:
+        if not self.min <= self <= self.max:
+            raise ValueError(
+                f"{type(self).__name__} holds {self.min} to {self.max}, not {int(self)}"
+            )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({int(self)})"

@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import composite_of
+from amqp10msg.composite import composite_of, filler
 from amqp10msg.sections.annotations import DeliveryAnnotations, Footer, MessageAnnotations
 from amqp10msg.sections.application_properties import ApplicationProperties
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
@@ -114,7 +114,8 @@ def _spec_of(kind: SectionKind) -> _wire.Spec:
         return composite_of(kind.cls).spec  # type: ignore[no-any-return]
     get = _CONTENT.get(kind.cls)
     shape = _SHAPES[kind.name]
-    spec = _wire.Spec(kind.name, kind.code, kind.symbol, shape, kind.cls, None, get)
+    fill = filler(kind.cls) if get else None
+    spec = _wire.Spec(kind.name, kind.code, kind.symbol, shape, kind.cls, fill, get)
     _wire.register(kind.cls, spec)
     return spec
 

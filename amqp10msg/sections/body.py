@@ -9,21 +9,21 @@ import attrs
 __all__ = ["AmqpSequence", "AmqpValue", "Data"]
 
 
-@attrs.define
+@attrs.define(weakref_slot=False)
 class Data:
     """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together."""
 
     data: bytes | bytearray | memoryview = b""
 
 
-@attrs.define
+@attrs.define(weakref_slot=False)
 class AmqpSequence:
     """A list of values (Part 3, 3.2.7). A body may have several, which belong together."""
 
     values: list[Any] = attrs.Factory(list)
 
 
-@attrs.define
+@attrs.define(weakref_slot=False)
 class AmqpValue:
     """One AMQP value of any type (Part 3, 3.2.8)."""
 

@@ -11,7 +11,7 @@ __all__ = ["Header"]
 
 
 @composite("amqp:header:list", 0x70, provides=("section",))
-@attrs.define
+@attrs.define(weakref_slot=False)
 class Header:
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 

@@ -35,7 +35,7 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 @composite("amqp:properties:list", 0x73, provides=("section",))
 # Converting in assignments too would need a __setattr__ in Python, at six times the decoding time;
 # a datetime that is assigned later is converted when it is encoded.
-@attrs.define(on_setattr=attrs.setters.NO_OP)
+@attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
 class Properties:
     """The standard properties of the bare message (Part 3, 3.2.4).
 

@@ -1,0 +1,136 @@
+# The verbs of the project; .ci/run uses the same ones. `make help` lists them.
+#
+#   PYTHON=python3.12           the interpreter that .venv is made from (3.11 or later)
+#   AMQP10MSG_EXT=auto          auto | skip | require: whether the kernel is compiled
+#   HYPOTHESIS_PROFILE=ci       dev | ci | thorough: how many examples make test draws
+#   PYTEST_ARGS=                passed on to pytest, such as PYTEST_ARGS='-k scan -x'
+
+PYTHON ?= python3
+AMQP10MSG_EXT ?= auto
+HYPOTHESIS_PROFILE ?= ci
+PYTEST_ARGS ?=
+export AMQP10MSG_EXT HYPOTHESIS_PROFILE
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+VENV := .venv
+BIN := $(VENV)/bin
+PY := $(BIN)/python
+PIP := $(PY) -m pip install --quiet
+# The suite does nothing but compute, so a worker a core; one worker would only add overhead.
+PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
+SPHINX := $(PY) -m sphinx -n -W --keep-going -q
+
+# A kernel is a .py with a .pxd beside it. A library older than either is stale code.
+PXD := $(wildcard amqp10msg/*.pxd amqp10msg/*/*.pxd)
+KERNELS := $(PXD) $(PXD:.pxd=.py)
+
+# Whether C can be compiled here; in the stamps' names, so that a compiler installed later is used.
+C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, sysconfig; \
+  sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' && echo yes),c,no-c)
+KERNEL := $(VENV)/.kernel-$(AMQP10MSG_EXT)-$(C)
+PROTON := $(VENV)/.proton-$(C)
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check coverage bench fuzz docs clean
+
+help:  ## this list
+	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+setup: $(VENV)/.package $(PROTON) $(KERNEL)  ## .venv with everything that the other verbs need
+	@cat $(PROTON)
+	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
+	  "compiled" if amqp10msg.COMPILED else "pure, about 5 times slower. To compile it, install " \
+	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
+
+demo: setup  ## decode, explain, validate and re-encode recorded messages
+	@$(PY) -m amqp10msg.cli demo
+
+test: setup  ## the tests, on the compiled kernel and on the pure one
+	$(PYTEST)
+	@if $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'; then \
+	  echo "AMQP10MSG_PURE=1 $(PYTEST) -m 'not once'"; \
+	  AMQP10MSG_PURE=1 $(PYTEST) -m 'not once'; \
+	else \
+	  echo "Left out: the tests on the compiled kernel. It needs a C compiler and the Python headers:"; \
+	  echo "  apt install gcc python3-dev, then make test again."; \
+	fi
+
+check: setup  ## lint, format, types, layers and a documentation build without warnings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(PY) -m pytest -q tests/test_layers.py
+	$(SPHINX) docs docs/_build/html
+
+coverage: setup  ## branch coverage of the pure build, the one that coverage can see
+	AMQP10MSG_PURE=1 $(PYTEST) -m 'not once' --cov --cov-report=term --cov-report=html
+
+bench: setup $(VENV)/.bench  ## the figures of the README, side by side with other libraries
+	$(PY) -m bench
+
+fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of the decoder
+	$(PY) -m fuzz
+
+docs: setup  ## the HTML documentation, in docs/_build/html
+	$(SPHINX) docs docs/_build/html
+	@echo "docs/_build/html/index.html"
+
+clean:  ## remove everything that the other verbs made
+	rm -rf $(VENV) build dist *.egg-info docs/_build htmlcov .coverage .coverage.* \
+	  .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find amqp10msg -name '*.so' -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(PY):
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "Python 3.11 or later is needed, and '$(PYTHON)' is not: make PYTHON=/path/to/python3.11 ..." >&2; \
+	  exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { \
+	  rm -rf $(VENV); \
+	  echo "'$(PYTHON)' cannot make a virtual environment." >&2; \
+	  echo "Debian and Ubuntu keep that in a package of its own: apt install python3-venv" >&2; \
+	  exit 1; }
+	@# The pip that comes with Python 3.11 does not know dependency groups.
+	@$(PIP) --upgrade 'pip>=25.1'
+
+# The library itself. The kernel is compiled by its own rule, hence skip; the warning is
+# setuptools' general one on editable installations.
+EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation --editable
+
+$(VENV)/.package: pyproject.toml | $(PY)
+	$(PIP) --group dev
+	@echo "$(PIP) --editable '.[cli,cbor,testing]'"
+	@$(EDITABLE) '.[cli,cbor,testing]'
+	@touch $@
+
+# Proton is C without wheels for every platform, and the library is complete without it. Where it
+# cannot be compiled, its installation still succeeds and leaves a proton that does not import, also
+# in pip's cache. The stamp holds what there is to say.
+$(PROTON): $(VENV)/.package
+	@echo "$(PIP) --editable '.[proton]' (compiles C where there is no wheel: a minute or two)"
+	@mkdir -p build
+	@rm -f $(VENV)/.proton-*
+	@for attempt in cached fresh; do \
+	  { $(EDITABLE) '.[proton]' && $(PY) -c 'import proton'; } >build/proton.log 2>&1 && break; \
+	  $(PY) -m pip uninstall --quiet --yes python-qpid-proton >>build/proton.log 2>&1; \
+	  $(PY) -m pip cache remove 'python_qpid_proton*' >>build/proton.log 2>&1; \
+	done; \
+	if $(PY) -c 'import proton' 2>/dev/null; then : >$@; else \
+	  printf '%s\n' 'Left out: python-qpid-proton, and with it amqp10msg.proton and its tests. To compile it:' \
+	    '  apt install gcc g++ make pkg-config libssl-dev python3-dev' \
+	    '  rm -f $@ && make setup        (what failed: build/proton.log)' >$@; \
+	fi
+
+$(KERNEL): $(VENV)/.package setup.py $(KERNELS)
+	@rm -f $(VENV)/.kernel-*
+	@find amqp10msg -name '*.so' -delete
+	$(PY) setup.py --quiet build_ext --inplace
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.package
+	$(PIP) --group bench
+	@touch $@
+
+$(VENV)/.fuzz: $(VENV)/.package
+	$(PIP) --group fuzz
+	@touch $@

@@ -1,0 +1,123 @@
+"""The group of commands, and the one place where faults become a line on stderr and a status.
+
+Status 0: all is well. 1: the input is broken, or a message breaks a rule. 2: the command line
+itself is wrong.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+import amqp10msg
+from amqp10msg.cli._output import safe
+from amqp10msg.cli.convert import convert
+from amqp10msg.cli.demo import demo
+from amqp10msg.cli.encode import encode
+from amqp10msg.cli.inspect import inspect
+from amqp10msg.cli.validate import validate
+from amqp10msg.errors import AmqpError
+
+__all__ = ["main"]
+
+
+def version() -> str:
+    """Say which library runs, and whether its kernel is compiled."""
+    kernel = "compiled kernel" if amqp10msg.COMPILED else "pure Python kernel"
+    return (
+        f"amqp10msg {amqp10msg.__version__} ({kernel}, "
+        f"{platform.python_implementation()} {platform.python_version()})"
+    )
+
+
+def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(version())
+        context.exit()
+
+
+class App(click.Group):
+    """The group; a fault of any command ends here, in one line."""
+
+    def main(  # type: ignore[override]
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = "amqp10msg",
+        complete_var: str | None = None,
+        standalone_mode: bool = True,
+        windows_expand_args: bool = True,
+        **extra: Any,
+    ) -> Any:
+        """Run a command; in standalone mode leave the process with its status."""
+        for stream in (sys.stdout, sys.stderr):
+            # What the terminal's encoding has no character for is escaped, not an error.
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
+        if not standalone_mode:
+            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        try:
+            status = super().main(
+                args, prog_name, complete_var, False, windows_expand_args, **extra
+            )
+        except (click.ClickException, click.Abort, AmqpError, OSError, MemoryError) as error:
+            line, status = _line_of(error)
+            click.echo(safe(line), err=True)
+        sys.exit(status or 0)
+
+
+def _line_of(error: BaseException) -> tuple[str, int]:
+    """Say in one line what went wrong, and which status that is."""
+    if isinstance(error, click.UsageError):
+        context = error.ctx
+        command = context.command_path if context else "amqp10msg"
+        return f"{command}: {error.format_message().rstrip('.')} (see {command} --help)", 2
+    if isinstance(error, click.ClickException):
+        return f"amqp10msg: {error.format_message()}", error.exit_code
+    if isinstance(error, click.Abort):
+        return "amqp10msg: interrupted", 130
+    if isinstance(error, MemoryError):
+        return "amqp10msg: out of memory: the input is too large for this machine", 1
+    if isinstance(error, OSError):
+        place = f"{error.filename!s}: " if error.filename is not None else ""
+        return f"amqp10msg: {place}{error.strerror or error}", 1
+    return f"amqp10msg: {error}", 1
+
+
+@click.group(
+    cls=App,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=(
+        "Completion of commands, options and file names by the shell: put "
+        "eval \"$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)\" into ~/.bashrc, or the same with "
+        "zsh_source into ~/.zshrc; for fish, "
+        "_AMQP10MSG_COMPLETE=fish_source amqp10msg | source into its configuration."
+    ),
+)
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_version,
+    help="Show the version and whether the kernel is compiled.",
+)
+@click.pass_context
+def main(context: click.Context) -> None:
+    """Look at, build, judge and convert AMQP 1.0 messages.
+
+    Messages are given as files, directories, hex, base64, or on standard input. Exit status: 0
+    where all is well, 1 where the input is broken or breaks a rule, 2 where the command line is
+    wrong.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+        context.exit(2)
+
+
+for command in (inspect, encode, validate, convert, demo):
+    main.add_command(command)

@@ -1,0 +1,108 @@
+"""What octets can be written as: the notations, and hex, base64 and containers of octets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import click
+
+from amqp10msg import notation
+from amqp10msg._wire import decode_value, decode_values, skip_value
+from amqp10msg.cli._input import Item
+from amqp10msg.cli._output import Sink
+from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.message import Message
+from amqp10msg.sections import CODES
+
+__all__ = ["TARGETS", "is_message", "read", "write_all"]
+
+
+def is_message(data: bytes) -> bool:
+    """Tell a message from values: it begins with a section's descriptor, or is empty.
+
+    What is too damaged to tell is taken for a message.
+    """
+    if data[:1] not in (b"", b"\0"):
+        return False
+    try:
+        descriptor = decode_value(data[1 : skip_value(data, 1)])
+    except DecodeError:
+        return True
+    return isinstance(descriptor, (int, str)) and descriptor in CODES
+
+
+def read(data: bytes, *, as_values: bool = False) -> list[Any]:
+    """Decode a message, or the values that stand one behind the other.
+
+    A message that breaks rules is read leniently.
+
+    Raises:
+        DecodeError: the octets do not parse.
+    """
+    if not as_values and is_message(data):
+        return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
+    return list(decode_values(data, limits=DEFAULT_LIMITS))
+
+
+def _json_lines(write: Callable[[Any], Any]) -> Callable[[bytes], str]:
+    def lines(data: bytes) -> str:
+        return "".join(json.dumps(write(value), ensure_ascii=False) + "\n" for value in read(data))
+
+    return lines
+
+
+def _cbor(data: bytes) -> bytes:
+    try:
+        return b"".join(notation.to_cbor(value) for value in read(data))
+    except ImportError as error:  # says itself what to install
+        raise click.ClickException(str(error)) from None
+
+
+def _html(data: bytes) -> str:
+    return notation.render_html(data) + "\n"
+
+
+_WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
+    "typed": _json_lines(lambda value: notation.to_typed(value)),
+    "plain": _json_lines(lambda value: notation.to_plain(value)),
+    "cbor": _cbor,
+    "tree": lambda data: notation.render_text(data) + "\n",
+    "hex": lambda data: data.hex() + "\n",
+    "base64": lambda data: base64.b64encode(data).decode() + "\n",
+    "jsonl": lambda data: json.dumps({"raw": data.hex()}) + "\n",
+    "raw": lambda data: data,
+    "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
+    "html": _html,
+}
+#: What octets can be written as.
+TARGETS = tuple(_WRITERS)
+# Of these there can only be one in a file.
+_SINGLE = {
+    "raw": "octets alone do not tell where a message ends: use prefixed, jsonl or hex",
+    "html": "a page shows one message",
+}
+
+
+def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
+    """Write every item in the target form.
+
+    Raises:
+        click.ClickException: an item cannot be read or written so, or there is none, or there are
+            several where only one can be.
+    """
+    number = 0
+    for item in items:
+        number += 1
+        if number > 1 and target in _SINGLE:
+            raise click.ClickException(f"there is more than one message: {_SINGLE[target]}")
+        data = item.octets()
+        try:
+            sink.write(_WRITERS[target](data))
+        except AmqpError as error:
+            raise click.ClickException(f"{item.source}: {error}") from None
+    if not number:
+        raise click.ClickException("there are no messages in what was given")

@@ -1,0 +1,428 @@
+"""Messages from what a command is given: files, directories, text, standard input.
+
+Everything ends as octets, whatever notation it was written in, and as an `Item` that knows where it
+came from. What cannot be read is an `Item` too, so that one bad line does not hide the other
+thousand. Streams are read a message at a time where their format has lines or lengths.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import json
+import os
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, cast
+
+import attrs
+import click
+from click.shell_completion import CompletionItem
+
+from amqp10msg import notation
+from amqp10msg._wire import encode_value
+from amqp10msg.cli._output import count, is_terminal
+from amqp10msg.cli._text import octets_of_base64, octets_of_hex, octets_of_text
+from amqp10msg.errors import AmqpError
+from amqp10msg.message import Message
+
+__all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sources_argument"]
+
+#: What --format and --from take.
+FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
+# What a message may take in the form it is read in; a bound on memory, not on what is sensible.
+_MAX_SIZE = 256 << 20
+
+#: Keys of a JSON record that hold a message, and what is in them.
+_RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
+    "raw": octets_of_hex,
+    "hex": octets_of_hex,
+    "base64": octets_of_base64,
+    "data_base64": octets_of_base64,
+}
+# Formats of octets; on the command line these stand in hex or base64.
+_OCTETS = ("raw", "prefixed", "cbor")
+_GZIP = b"\x1f\x8b"
+
+
+@attrs.frozen
+class Item:
+    """One message, or what kept it from being read.
+
+    Attributes:
+        source: where it came from: a file's name, with a line's number where it has lines.
+        data: its octets.
+        fault: why there are none; empty where all is well.
+    """
+
+    source: str
+    data: bytes = b""
+    fault: str = ""
+
+    def octets(self) -> bytes:
+        """Give the octets, or end the command with the fault."""
+        if self.fault:
+            raise click.ClickException(f"{self.source}: {self.fault}")
+        return self.data
+
+
+class _Bad(Exception):
+    """What stands there is no message in the format that it should be in."""
+
+
+class Inputs:
+    """The messages that the arguments of a command stand for, in their order.
+
+    Args:
+        arguments: files, directories, ``-`` and what stands on the command line itself.
+        form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
+        max_size: octets that one message may take in its input.
+
+    Attributes:
+        total: octets in all the files, or None where standard input or a pipe is among them.
+    """
+
+    def __init__(self, arguments: Sequence[str], form: str, max_size: int) -> None:
+        self.form = form
+        self.max_size = max_size
+        self.total: int | None = 0
+        self._done = 0
+        self._open: IO[bytes] | None = None
+        self._sources: list[tuple[str, Path | str | None, str]] = []
+        for argument in arguments:
+            self._take(argument, many=len(arguments) > 1)
+
+    @property
+    def position(self) -> int:
+        """How many octets of `total` are read."""
+        if self._open is not None and self.total is not None:
+            return self._done + self._open.tell()
+        return self._done
+
+    def _take(self, argument: str, *, many: bool) -> None:
+        """Find out what an argument stands for; files are not opened yet."""
+        if argument == "-":
+            self.total = None
+            self._sources.append(("standard input", None, ""))
+            return
+        path = Path(argument)
+        try:
+            is_there = argument != "" and path.exists()
+            is_folder = is_there and path.is_dir()
+        except OSError:  # too long for a name, as hex may well be
+            is_there = is_folder = False
+        if is_folder:
+            for file, fault in _files_below(path):
+                self._file(file, fault)
+        elif is_there:
+            self._file(path)
+        else:
+            name = f"argument {len(self._sources) + 1}" if many else "the argument"
+            self._sources.append((name, argument, ""))
+
+    def _file(self, path: Path, fault: str = "") -> None:
+        self._sources.append((str(path), path, fault))
+        if self.total is not None:
+            try:
+                self.total = self.total + path.stat().st_size if path.is_file() else None
+            except OSError:
+                pass  # opening it will say why
+
+    def __iter__(self) -> Iterator[Item]:
+        for name, source, fault in self._sources:
+            if fault:
+                yield Item(name, fault=fault)
+            elif isinstance(source, str):
+                yield from self._argument(name, source)
+            else:
+                yield from self._guarded(name, source)
+
+    def _argument(self, name: str, text: str) -> Iterator[Item]:
+        """Read a message that stands on the command line itself."""
+        if not text.strip():
+            raise click.UsageError(f"{name} is empty")
+        try:
+            is_json = text.lstrip().startswith(("{", "["))
+            if is_json and self.form not in _OCTETS:
+                yield from self._read(io.BytesIO(text.encode("utf-8", "surrogateescape")), name)
+                return
+            if self.form in ("jsonl", "written", "typed", "plain"):
+                raise _Bad("no JSON")
+            try:
+                found = octets_of_text(text, self.form if self.form in ("hex", "base64") else None)
+            except ValueError as error:
+                raise _Bad(str(error)) from None
+            for octets in found:
+                if self.form in _OCTETS:
+                    yield from self._read(io.BytesIO(octets), name)
+                else:
+                    yield Item(name, octets)
+        except _Bad as error:
+            shown = text if len(text) <= 40 else f"{text[:40]}…"
+            raise click.UsageError(f"'{shown}' is no file that is there, and {error}") from None
+
+    def _guarded(self, name: str, path: Path | None) -> Iterator[Item]:
+        """Read a file or standard input; what the system refuses is a fault of this one alone."""
+        try:
+            if path is None:
+                if sys.stdin is None:
+                    raise _Bad("it is closed")
+                standard = io.BufferedReader(cast("Any", sys.stdin.buffer))
+                try:
+                    if not standard.peek(1):
+                        raise _Bad("nothing came")
+                    yield from self._read(standard, name)
+                finally:
+                    standard.detach()
+                return
+            with path.open("rb") as file:
+                self._open = file
+                try:
+                    yield from self._read(file, name)
+                finally:
+                    self._done, self._open = self.position, None
+        except _Bad as error:
+            yield Item(name, fault=str(error))
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            yield Item(name, fault=f"the gzip file is damaged: {error}")
+        except OSError as error:
+            yield Item(name, fault=error.strerror or str(error))
+
+    def _read(self, stream: Any, name: str) -> Iterator[Item]:
+        stream = _buffered(stream)
+        if stream.peek(2)[:2] == _GZIP:
+            stream = _buffered(gzip.GzipFile(fileobj=stream))
+        form = self.form
+        if form == "auto":
+            form = _sniff(stream.peek(4096)[:4096])
+        match form:
+            case "jsonl" | "json" | "written" | "typed" | "plain":
+                yield from self._json(stream, name, form)
+            case "prefixed":
+                yield from self._prefixed(stream, name)
+            case "text" | "hex" | "base64":
+                text = _text_of(self._all(stream))
+                try:
+                    found = octets_of_text(text, None if form == "text" else form)
+                except ValueError as error:
+                    raise _Bad(str(error)) from None
+                if not found:
+                    raise _Bad("there is no message in it")
+                for index, octets in enumerate(found, 1):
+                    yield Item(name if len(found) == 1 else f"{name}:{index}", octets)
+            case "cbor":
+                yield _item(name, form, self._all(stream))
+            case _:
+                yield Item(name, self._all(stream))
+
+    def _all(self, stream: IO[bytes]) -> bytes:
+        octets = stream.read(self.max_size + 1)
+        if len(octets) > self.max_size:
+            raise _Bad(self._too_large)
+        return octets
+
+    @property
+    def _too_large(self) -> str:
+        return f"larger than {count(self.max_size)} bytes: raise --max-size"
+
+    def _prefixed(self, stream: IO[bytes], name: str) -> Iterator[Item]:
+        number = 0
+        while prefix := stream.read(4):
+            number += 1
+            size = int.from_bytes(prefix, "big")
+            if len(prefix) < 4:
+                raise _Bad(f"message {number}: its length is cut off")
+            if size > self.max_size:
+                raise _Bad(f"message {number}: {self._too_large}")
+            octets = stream.read(size)
+            if len(octets) < size:
+                raise _Bad(
+                    f"message {number}: cut off, {count(len(octets))} of {count(size)} bytes"
+                )
+            yield Item(f"{name}:{number}", octets)
+
+    def _json(self, stream: IO[bytes], name: str, form: str) -> Iterator[Item]:
+        """Read JSON, a document a line or one document over many lines."""
+        number = 0
+        only = True
+        while line := stream.readline(self.max_size + 1):
+            number += 1
+            if len(line) > self.max_size:
+                raise _Bad(f"line {number}: {self._too_large}")
+            if not line.strip():
+                continue
+            try:
+                document = _parse(line)
+            except _Bad as error:
+                if only and form != "jsonl":
+                    more = self._all(stream)
+                    try:
+                        yield _item_of_document(name, form, _parse(line + more))
+                        return
+                    except _Bad as whole:
+                        if not _has_lines(more):
+                            raise whole from None
+                        stream = io.BytesIO(more)
+                yield Item(f"{name}:{number}", fault=str(error))
+            else:
+                yield _item_of_document(f"{name}:{number}", form, document)
+            only = False
+
+
+def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
+    """List the files in a folder and below, in order, and the folders that cannot be read.
+
+    Hidden files and folders are left out, and links to folders are not followed.
+    """
+    refused: list[OSError] = []
+    for place, folders, files in os.walk(folder, onerror=refused.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                yield path, ""
+    for error in refused:
+        yield Path(error.filename), error.strerror or str(error)
+
+
+def _buffered(stream: Any) -> Any:
+    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
+
+
+def _sniff(head: bytes) -> str:
+    """Tell the format of a file from its beginning.
+
+    Every message begins with the octet 00, which text never does.
+    """
+    if not head or head[0] == 0:
+        return "raw"
+    try:
+        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
+    except UnicodeDecodeError:
+        return "raw"
+    if any(char < " " and char not in "\t\n\r\f\v" for char in text):
+        return "raw"
+    return "json" if text.lstrip()[:1] in ("{", "[") else "text"
+
+
+def _text_of(octets: bytes) -> str:
+    try:
+        return octets.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise _Bad("this is no text: give --format raw for a message as it is") from None
+
+
+def _parse(octets: bytes) -> Any:
+    try:
+        return json.loads(octets.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise _Bad(f"no JSON: {error.msg} ({place}column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise _Bad("no JSON: this is not UTF-8") from None
+    except RecursionError:
+        raise _Bad("no JSON: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise _Bad(f"no JSON: {error}") from None
+
+
+def _has_lines(octets: bytes) -> bool:
+    """Tell whether some line after a bad first one is a document, so that this is JSON lines."""
+    for line in octets.splitlines()[:10]:
+        try:
+            if isinstance(_parse(line), (dict, list)):
+                return True
+        except _Bad:
+            continue
+    return False
+
+
+def _item_of_document(name: str, form: str, document: Any) -> Item:
+    if form in ("jsonl", "json") and isinstance(document, dict):
+        label = document.get("id", document.get("name"))
+        if isinstance(label, str) and label:
+            name = f"{name} ({label})"
+        # In a case of the corpus `data` is hex; in the plain notation it is a section.
+        keys = _RECORD_KEYS if "kind" not in document else {"data": octets_of_hex, **_RECORD_KEYS}
+        for key, read in keys.items():
+            if isinstance(document.get(key), str):
+                try:
+                    return Item(name, read(document[key]))
+                except ValueError as error:
+                    return Item(name, fault=f"{key!r} is {error}")
+    if form == "jsonl":
+        return Item(name, fault=f"no object with one of the keys {', '.join(_RECORD_KEYS)}")
+    if form in ("json", "written"):
+        form = "typed" if isinstance(document, list) else "plain"
+    return _item(name, form, document)
+
+
+def _item(name: str, form: str, document: Any) -> Item:
+    try:
+        return Item(name, _octets_of_notation(form, document))
+    except ImportError as error:  # an extra that says itself how to install it
+        raise click.ClickException(str(error)) from None
+    except (AmqpError, _Bad) as error:
+        return Item(name, fault=str(error))
+
+
+def _octets_of_notation(form: str, document: Any) -> bytes:
+    """Encode what a notation says: a message, or a value.
+
+    Raises:
+        AmqpError: it says it wrongly.
+    """
+    made: Any
+    match form:
+        case "typed":
+            made = notation.from_typed(document)
+        case "plain":
+            is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
+            made = (notation.value_from_plain if is_value else notation.from_plain)(document)
+        case _:
+            made = notation.from_cbor(document)
+    return made.encode() if isinstance(made, Message) else encode_value(made)
+
+
+def _or_stdin(
+    context: click.Context, _: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if value or context.resilient_parsing:
+        return value
+    if is_terminal(sys.stdin):
+        raise click.UsageError("no messages are given: name files or hex, or pipe something in")
+    return ("-",)
+
+
+def _completions(
+    _: click.Context, __: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Let the shell complete names of files, which most sources are."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+sources_argument = click.argument(
+    "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
+)
+
+format_option = click.option(
+    "-f",
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="What the input is, where it should not be guessed.",
+)
+
+max_size_option = click.option(
+    "--max-size",
+    type=click.IntRange(1, sys.maxsize - 1),
+    default=_MAX_SIZE,
+    show_default=True,
+    metavar="BYTES",
+    help="What one message may take in its input.",
+)

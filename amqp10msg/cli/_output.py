@@ -1,0 +1,120 @@
+"""What commands write, and how it looks: colour, terminal width, text that cannot harm."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import IO, Any, Self
+
+import click
+
+__all__ = [
+    "Sink",
+    "color_option",
+    "count",
+    "is_terminal",
+    "output_option",
+    "plural",
+    "safe",
+    "use_color",
+]
+
+
+def safe(text: str) -> str:
+    """Escape what a terminal would act on or break the line at, and what no encoding can hold."""
+    if text.isprintable():
+        return text
+    return "".join(
+        char
+        if char.isprintable()
+        else f"\\x{ord(char) & 0xFF:02x}"
+        if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF  # octets of a file's name
+        else f"\\u{ord(char):04x}"
+        if ord(char) < 0x10000
+        else f"\\U{ord(char):08x}"
+        for char in text
+    )
+
+
+def count(number: int) -> str:
+    """Write a number with its thousands apart."""
+    return f"{number:,}"
+
+
+def plural(number: int, noun: str) -> str:
+    """Count things: ``1 message``, ``2,000 messages``."""
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def is_terminal(stream: Any) -> bool:
+    """Tell whether somebody watches this stream."""
+    try:
+        return bool(stream.isatty())
+    except (AttributeError, ValueError):  # closed, or none at all
+        return False
+
+
+def use_color(wanted: bool | None, stream: Any = None) -> bool:
+    """Decide about colour: as asked for, else by the terminal and https://no-color.org."""
+    if wanted is not None:
+        return wanted
+    if os.environ.get("NO_COLOR"):
+        return False
+    if os.environ.get("FORCE_COLOR"):
+        return True
+    return is_terminal(stream or sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
+color_option = click.option(
+    "--color/--no-color",
+    "color",
+    default=None,
+    help="Colour the output, or do not; by default as the terminal and NO_COLOR ask for.",
+)
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write to this file instead of standard output.",
+)
+
+
+class Sink:
+    """Where a command's result goes: standard output or a file, opened with the first piece.
+
+    Args:
+        output: the file, or None or ``-`` for standard output.
+        color: keep escape sequences in text; None leaves that to who watches.
+    """
+
+    def __init__(self, output: Path | None, color: bool | None = None) -> None:
+        self._path = None if output is None or str(output) == "-" else output
+        self._color = color
+        self._file: IO[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, data: str | bytes) -> None:
+        """Write text, ended by a line break, or octets as they are, but these to no terminal."""
+        if self._path is not None:
+            if self._file is None:
+                self._file = self._path.open("wb")
+            if isinstance(data, str):
+                data = data.encode("utf-8", "backslashreplace")
+            self._file.write(data)
+        elif isinstance(data, str):
+            click.echo(data, nl=False, color=self._color)
+        elif is_terminal(sys.stdout):
+            raise click.ClickException(
+                "this is binary, not for a terminal: give --output FILE, or pipe it on"
+            )
+        else:
+            click.echo(data, nl=False)

@@ -1,0 +1,153 @@
+"""Octets from text: hex in all its spellings, base64, dumps, Python literals."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import re
+
+from amqp10msg._wire import FORMAT_CODES
+
+__all__ = ["octets_of_base64", "octets_of_hex", "octets_of_text"]
+
+# What may stand between the digits: 0x, \x, colons, commas and the like.
+_BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+_DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
+# A line of hexdump -C with more than eight octets has a gap in the middle.
+_HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")
+_PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
+# A described value whose descriptor is a number or a symbol: so begins every section.
+_SECTION = re.compile(
+    rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
+)
+
+
+def octets_of_hex(text: str) -> bytes:
+    """Read hex digits; spaces, colons, commas, 0x and \\x may stand between them.
+
+    Raises:
+        ValueError: something else stands there, or half an octet is missing.
+    """
+    digits = _BETWEEN.sub("", text)
+    good = _HEX.match(digits)
+    if good is None or good.end() < len(digits):
+        raise ValueError(f"no hex: {digits[good.end() if good else 0]!r} is no hex digit")
+    if len(digits) % 2:
+        raise ValueError(f"no hex: {len(digits)} digits are half an octet too few or too many")
+    return bytes.fromhex(digits)
+
+
+def octets_of_base64(text: str) -> bytes:
+    """Read base64 of either alphabet, with or without its padding.
+
+    Raises:
+        ValueError: it is none.
+    """
+    packed = "".join(text.split()).replace("-", "+").replace("_", "/")
+    if not _BASE64.fullmatch(packed):
+        wrong = re.search(r"[^A-Za-z0-9+/]", packed)
+        raise ValueError(f"no base64: {wrong.group() if wrong else '='!r} does not belong there")
+    try:
+        return base64.b64decode(packed.rstrip("=") + "=" * (-len(packed.rstrip("=")) % 4))
+    except binascii.Error:
+        raise ValueError(f"no base64: {len(packed)} characters cannot be octets") from None
+
+
+def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
+    """Read the messages in a text.
+
+    Several lines are a message each if each begins as one, else one message over several lines.
+
+    Args:
+        text: hex, a hex dump (of xxd, hexdump -C, od, tshark), base64, or a Python literal
+            ``b"…"``.
+        form: ``hex`` or ``base64``; None finds out.
+
+    Raises:
+        ValueError: it is nothing of that.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if form != "base64" and (dumped := _octets_of_dump(text.splitlines())) is not None:
+        return [dumped]
+    if len(lines) > 1:
+        try:
+            each = [_octets(line, form) for line in lines]
+        except ValueError:
+            pass
+        else:
+            if all(_SECTION.match(octets) for octets in each):
+                return each
+    return [_octets(text, form)]
+
+
+def _octets(text: str, form: str | None) -> bytes:
+    if form == "hex":
+        return octets_of_hex(text)
+    if form == "base64":
+        return octets_of_base64(text)
+    if text[:2] in ("b'", 'b"'):
+        try:
+            literal = ast.literal_eval(text)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            raise ValueError("the Python literal is broken") from None
+        if isinstance(literal, bytes):
+            return literal
+    # The base64 of a message begins with AF, AI or AK, never all hex: hex first is no guess.
+    try:
+        return octets_of_hex(text)
+    except ValueError as error:
+        if "half an octet" in str(error):
+            raise
+    try:
+        octets = octets_of_base64(text)
+    except ValueError:
+        octets = b""
+    # Many a word is base64; a value begins with a format code.
+    if octets and (octets[0] == 0 or octets[0] in FORMAT_CODES):
+        return octets
+    raise ValueError("neither hex nor base64")
+
+
+def _octets_of_dump(lines: list[str]) -> bytes | None:
+    """Read a dump of offsets, octets and perhaps characters; None if this is none.
+
+    The offsets say how many octets each line has, and so tell hex from the characters beside it.
+    """
+    rows: list[tuple[int, str]] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        match = _DUMP_LINE.fullmatch(line.rstrip())
+        if match is None:
+            return None
+        rows.append((int(match[1], 16), match[2]))
+    if not rows or rows[0][0] != 0 or (len(rows) == 1 and "  " not in rows[0][1].strip()):
+        return None
+    out = bytearray()
+    for index, (offset, rest) in enumerate(rows):
+        if offset != len(out):
+            return None
+        last = index == len(rows) - 1
+        wanted = _width(rest) if last else rows[index + 1][0] - offset
+        place = 0
+        for _ in range(wanted):
+            pair = _PAIR.match(rest, place)
+            if pair is None:
+                return None
+            out += bytes.fromhex(pair[1])
+            place = pair.end()
+    return bytes(out)
+
+
+def _width(rest: str) -> int:
+    """Count the octets of a dump's last line, which no next offset bounds."""
+    rest = rest.strip()
+    halves = _HALVES.fullmatch(rest)
+    digits = halves[1] if halves else re.split(r"\s{2,}", rest, maxsplit=1)[0]
+    return len("".join(digits.split())) // 2

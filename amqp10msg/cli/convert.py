@@ -1,0 +1,64 @@
+"""``amqp10msg convert``: the same messages in another notation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amqp10msg.cli._forms import TARGETS, write_all
+from amqp10msg.cli._input import FORMATS, Inputs, max_size_option, sources_argument
+from amqp10msg.cli._output import Sink, output_option
+
+__all__ = ["convert"]
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg convert --to typed message.bin
+  amqp10msg convert --from base64 --to hex AFN3oQJoaQ==
+  amqp10msg convert --to prefixed captured/ -o all.bin
+  xxd message.bin | amqp10msg convert --to plain | jq .properties
+"""
+)
+@sources_argument
+@click.option(
+    "--from",
+    "form",
+    type=click.Choice(FORMATS),
+    default="auto",
+    show_default=True,
+    help="What the input is, where it should not be guessed.",
+)
+@click.option("--to", "target", type=click.Choice(TARGETS), required=True, help="What to write.")
+@output_option
+@max_size_option
+def convert(
+    sources: tuple[str, ...], form: str, target: str, output: Path | None, max_size: int
+) -> None:
+    """Write messages in another notation.
+
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
+    is read where none are given.
+
+    \b
+    raw       the octets of one message as they are
+    hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are understood
+    base64    of either alphabet
+    jsonl     an object a line, the message in hex or base64 under
+              raw, hex, base64 or data_base64
+    prefixed  each message behind its length in four octets, big end first
+    typed     JSON with every value beside its type: lossless
+    plain     JSON as one would write it, with types where they matter
+    cbor      lossless and compact
+    tree      the annotated tree that inspect shows
+    html      the same as a page (only to)
+
+    Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
+    used: hex to typed and back gives the smallest encoding. A value that is no message is converted
+    likewise.
+    """
+    with Sink(output) as sink:
+        write_all(Inputs(sources, form, max_size), target, sink)

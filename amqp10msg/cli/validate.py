@@ -1,0 +1,203 @@
+"""``amqp10msg validate``: judge messages by the rules of the specification."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import attrs
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._output import color_option, is_terminal, safe, use_color
+from amqp10msg.cli._report import Report
+from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.validation import PROFILES, Violation
+
+__all__ = ["validate"]
+
+# Below this a bar would only flicker.
+_WORTH_A_BAR = 1 << 18
+# From this width of the terminal there is room for where a rule was broken first.
+_WIDE = 110
+_SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg validate captured/
+  amqp10msg validate --quiet --report report.html recorded.jsonl.gz
+  amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false) | .source'
+"""
+)
+@sources_argument
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="oasis",
+    show_default=True,
+    help="The set of rules to judge by.",
+)
+@click.option("--strict-warnings", is_flag=True, help="Let warnings fail, too.")
+@click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write a JSON object a line: one for each message, then one with the summary.",
+)
+@click.option(
+    "--report",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Also write an HTML page with the summary and annotated examples of each rule.",
+)
+@format_option
+@max_size_option
+@color_option
+def validate(
+    sources: tuple[str, ...],
+    profile: str,
+    strict_warnings: bool,
+    quiet: bool,
+    as_json: bool,
+    report: Path | None,
+    form: str,
+    max_size: int,
+    color: bool | None,
+) -> int:
+    """Judge messages by the rules of the specification.
+
+    SOURCES are files, directories with everything below them, hex, base64, or - for standard
+    input, which is also what is read where none are given. Files hold one message as it is, hex or
+    base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, or
+    one of the notations of convert; each of them may be compressed with gzip. Files of lines are
+    read line by line, however large they are.
+
+    What breaks a rule is shown a line each, with its place, the rule and its clause; then come the
+    counts. The exit status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
+    """
+    inputs = Inputs(sources, form, max_size)
+    colored = use_color(color)
+    tally = Tally(profile)
+    page = Report(profile) if report is not None else None
+    with _progress(inputs, color) as advance:
+        for item in inputs:
+            found = judge(item, profile)
+            tally.add(item, found)
+            if page is not None:
+                page.add(item, found)
+            if as_json:
+                click.echo(_json_line(item, found))
+            elif not quiet:
+                for violation in found:
+                    click.echo(_line(item, violation, colored), color=colored)
+            advance()
+    if not tally.messages:
+        raise click.ClickException("there are no messages in what was given")
+    if page is not None and report is not None:
+        report.write_text(page.html(tally), encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps({"summary": tally.as_json()}))
+    else:
+        _show_summary(tally, colored)
+    return int(tally.failed or (strict_warnings and tally.warned > 0))
+
+
+def _line(item: Item, violation: Violation, colored: bool) -> str:
+    severity = violation.severity
+    if colored:
+        severity = click.style(severity, fg=_SEVERITY_COLORS.get(severity), bold=True)
+    if violation.rule == UNREADABLE:
+        return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
+    where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
+    rule = violation.rule
+    if colored:
+        rule = click.style(rule, fg="cyan")
+    return (
+        f"{safe(f'{item.source}: {where}')}: {severity}: {safe(violation.text)} "
+        f"[{rule}, {violation.clause}]"
+    )
+
+
+def _json_line(item: Item, found: list[Violation]) -> str:
+    return json.dumps(
+        {
+            "source": safe(item.source),
+            "ok": not found,
+            "bytes": len(item.data),
+            "violations": [attrs.asdict(violation) for violation in found],
+        },
+        ensure_ascii=False,
+    )
+
+
+def _show_summary(tally: Tally, colored: bool) -> None:
+    """Show the rules that are broken and how often, then how it went altogether."""
+    console = Console(
+        no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
+    )
+    wide = console.width >= _WIDE
+    if tally.rules:
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+        table.add_column("Rule", style="cyan", no_wrap=True)
+        table.add_column("Clause", overflow="fold")
+        table.add_column("Severity")
+        table.add_column("Messages", justify="right")
+        if wide:
+            table.add_column("Places", justify="right")
+            table.add_column("First in", overflow="fold")
+        for rule, row in tally.rows():
+            severity = Text(row.severity, style=_SEVERITY_COLORS[row.severity])
+            more = [f"{row.violations:,}", safe(row.first)] if wide else []
+            table.add_row(
+                rule, row.clause, severity, f"{row.messages:,}", *(Text(cell) for cell in more)
+            )
+        console.print(table)
+        console.print()
+    style = "red" if tally.failed else "yellow" if tally.warned else "green"
+    console.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
+
+
+@contextmanager
+def _progress(inputs: Inputs, color: bool | None) -> Iterator[Callable[[], None]]:
+    """Show on a terminal how far it is; give what counts a message."""
+    worth = inputs.total is None or inputs.total >= _WORTH_A_BAR
+    if not (worth and is_terminal(sys.stderr)):
+        yield lambda: None
+        return
+    console = Console(stderr=True, no_color=not use_color(color, sys.stderr))
+    columns = (
+        TextColumn("{task.completed:,} of {task.total:,} bytes")
+        if inputs.total
+        else TextColumn(""),
+    )
+    with Progress(
+        BarColumn(),
+        *columns,
+        TextColumn("{task.fields[messages]:,} messages"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        # Violations that scroll by on the same terminal go above the bar.
+        redirect_stdout=is_terminal(sys.stdout),
+    ) as progress:
+        task = progress.add_task("", total=inputs.total, messages=0)
+        seen = 0
+
+        def advance() -> None:
+            nonlocal seen
+            seen += 1
+            if seen % 64 == 0:
+                progress.update(task, completed=inputs.position, messages=seen)
+
+        yield advance

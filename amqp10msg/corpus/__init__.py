@@ -1,0 +1,42 @@
+"""Interop fixtures: octets, what they say or how they are refused, and where that is written.
+
+    from amqp10msg import corpus
+
+    report = corpus.run(corpus.load())
+    print(report.text())
+
+`load` without a path gives the corpus that comes with the library: cases written by hand from the
+specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea. `run` tries cases
+on this library or on any other `Implementation`.
+"""
+
+from amqp10msg.corpus.case import Case, CorpusError, Fault
+from amqp10msg.corpus.demo import demo_messages
+from amqp10msg.corpus.files import dump, load
+from amqp10msg.corpus.implementations import Amqp10msg, Program, Proton
+from amqp10msg.corpus.runner import (
+    Implementation,
+    RefusedError,
+    Report,
+    UnsupportedError,
+    Verdict,
+    run,
+)
+
+__all__ = [
+    "Amqp10msg",
+    "Case",
+    "CorpusError",
+    "Fault",
+    "Implementation",
+    "Program",
+    "Proton",
+    "RefusedError",
+    "Report",
+    "UnsupportedError",
+    "Verdict",
+    "demo_messages",
+    "dump",
+    "load",
+    "run",
+]

@@ -1,0 +1,204 @@
+"""One case of the corpus, and its form as an object of JSON or CBOR."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import attrs
+
+from amqp10msg.errors import AmqpError
+
+__all__ = ["KINDS", "SEVERITIES", "Case", "CorpusError", "Fault"]
+
+#: What octets are read as: one value, a message, or a composite such as an outcome or a terminus.
+KINDS = ("value", "message", "composite")
+#: Of a violation: of what MUST or MUST NOT be, and of what SHOULD or SHOULD NOT be.
+SEVERITIES = ("error", "warning")
+
+_ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
+_CLAUSE = re.compile(r"Part [1-5], \d+(?:\.\d+){1,3}")
+
+
+class CorpusError(AmqpError, ValueError):
+    """A case contradicts itself, or a file of cases is not what it must be.
+
+    Attributes:
+        reason: what is wrong.
+        where: the case's id, or the file and the line or item.
+    """
+
+    def __init__(self, reason: str, where: str = "") -> None:
+        super().__init__(reason, where)
+        self.reason = reason
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.reason}" if self.where else self.reason
+
+
+@attrs.frozen
+class Fault:
+    """How octets are refused.
+
+    Attributes:
+        rule: the rule's id, which is `DecodeError.rule`, such as ``truncated``.
+        offset: where the offending encoding begins, in octets from the start of the data.
+    """
+
+    rule: str
+    offset: int
+
+
+@attrs.frozen(kw_only=True)
+class Case:
+    """Octets, and what an implementation of AMQP 1.0 makes of them.
+
+    Three sorts of cases: with `typed` alone the octets must be read, and say that; with `error`
+    alone they are no encoding and must be refused; with both they can be read, and break a rule for
+    which a strict implementation refuses them.
+
+    Attributes:
+        id: its name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between words.
+        kind: ``value``, ``message`` or ``composite``; see `KINDS`.
+        data: the octets.
+        typed: what they say, in typed JSON (`amqp10msg.notation`): one value, or a message's list
+            of sections. Of a composite the value with the numeric descriptor, fields that equal
+            their default null, and without trailing nulls.
+        compact: the smallest encoding of `typed`, or None where the case leaves that open.
+        error: how they are refused.
+        violations: the rules of Part 3 that a message breaks, as (rule, severity), sorted; empty
+            for a sound message, None where the case does not say.
+        profile: the set of rules that `violations` is about.
+        clause: where the specification says so, such as ``Part 1, 1.6.5``.
+        origin: who wrote the octets.
+        licence: of the case, an SPDX identifier.
+        note: what the case is about, for people.
+
+    Raises:
+        CorpusError: the attributes contradict each other.
+    """
+
+    id: str
+    kind: str
+    data: bytes
+    clause: str
+    origin: str
+    typed: Any = None
+    compact: bytes | None = None
+    error: Fault | None = None
+    violations: tuple[tuple[str, str], ...] | None = None
+    profile: str = "oasis"
+    licence: str = "Apache-2.0"
+    note: str = ""
+
+    def __attrs_post_init__(self) -> None:
+        for wrong, reason in (
+            (not _ID.fullmatch(self.id), f"{self.id!r} is no id: words of a-z and 0-9, dashes"),
+            (self.kind not in KINDS, f"kind is one of {', '.join(KINDS)}, not {self.kind!r}"),
+            (
+                not _CLAUSE.fullmatch(self.clause),
+                f"{self.clause!r} is no clause such as 'Part 3, 3.2.4'",
+            ),
+            (not self.origin, "origin must say who wrote the octets"),
+            (not self.licence, "licence must not be empty"),
+            (
+                self.typed is None and self.error is None,
+                "one of typed and error must say what is expected",
+            ),
+            (
+                self.compact is not None and self.typed is None,
+                "compact is the encoding of typed, which is missing",
+            ),
+            (
+                self.violations is not None and self.kind != "message",
+                "only a message can have violations",
+            ),
+            (
+                any(severity not in SEVERITIES for _, severity in self.violations or ()),
+                f"a violation is (rule, severity), the severity one of {', '.join(SEVERITIES)}",
+            ),
+            (
+                self.violations is not None and list(self.violations) != sorted(self.violations),
+                "violations must be sorted",
+            ),
+            (
+                self.error is not None and not 0 <= self.error.offset <= len(self.data),
+                "the error's offset is outside the data",
+            ),
+        ):
+            if wrong:
+                raise CorpusError(reason, self.id)
+
+    def to_object(self, *, binary: bool = False) -> dict[str, Any]:
+        """Give the case as an object of JSON, or of CBOR with `binary`.
+
+        The only difference are `data` and `compact`: hex in JSON, octets in CBOR. What is None,
+        empty or the default is left out.
+        """
+        octets = bytes if binary else bytes.hex
+        made: dict[str, Any] = {"id": self.id, "kind": self.kind, "data": octets(self.data)}
+        if self.typed is not None:
+            made["typed"] = self.typed
+        if self.compact is not None:
+            made["compact"] = octets(self.compact)
+        if self.error is not None:
+            made["error"] = {"rule": self.error.rule, "offset": self.error.offset}
+        if self.violations is not None:
+            made["violations"] = [list(violation) for violation in self.violations]
+        if self.profile != "oasis":
+            made["profile"] = self.profile
+        made |= {"clause": self.clause, "origin": self.origin, "licence": self.licence}
+        if self.note:
+            made["note"] = self.note
+        return made
+
+    @classmethod
+    def from_object(cls, made: Any) -> Case:
+        """Read what `to_object` gives, of either sort.
+
+        Raises:
+            CorpusError: a key is missing, unknown, or holds what it must not.
+        """
+        if not isinstance(made, Mapping):
+            raise CorpusError(f"a case is an object, not {type(made).__name__}")
+        where = str(made.get("id", ""))
+        given = dict(made)
+        for key, wanted in _TYPES.items():
+            if key not in given:
+                if key in _REQUIRED:
+                    raise CorpusError(f"{key} is missing", where)
+            elif not isinstance(given[key], wanted):
+                names = " or ".join(kind.__name__ for kind in wanted)
+                raise CorpusError(f"{key} is {names}, not {type(given[key]).__name__}", where)
+        if unknown := given.keys() - _TYPES.keys():
+            raise CorpusError(f"{', '.join(sorted(unknown))} is no attribute of a case", where)
+        try:
+            for key in ("data", "compact"):
+                if isinstance(given.get(key), str):
+                    given[key] = bytes.fromhex(given[key])
+            if "error" in given:
+                given["error"] = Fault(**given["error"])
+            if "violations" in given:
+                given["violations"] = tuple((rule, level) for rule, level in given["violations"])
+        except (TypeError, ValueError) as error:
+            raise CorpusError(str(error), where) from None
+        return cls(**given)
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "id": (str,),
+    "kind": (str,),
+    "data": (str, bytes),
+    "typed": (list,),
+    "compact": (str, bytes),
+    "error": (Mapping,),
+    "violations": (list,),
+    "profile": (str,),
+    "clause": (str,),
+    "origin": (str,),
+    "licence": (str,),
+    "note": (str,),
+}
+_REQUIRED = {"id", "kind", "data", "clause", "origin", "licence"}

@@ -1,0 +1,114 @@
+"""Cases in files: JSON lines, or a CBOR sequence (RFC 8742)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from amqp10msg.corpus.case import Case, CorpusError
+
+__all__ = ["dump", "load"]
+
+#: Suffixes of files that hold a CBOR sequence; every other file holds JSON lines.
+_CBOR = (".cbor", ".cborseq")
+
+
+def load(path: str | Path | None = None) -> list[Case]:
+    """Read the cases of a file, or of all files of a folder.
+
+    Args:
+        path: a file of JSON lines (``.jsonl``) or a CBOR sequence (``.cborseq``, ``.cbor``), or a
+            folder of such files, which are read in the order of their names. None for the corpus
+            that comes with the library.
+
+    Raises:
+        CorpusError: a line or an item is no case, an id stands twice, or a folder holds no file.
+        ImportError: the file is a CBOR sequence and cbor2 is not installed.
+        OSError: the file cannot be read.
+    """
+    source: Traversable = resources.files("amqp10msg.corpus") / "data"
+    if path is not None:
+        source = Path(path)
+    files = [source]
+    if source.is_dir():
+        files = sorted(
+            (file for file in source.iterdir() if file.name.endswith((".jsonl", *_CBOR))),
+            key=lambda file: file.name,
+        )
+        if not files:
+            raise CorpusError("the folder holds no .jsonl and no .cborseq", str(source))
+    cases: dict[str, Case] = {}
+    for file in files:
+        read = _cbor_items if file.name.endswith(_CBOR) else _json_lines
+        for place, item in read(file):
+            try:
+                case = Case.from_object(item)
+            except CorpusError as error:
+                raise CorpusError(str(error), place) from None
+            if case.id in cases:
+                raise CorpusError(f"{case.id} stands twice", place)
+            cases[case.id] = case
+    return list(cases.values())
+
+
+def dump(cases: Iterable[Case], path: str | Path) -> None:
+    """Write cases to a file: JSON lines, or a CBOR sequence if its suffix is one of CBOR.
+
+    Raises:
+        ImportError: a CBOR sequence is asked for and cbor2 is not installed.
+        OSError: the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix in _CBOR:
+        cbor2 = _cbor2()
+        octets = b"".join(cbor2.dumps(case.to_object(binary=True)) for case in cases)
+    else:
+        octets = "".join(
+            json.dumps(case.to_object(), ensure_ascii=False) + "\n" for case in cases
+        ).encode()
+    path.write_bytes(octets)
+
+
+def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
+    # Not splitlines(): that splits at U+2028 and others too, which JSON leaves alone in strings.
+    for number, line in enumerate(file.read_bytes().split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{file.name}, line {number}"
+        try:
+            yield place, json.loads(line)
+        except ValueError as error:
+            raise CorpusError(f"no JSON: {error}", place) from None
+
+
+def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
+    cbor2 = _cbor2()
+    # cbor2 reads ahead, so that the stream does not tell whether items are left. A last item that
+    # no case is does: where the file is cut off, it gets into the item before or is never found.
+    decoder = cbor2.CBORDecoder(io.BytesIO(file.read_bytes() + cbor2.dumps(cbor2.undefined)))
+    number = 0
+    while True:
+        number += 1
+        place = f"{file.name}, item {number}"
+        try:
+            item = decoder.decode()
+        except (cbor2.CBORDecodeError, EOFError) as error:
+            raise CorpusError(f"no CBOR, or cut off: {error}", place) from None
+        if item is cbor2.undefined:
+            return
+        yield place, item
+
+
+def _cbor2() -> Any:
+    try:
+        import cbor2  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ImportError(
+            "a CBOR sequence needs cbor2: pip install 'amqp10msg[cbor]', or use .jsonl"
+        ) from None
+    return cbor2

@@ -1,0 +1,288 @@
+"""Runs the cases of a corpus against an implementation of AMQP 1.0, ours or another."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+import attrs
+
+from amqp10msg.corpus.case import Case
+from amqp10msg.errors import AmqpError
+from amqp10msg.primitives import FORMAT_CODES
+
+__all__ = ["Implementation", "RefusedError", "Report", "UnsupportedError", "Verdict", "run"]
+
+PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
+OUTCOMES = (PASS, FAIL, ERROR, SKIP)
+
+
+class RefusedError(AmqpError):
+    """An implementation refuses the octets of a case; that is what some cases expect.
+
+    Attributes:
+        reason: what the implementation says.
+        rule: the rule's id in the words of this library, or None if it has no such thing.
+        offset: where, or None if it does not tell.
+    """
+
+    def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.rule = rule
+        self.offset = offset
+
+
+class UnsupportedError(AmqpError):
+    """An implementation has no such function; the cases that need it are skipped."""
+
+
+class Implementation(Protocol):
+    """What `run` asks of an implementation of AMQP 1.0.
+
+    Values cross this border in typed JSON (`amqp10msg.notation`), so that an adapter needs no
+    class of this library. Where an implementation does not keep the constructor of an array, the
+    adapter gives the type's name in its place: ``["array", "uint", […]]``.
+
+    Every method may raise `UnsupportedError`. What else it raises than that and `RefusedError`
+    is a fault of the implementation, and counts as an error.
+
+    Attributes:
+        name: the implementation and its version, for the report.
+    """
+
+    name: str
+
+    def decode(self, kind: str, data: bytes) -> Any:
+        """Read octets and say what they are.
+
+        Args:
+            kind: ``value``, ``message`` or ``composite``, as in `Case.kind`.
+            data: the octets.
+
+        Raises:
+            RefusedError: the octets are not what they must be.
+        """
+        ...
+
+    def encode(self, kind: str, typed: Any) -> bytes:
+        """Write what typed JSON says, in the smallest encoding."""
+        ...
+
+    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
+        """Name the rules that a message breaks, as (rule, severity), in any order."""
+        ...
+
+
+@attrs.frozen
+class Verdict:
+    """What came of one case.
+
+    Attributes:
+        case: the case's id.
+        kind: its kind.
+        clause: the clause of the specification that it is about.
+        outcome: ``pass``, ``fail``, ``error`` (the implementation raised what it must not) or
+            ``skip`` (it has no such function).
+        reason: what was wrong, or why it was skipped; empty for ``pass``.
+        accepted: whether the octets were read; None where they were not tried.
+    """
+
+    case: str
+    kind: str
+    clause: str
+    outcome: str
+    reason: str = ""
+    accepted: bool | None = None
+
+
+@attrs.frozen
+class Report:
+    """What came of a run.
+
+    Attributes:
+        implementation: the name of what was tested.
+        verdicts: one for each case, in the order of the cases.
+    """
+
+    implementation: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no case failed or ended in an error."""
+        return not self.of(FAIL, ERROR)
+
+    def of(self, *outcomes: str) -> list[Verdict]:
+        """List the verdicts with one of these outcomes."""
+        return [verdict for verdict in self.verdicts if verdict.outcome in outcomes]
+
+    def counts(self) -> dict[str, int]:
+        """Count the verdicts by outcome; every outcome stands there, also with 0."""
+        found = Counter(verdict.outcome for verdict in self.verdicts)
+        return {outcome: found[outcome] for outcome in OUTCOMES}
+
+    def text(self) -> str:
+        """Give the report for people: a table of counts, then each case that did not pass."""
+        groups: dict[str, Counter[str]] = {}
+        for verdict in self.verdicts:
+            section = ".".join(verdict.clause.split(".")[:2])
+            groups.setdefault(section, Counter())[verdict.outcome] += 1
+        total: Counter[str] = sum(groups.values(), Counter())
+        rows = [["clause", *OUTCOMES]]
+        rows += [
+            [name, *(str(counts[outcome]) for outcome in OUTCOMES)]
+            for name, counts in [*sorted(groups.items()), ("all", total)]
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [self.implementation, ""]
+        for name, *figures in rows:
+            cells = (figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True))
+            lines.append(f"{name.ljust(widths[0])}  {'  '.join(cells)}")
+        wrong = self.of(FAIL, ERROR)
+        if wrong:
+            lines.append("")
+        lines += [
+            f"{verdict.outcome}: {verdict.case} ({verdict.clause}): {verdict.reason}"
+            for verdict in wrong
+        ]
+        return "\n".join(lines) + "\n"
+
+    def to_object(self) -> dict[str, Any]:
+        """Give the report as an object of JSON."""
+        return {
+            "implementation": self.implementation,
+            "counts": self.counts(),
+            "verdicts": [attrs.asdict(verdict) for verdict in self.verdicts],
+        }
+
+
+def run(cases: Iterable[Case], implementation: Implementation | None = None) -> Report:
+    """Try every case on an implementation.
+
+    A case passes if the octets are read as `Case.typed` says, or refused where `Case.error` says
+    so (by that rule and at that offset, if the implementation tells them); if what it says is
+    written as `Case.compact`; and if the rules it breaks are `Case.violations`. What the
+    implementation does not support is left out, and a case of which nothing is left is skipped.
+
+    Args:
+        cases: what `load` gives.
+        implementation: this library, reading strictly, where None.
+    """
+    if implementation is None:
+        from amqp10msg.corpus.implementations import Amqp10msg  # noqa: PLC0415 - it imports this
+
+        implementation = Amqp10msg()
+    return Report(implementation.name, tuple(_try(case, implementation) for case in cases))
+
+
+def _try(case: Case, implementation: Implementation) -> Verdict:
+    trial = _Trial(case, implementation)
+    missing = "the case asks for nothing that can be tried"
+    outcome = SKIP
+    for step in (trial.decode, trial.encode, trial.validate):
+        try:
+            wrong = step()
+        except UnsupportedError as error:
+            missing = str(error) or f"{step.__name__} is not supported"
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever an implementation does is recorded
+            outcome = ERROR
+            wrong = f"{step.__name__} raised {type(error).__name__}: {error}"
+        else:
+            if wrong is None:
+                continue
+            outcome = FAIL if wrong else PASS
+        if wrong:
+            break
+    reason = missing if outcome == SKIP else wrong or ""
+    return Verdict(case.id, case.kind, case.clause, outcome, reason, trial.accepted)
+
+
+class _Trial:
+    """The steps of trying a case. Each gives what is wrong, "" if nothing, None if not asked."""
+
+    def __init__(self, case: Case, implementation: Implementation) -> None:
+        self.case = case
+        self.implementation = implementation
+        self.accepted: bool | None = None
+
+    def decode(self) -> str | None:
+        case = self.case
+        try:
+            typed = self.implementation.decode(case.kind, case.data)
+        except RefusedError as refused:
+            self.accepted = False
+            return self.refused(refused)
+        self.accepted = True
+        if case.typed is None and case.error is not None:
+            return f"read as {_shown(typed)}, but must be refused: {case.error.rule}"
+        if _canonical(case.typed, typed) != _canonical(typed, typed):
+            return f"read as {_shown(typed)}, not as {_shown(case.typed)}"
+        return ""
+
+    def refused(self, refused: RefusedError) -> str:
+        fault = self.case.error
+        if fault is None:
+            return f"refused: {refused.reason}"
+        if refused.rule not in (None, fault.rule):
+            return f"refused for {refused.rule}, not for {fault.rule}: {refused.reason}"
+        if refused.offset not in (None, fault.offset):
+            return f"refused at {refused.offset}, not at {fault.offset}: {refused.reason}"
+        return ""
+
+    def encode(self) -> str | None:
+        case = self.case
+        if case.compact is None:
+            return None
+        octets = self.implementation.encode(case.kind, case.typed)
+        if octets != case.compact:
+            return f"written as {octets.hex()}, not as {case.compact.hex()}"
+        return ""
+
+    def validate(self) -> str | None:
+        case = self.case
+        if case.violations is None:
+            return None
+        found = self.implementation.validate(case.data, case.profile)
+        have, want = ({tuple(pair) for pair in pairs} for pairs in (found, case.violations))
+        if have == want:
+            return ""
+        return "; ".join(
+            f"{what} {', '.join(f'{rule} ({severity})' for rule, severity in sorted(pairs))}"
+            for what, pairs in (("does not report", want - have), ("reports", have - want))
+            if pairs
+        )
+
+
+def _canonical(typed: Any, beside: Any) -> str:
+    """Give typed JSON in a form that compares as JSON does: 1, 1.0 and true are not the same."""
+    return json.dumps(_as_precise(typed, beside), sort_keys=True)
+
+
+def _as_precise(typed: Any, beside: Any) -> Any:
+    """Name an array's constructor by its type only, where the other side does so too."""
+    if not isinstance(typed, list) or not isinstance(beside, list):
+        return typed
+    if (
+        len(typed) >= 3
+        and len(beside) >= 3
+        and typed[0] == beside[0] == "array"
+        and beside[1] in _TYPE_NAMES
+        and isinstance(typed[1], str)
+        and (row := _BY_HEX.get(typed[1])) is not None
+    ):
+        typed = [typed[0], row, *typed[2:]]
+    others = [*beside, *[None] * (len(typed) - len(beside))]
+    return [_as_precise(one, other) for one, other in zip(typed, others, strict=False)]
+
+
+_BY_HEX = {f"{code:02x}": row.type for code, row in FORMAT_CODES.items()}
+_TYPE_NAMES = set(_BY_HEX.values())
+
+
+def _shown(typed: Any) -> str:
+    text = json.dumps(typed, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:200] + "…"

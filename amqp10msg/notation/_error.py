@@ -1,0 +1,46 @@
+"""The error of every notation: what was written down wrongly, and where."""
+
+from __future__ import annotations
+
+from amqp10msg.errors import AmqpError
+
+__all__ = ["NotationError", "shown"]
+
+
+class NotationError(AmqpError, ValueError):
+    """Something written in a notation is not what the notation wants there.
+
+    Attributes:
+        reason: what stands there, and what would be right.
+        path: where in the notation, ``$`` being the whole: ``$[2][1][0]``, ``$.header.ttl``.
+    """
+
+    def __init__(self, reason: str, path: str = "$") -> None:
+        super().__init__(reason, path)
+        self.reason = reason
+        self.path = path
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+def shown(value: object) -> str:
+    """Show what was found, briefly and in the words of JSON, however large or deep it is."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        if value and isinstance(value[0], str):
+            return f"a list that begins with {shown(value[0])}"
+        return f"a list of {len(value)}"
+    if isinstance(value, dict):
+        return f"an object with {', '.join(shown(key) for key in list(value)[:3]) or 'no keys'}"
+    if isinstance(value, str):
+        return repr(value if len(value) <= 40 else value[:40] + "…")
+    if isinstance(value, int):
+        # An int of millions of digits cannot even be printed.
+        return str(value) if value.bit_length() <= 256 else f"an int of {value.bit_length()} bits"
+    if isinstance(value, float):
+        return repr(value)
+    return f"a {type(value).__name__}"

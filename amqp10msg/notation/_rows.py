@@ -1,0 +1,238 @@
+"""The lines of a diagnostic tree, which its renderings as text and as HTML have in common."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Iterator
+
+import attrs
+
+from amqp10msg.message import Message
+from amqp10msg.notation.tree import Node, Tree, parse_tree
+from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
+from amqp10msg.validation import validate
+
+__all__ = ["Problem", "Row", "quoted", "rows_of", "tree_of"]
+
+
+@attrs.frozen
+class Problem:
+    """Something that is wrong in a line.
+
+    Attributes:
+        severity: ``error`` or ``warning``.
+        text: what is wrong; one line.
+        clause: where the specification says so; may be empty.
+    """
+
+    severity: str
+    text: str
+    clause: str = ""
+
+
+@attrs.frozen
+class Row:
+    """One line: a value that is simple, or the head of one that is not.
+
+    A described value with a simple descriptor shares its line with what it describes.
+
+    Attributes:
+        level: its depth, 0 for a section.
+        offset: where its octets begin.
+        stop: where the octets end that are shown in this line.
+        end: where the whole value ends.
+        name: the field's name; safe to print.
+        type: its AMQP type and encoding; safe to print.
+        value: what it says; safe to print.
+        group: what kind of thing it is, for its colour: ``text``, ``number``, ``constant``,
+            ``binary``, ``time``, ``shape`` or ``error``.
+        problems: what is wrong in it.
+        node: the outermost node of the line.
+    """
+
+    level: int
+    offset: int
+    stop: int
+    end: int
+    name: str
+    type: str
+    value: str
+    group: str
+    problems: tuple[Problem, ...]
+    node: Node
+
+
+_GROUPS = {
+    **dict.fromkeys(("string", "symbol", "char", "uuid"), "text"),
+    **dict.fromkeys(("ubyte", "ushort", "uint", "ulong", "byte", "short", "int"), "number"),
+    **dict.fromkeys(("long", "float", "double"), "number"),
+    **dict.fromkeys(("decimal32", "decimal64", "decimal128"), "number"),
+    **dict.fromkeys(("null", "boolean"), "constant"),
+    "binary": "binary",
+    "timestamp": "time",
+    "error": "error",
+}
+
+
+def tree_of(data: Tree | Message | bytes | bytearray | memoryview) -> Tree:
+    """Take a tree as it is; read octets or a message to one, with what `validate` says of them."""
+    if isinstance(data, Tree):
+        return data
+    octets = data.encode() if isinstance(data, Message) else bytes(data)
+    return parse_tree(octets, violations=validate(octets))
+
+
+def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
+    """Give the lines of a tree from top to bottom.
+
+    Args:
+        tree: the tree.
+        length: characters of text or octets of binary that a value may show.
+    """
+    stack = [(0, node) for node in reversed(tree.nodes)]
+    while stack:
+        level, node = stack.pop()
+        merged = [node]
+        inner = node
+        # The octets 00 53 70 C0 … are one thing to a reader: a header.
+        while inner.type == "described" and len(inner.children) == 2:
+            descriptor, value = inner.children
+            if descriptor.type not in ("ulong", "symbol") or descriptor.error:
+                break
+            merged += [descriptor, value]
+            inner = value
+        yield _row(level, node, inner, merged, length)
+        stack.extend((level + 1, child) for child in reversed(inner.children))
+
+
+def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
+    kind = inner.type + (f" {inner.encoding}" if inner.encoding else "")
+    descriptors = [child.value for child in merged[1::2]]
+    known = node.value if node.type == "described" and node.value else None
+    if descriptors and not (known and level == 0):
+        kind = f"{' '.join(map(_descriptor, descriptors))} {kind}"
+        if known:
+            kind = f"{quoted(str(known), 60)[1:-1]} {inner.type}"
+    problems = [
+        Problem(violation.severity, _line(violation.text), violation.clause)
+        for one in merged
+        for violation in one.violations
+    ]
+    malformed = any(problem.clause.startswith("Part 1") for problem in problems)
+    if not malformed:
+        problems += [Problem("error", _line(one.error)) for one in merged if one.error]
+    return Row(
+        level,
+        node.offset,
+        inner.content,
+        node.end,
+        quoted(node.name, 80)[1:-1],
+        _line(kind),
+        shown_value(inner, length),
+        _GROUPS.get(inner.type, "shape"),
+        tuple(problems),
+        node,
+    )
+
+
+def _descriptor(value: object) -> str:
+    return quoted(str(value), 60)[1:-1] if isinstance(value, Symbol) else f"0x{value:X}"
+
+
+def _line(text: str) -> str:
+    """Make sure that a text is one printable line."""
+    return text if text.isprintable() else quoted(text, 1000)[1:-1]
+
+
+def _count(number: int, noun: str, plural: str = "") -> str:
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def shown_value(node: Node, length: int) -> str:
+    """Write what a value says, in one printable line."""
+    value = node.value
+    if node.type == "error":
+        return "" if node.length == 0 else _count(node.length, "octet")
+    if node.type == "elided":
+        more = _count(value, "more value") if value else "more values"
+        return f"… {more} in {_count(node.length, 'octet')}"
+    if node.type == "constructor":
+        return f"of every element: {value}"
+    if node.type == "map":
+        return _count((value or 0) // 2, "entry", "entries")
+    if node.type == "list":
+        return _count(value if isinstance(value, int) else 0, "value")
+    if node.type == "array":
+        return _count(value or 0, "element")
+    if node.type in ("null", "described"):
+        return ""
+    if isinstance(value, bytes):
+        return _binary(value, length)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, Char):
+        return f"{quoted(value, 4)} U+{ord(value):04X}"
+    if isinstance(value, str):
+        return quoted(value, length)
+    if isinstance(value, Timestamp):
+        try:
+            moment = value.to_datetime().isoformat(" ", "milliseconds").replace("+00:00", " UTC")
+        except ValueError:
+            return f"{int(value)} ms"
+        return f"{moment} ({int(value)})"
+    if isinstance(value, float):
+        number = float.__repr__(value)
+        bits = f" (0x{value.bits:08x})" if isinstance(value, Float) and math.isnan(value) else ""
+        return number + bits
+    if isinstance(value, (Decimal32, Decimal64, Decimal128, uuid.UUID, int)):
+        return str(value)
+    return ""
+
+
+def _binary(value: bytes, length: int) -> str:
+    size = _count(len(value), "octet")
+    if not value:
+        return size
+    try:
+        text = value[: 4 * length].decode("utf-8")
+    except UnicodeDecodeError as error:
+        # The cut may be in the middle of a character.
+        if len(value) <= 4 * length or error.start < 4 * length - 3:
+            return (
+                f"{size}: {value[: length // 2].hex(' ')}{' …' if len(value) > length // 2 else ''}"
+            )
+        text = value[: error.start].decode("utf-8")
+    return f"{size}: {quoted(text, length, more=len(text.encode()) < len(value))}"
+
+
+_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t", '"': '\\"', "\\": "\\\\"}
+
+
+def quoted(text: str, length: int, *, more: bool = False) -> str:
+    """Quote a text so that printing it cannot do anything but show it.
+
+    What is not printable is escaped: control characters, line ends, marks that turn the direction
+    of writing, lone surrogates.
+
+    Args:
+        text: the text.
+        length: characters of it to show, at most.
+        more: the text goes on behind what is given here.
+    """
+    shown = []
+    for char in text[:length]:
+        if char in _ESCAPES:
+            shown.append(_ESCAPES[char])
+        elif char.isprintable():
+            shown.append(char)
+        else:
+            number = ord(char)
+            shown.append(
+                f"\\x{number:02x}"
+                if number < 0x100
+                else f"\\u{number:04x}"
+                if number < 0x10000
+                else f"\\U{number:08x}"
+            )
+    return f'"{"".join(shown)}"{"…" if more or len(text) > length else ""}'

@@ -1,0 +1,450 @@
+"""CBOR (RFC 8949): lossless, deterministic, compact; needs ``amqp10msg[cbor]``.
+
+=========================== =====================================================================
+AMQP                        CBOR
+=========================== =====================================================================
+null, boolean, string       null, true and false, text string
+long                        integer
+double                      floating-point number
+binary                      byte string
+list                        array
+uuid                        tag 37: byte string (as registered)
+ubyte ushort uint ulong     tags 41216 41217 41218 41219: integer
+byte short int              tags 41220 41221 41222: integer
+timestamp                   tag 41223: integer, milliseconds since the Unix epoch
+float                       tag 41224: floating-point number
+NaN with a payload          tag 41225 (double), tag 41224 (float): byte string of the 8 or 4 octets
+                            of the IEEE 754 bits
+decimal32 64 128            tag 41226: byte string of the 4, 8 or 16 octets of the IEEE 754 bits
+char                        tag 41227: integer, the code point
+symbol                      tag 41228: text string
+map                         tag 41229: array of key, value, key, value …: the order of an AMQP map
+                            counts, which that of a CBOR map does not
+array                       tag 41230: array of the element constructor's format code and the
+                            elements, these without tags; where the elements are described, an
+                            array of the descriptors stands in front of the code
+described                   tag 41231: array of the descriptor and what is described
+message                     tag 41232: array of the message-format and the sections, each an array
+                            of the descriptor's code (112 to 120) and the section's value; for
+                            what is no section of Part 3, null and the whole value
+=========================== =====================================================================
+
+The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
+timestamps and tag 4 for decimals would lose the far ends, the milliseconds, the NaNs and the
+exact bits.
+
+The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same octets.
+As in typed JSON, nothing tells which of several AMQP encodings a value had, but for an array's
+constructor. Reading takes longer forms of numbers and lengths too, but no indefinite lengths.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import math
+import struct
+import uuid
+from typing import Any
+
+from amqp10msg._wire import decode_value, encode_value
+from amqp10msg.errors import EncodeError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.notation._error import NotationError, shown
+from amqp10msg.notation._sections import exact, message_of, sections_of, written
+from amqp10msg.primitives import (
+    FORMAT_CODES,
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from amqp10msg.sections import KINDS
+
+__all__ = ["from_cbor", "to_cbor"]
+
+_FIRST = 41216  # 0xA100
+UUID = 37
+FLOAT, DOUBLE, DECIMAL, CHAR, SYMBOL, MAP, ARRAY, DESCRIBED, MESSAGE = range(
+    _FIRST + 8, _FIRST + 17
+)
+_INTEGERS: dict[str, Any] = {
+    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
+}
+_DECIMALS: dict[int, Any] = {cls.width: cls for cls in (Decimal32, Decimal64, Decimal128)}
+#: The tag of each type; what has none is CBOR's own.
+_TAGS: dict[str, int] = {
+    **{name: _FIRST + i for i, name in enumerate(_INTEGERS)},
+    **{cls.__name__.lower(): DECIMAL for cls in _DECIMALS.values()},
+    "float": FLOAT,
+    "char": CHAR,
+    "symbol": SYMBOL,
+    "uuid": UUID,
+    "map": MAP,
+    "array": ARRAY,
+}
+_KNOWN = frozenset((*_TAGS.values(), DOUBLE, DESCRIBED, MESSAGE))
+_TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    int: "long",
+    float: "double",
+    bytes: "binary",
+    str: "string",
+    uuid.UUID: "uuid",
+    list: "list",
+    dict: "map",
+    AmqpMap: "map",
+    **{
+        cls: cls.__name__.lower()
+        for cls in (*_INTEGERS.values(), *_DECIMALS.values(), Float, Char, Symbol, Array)
+    },
+}
+_BY_CODE = {kind.code: kind for kind in KINDS}
+_DOUBLE = struct.Struct(">d")
+_NAN = {"float": b"\x7f\xc0", "double": b"\x7f\xf8"}
+# Every level of AMQP takes two of CBOR, and a message three more.
+_MAX_DEPTH = 2 * 256 + 8
+
+
+def _cbor2() -> Any:
+    try:
+        import cbor2  # noqa: PLC0415  (an extra, and notation is imported without it)
+    except ImportError:
+        raise ImportError("CBOR needs cbor2: pip install 'amqp10msg[cbor]'") from None
+    return cbor2
+
+
+def to_cbor(value: Any) -> bytes:
+    """Write a message or a value in CBOR.
+
+    Args:
+        value: a `Message`, or whatever `encode_value` takes.
+
+    Raises:
+        EncodeError: the value has no AMQP type, or is out of its range.
+        ImportError: cbor2 is not installed.
+    """
+    cbor2 = _cbor2()
+    writer = _CborWriter(cbor2.CBORTag)
+    try:
+        made = writer.message(value) if isinstance(value, Message) else writer.item(exact(value))
+        return bytes(cbor2.dumps(made, canonical=True))
+    except RecursionError:
+        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+
+
+class _CborWriter:
+    """Makes what cbor2 writes; two frames of Python for each level of nesting."""
+
+    def __init__(self, tag: Any) -> None:
+        self.tag = tag
+
+    def message(self, message: Message) -> Any:
+        made: list[Any] = [int(message.message_format)]
+        for kind, value in sections_of(message):
+            made.append([None if kind is None else kind.code, self.item(value)])
+        return self.tag(MESSAGE, made)
+
+    def item(self, value: Any) -> Any:
+        if type(value) is Described:
+            return self.tag(DESCRIBED, [self.item(value.descriptor), self.item(value.value)])
+        name = _TYPES[type(value)]
+        content = self.content(name, value)
+        tag = _TAGS.get(name)
+        if name == "double" and type(content) is bytes:
+            tag = DOUBLE
+        return content if tag is None else self.tag(tag, content)
+
+    def content(self, name: str, value: Any) -> Any:
+        """Give what stands behind the tag of a type."""
+        if name == "list":
+            return list(map(self.item, value))
+        if name == "map":
+            pairs = value.pairs if type(value) is AmqpMap else value.items()
+            return list(map(self.item, itertools.chain.from_iterable(pairs)))
+        if name == "array":
+            head: list[Any] = [value.code]
+            if value.descriptors:
+                head.insert(0, list(map(self.item, value.descriptors)))
+            return head + list(map(self.content, itertools.repeat(value.type), value.values))
+        if name in _INTEGERS:
+            return int(value)
+        if name in ("float", "double"):
+            # CBOR's one NaN stands for the one without a payload.
+            octets = _DOUBLE.pack(value) if name == "double" else value.bits.to_bytes(4, "big")
+            payload = math.isnan(value) and octets.rstrip(b"\x00") != _NAN[name]
+            return octets if payload else float(value)
+        if name == "uuid":
+            return value.bytes
+        if name == "char":
+            return ord(value)
+        if name == "symbol":
+            return str(value)
+        if name.startswith("decimal"):
+            return value.bits.to_bytes(value.width, "big")
+        return value
+
+
+def from_cbor(data: bytes | bytearray | memoryview) -> Any:
+    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` gives it.
+
+    A message that breaks a rule which `Message.decode` enforces comes as its ``strict=False`` does.
+    Input from anywhere is safe to read: only the tags of this form are passed on to cbor2, and no
+    shared references.
+
+    Raises:
+        NotationError: the octets are no CBOR of this form; the error says at which byte, or where
+            in the value.
+        ImportError: cbor2 is not installed.
+    """
+    cbor2 = _cbor2()
+    octets = bytes(data)
+    _check(octets)
+    try:
+        try:
+            decoder = cbor2.CBORDecoder(io.BytesIO(octets), max_depth=_MAX_DEPTH)
+        except TypeError:  # before cbor2 6, where the interpreter's stack is the bound
+            decoder = cbor2.CBORDecoder(io.BytesIO(octets))
+        made = decoder.decode()
+        reader = _CborReader(cbor2.CBORTag)
+        if type(made) is cbor2.CBORTag and made.tag == MESSAGE:
+            return reader.message(made.value)
+        value = reader.item(made)
+        try:
+            return decode_value(encode_value(value), limits=UNLIMITED)
+        except EncodeError as error:
+            raise NotationError(error.reason) from None
+    except (cbor2.CBORError, UnicodeDecodeError) as error:
+        raise NotationError(f"the octets are no CBOR: {error}") from None
+    except RecursionError:
+        raise NotationError("values are nested too deeply for the interpreter's stack") from None
+
+
+def _check(data: bytes) -> None:
+    """Check that the octets are one well-formed item that this form can hold.
+
+    Leaves to cbor2 only what it makes plain values of: shared references, regular expressions,
+    big fractions and the other things that tags can ask for never reach it.
+    """
+
+    def wrong(reason: str) -> NotationError:
+        return NotationError(f"at byte {start}: {reason}")
+
+    pos = start = 0
+    pending = [1]  # items still to come, by level
+    while pending:
+        if not pending[-1]:
+            pending.pop()
+            continue
+        pending[-1] -= 1
+        start = pos
+        if pos >= len(data):
+            raise wrong("the input ends in the middle of an item")
+        major, detail = data[pos] >> 5, data[pos] & 31
+        pos += 1
+        number = detail
+        if detail >= 24:
+            width = 1 << (detail - 24)
+            if detail == 31:
+                raise wrong("indefinite lengths are not part of this form")
+            if detail > 27:
+                raise wrong(f"0x{data[start]:02X} begins no item")
+            if width > len(data) - pos:
+                raise wrong("the input ends in the middle of an item")
+            number = int.from_bytes(data[pos : pos + width], "big")
+            pos += width
+        if major in (2, 3):
+            if number > len(data) - pos:
+                raise wrong(f"a string of {number} octets does not fit the input")
+            pos += number
+        elif major in (4, 6):
+            if major == 6 and number not in _KNOWN:
+                raise wrong(f"tag {number} is not part of this form")
+            if major == 4 and number > len(data) - pos:
+                raise wrong(f"an array of {number} items does not fit the input")
+            if len(pending) > _MAX_DEPTH:
+                raise wrong("items are nested too deeply")
+            pending.append(1 if major == 6 else number)
+        elif major == 5:
+            raise wrong(f"a CBOR map is not part of this form: AMQP maps have tag {MAP}")
+        elif major == 7 and detail not in (20, 21, 22, 25, 26, 27):
+            raise wrong(f"simple value {number} is not part of this form")
+    if pos != len(data):
+        start = pos
+        raise wrong(f"{len(data) - pos} octets follow the item")
+
+
+class _CborReader:
+    """Makes AMQP values of what cbor2 gives, knowing where it stands.
+
+    Two frames of Python for each level of nesting.
+    """
+
+    def __init__(self, tag: Any) -> None:
+        self.tag = tag
+        self.path: list[int] = []
+
+    def wrong(self, wanted: str, found: Any) -> NotationError:
+        what = f"tag {found.tag}" if type(found) is self.tag else shown(found)
+        return self.fault(f"expected {wanted}, not {what}")
+
+    def fault(self, reason: str) -> NotationError:
+        return NotationError(reason, "$" + "".join(f"[{step}]" for step in self.path))
+
+    def message(self, content: Any) -> Message:
+        if not isinstance(content, _ARRAYS) or not content:
+            raise self.wrong("an array of the message-format and the sections", content)
+        message_format = content[0]
+        if type(message_format) is not int or not 0 <= message_format < 2**32:
+            self.path = [0]
+            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format)
+        octets = []
+        for index, section in enumerate(content[1:], 1):
+            self.path = [index]
+            if not isinstance(section, _ARRAYS) or len(section) != 2:
+                raise self.wrong("a section: an array of its code and its value", section)
+            code = section[0]
+            if code is not None and (type(code) is not int or code not in _BY_CODE):
+                self.path.append(0)
+                raise self.wrong("a section's code, 112 to 120, or null", code)
+            self.path.append(1)
+            value = self.item(section[1])
+            try:
+                octets.append(written(None if code is None else _BY_CODE[code], value))
+            except EncodeError as error:
+                raise self.fault(error.reason) from None
+        return message_of(b"".join(octets), message_format=message_format)
+
+    def item(self, item: Any) -> Any:
+        """Read an item with its tag, or without one."""
+        kind = type(item)
+        if kind is self.tag:
+            if item.tag == DECIMAL:
+                width = len(item.value) if isinstance(item.value, bytes) else 0
+                if width not in _DECIMALS:
+                    raise self.wrong("a byte string of 4, 8 or 16 octets", item.value)
+                return _DECIMALS[width](int.from_bytes(item.value, "big"))
+            name = _BY_TAG.get(item.tag)
+            if name is None:
+                raise self.wrong("a value", item)
+            return self.content(name, item.value)
+        if kind is uuid.UUID:
+            return item
+        if kind not in _UNTAGGED:
+            raise self.wrong("a value", item)
+        return self.content(_UNTAGGED[kind], item)
+
+    def content(self, name: str, content: Any) -> Any:
+        """Make a value of a type from what stands behind its tag."""
+        if name not in _COMPOUND:
+            return self.scalar(name, content)
+        if not isinstance(content, _ARRAYS):
+            raise self.wrong(f"an array, for a {name}", content)
+        made = []
+        if name != "array":
+            for index, item in enumerate(content):
+                self.path.append(index)
+                made.append(self.item(item))
+                self.path.pop()
+            if name == "list":
+                return made
+            if name == "map" and len(made) % 2 == 0:
+                return AmqpMap(zip(made[::2], made[1::2], strict=True))
+            if name == "described" and len(made) == 2:
+                return Described(*made)
+            raise self.wrong(_COMPOUND[name], content)
+        described = bool(content) and isinstance(content[0], _ARRAYS)
+        code = content[described] if len(content) > described else None
+        if type(code) is not int or code not in FORMAT_CODES:
+            raise self.wrong(_COMPOUND[name], content)
+        descriptors = []
+        for index, item in enumerate(content[0] if described else ()):
+            self.path += (0, index)
+            descriptors.append(self.item(item))
+            del self.path[-2:]
+        name = FORMAT_CODES[code].type
+        for index, item in enumerate(content[described + 1 :], described + 1):
+            self.path.append(index)
+            made.append(self.content(name, item))
+            self.path.pop()
+        return Array(code, made, descriptors=descriptors)
+
+    def scalar(self, name: str, content: Any) -> Any:
+        kind = type(content)
+        if name in _INTEGERS or name == "long":
+            cls = _INTEGERS.get(name)
+            low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+            if kind is not int or not low <= content <= high:
+                raise self.wrong(f"an integer from {low} to {high}, for {name}", content)
+            return cls(content) if cls else content
+        if name in ("float", "double"):
+            return self.real(name, content)
+        if name == "char":
+            if kind is not int or not 0 <= content <= 0x10FFFF or content >> 11 == 0x1B:
+                raise self.wrong("a Unicode code point that is no surrogate", content)
+            return Char(chr(content))
+        if name == "symbol":
+            if kind is not str or not content.isascii():
+                raise self.wrong("a text string in ASCII, for a symbol", content)
+            return Symbol(content)
+        width = _WIDTHS.get(name, 0)
+        if width and (kind is not bytes or len(content) != width):
+            raise self.wrong(f"a byte string of {width} octets, for {name}", content)
+        if name == "uuid":
+            return uuid.UUID(bytes=content)
+        if width:
+            return _DECIMALS[width](int.from_bytes(content, "big"))
+        if kind is not _PLAIN[name]:
+            raise self.wrong(f"a {name}", content)
+        return content
+
+    def real(self, name: str, content: Any) -> Any:
+        width = 4 if name == "float" else 8
+        if isinstance(content, float):
+            if name == "double":
+                return content
+            if math.isnan(content):
+                return Float.from_bits(0x7FC00000)
+            try:
+                made = Float(content)
+            except OverflowError:
+                made = Float(math.inf)
+            if made == content:
+                return made
+            raise self.wrong("a number that 32 bits hold exactly", content)
+        if not isinstance(content, bytes) or len(content) != width:
+            raise self.wrong(f"a number or a byte string of {width} octets, for {name}", content)
+        if name == "double":
+            return _DOUBLE.unpack(content)[0]
+        return Float.from_bits(int.from_bytes(content, "big"))
+
+
+_BY_TAG = {tag: name for name, tag in _TAGS.items()} | {DOUBLE: "double", DESCRIBED: "described"}
+_UNTAGGED: dict[type, str] = {
+    cls: name for cls, name in _TYPES.items() if name not in _TAGS and name != "uuid"
+}
+_UNTAGGED[tuple] = "list"
+_ARRAYS = (list, tuple)  # inside of a tag, cbor2 may give tuples
+_COMPOUND = {
+    "list": "an array",
+    "map": "an array of keys and values in turn",
+    "described": "an array of a descriptor and a value",
+    "array": "an array that begins with a format code of Part 1, 1.6",
+}
+_WIDTHS = {"uuid": 16} | {cls.__name__.lower(): width for width, cls in _DECIMALS.items()}
+_PLAIN: dict[str, type] = {"null": type(None), "boolean": bool, "binary": bytes, "string": str}

@@ -1,0 +1,242 @@
+"""Plain JSON: a message as people read it and write it by hand.
+
+    {
+      "header": {"durable": true, "ttl": 60000},
+      "properties": {"message_id": "m-1", "creation_time": "2024-02-29T12:00:00.000Z"},
+      "application_properties": {"tenant": "x", "attempt": {"$int": 3}},
+      "amqp_value": "hello"
+    }
+
+Sections and fields have the names that they have in Python: those of the specification with
+underscores, so that no tool needs to quote them; dashes are read too. Fields that are null are left
+out.
+
+Where a field's declaration gives the type, the value stands there plainly. Elsewhere null, true,
+false, a string and a list stand for themselves, an integer is a long, a number with a point or an
+exponent is a double, and an object is a map with strings for keys (symbols in the annotations and
+the footer). All else says its type:
+
+==================================== =============================================================
+``{"$uint": 5}``                     so every integer type; digits in a string are read too
+``{"$float": 1.5}``                  so ``$double``; also ``"NaN"``, ``"Infinity"`` and
+                                     ``"-Infinity"``, and the bits, as in ``"0x7fc00001"``
+``{"$decimal64": "1.50"}``           so ``$decimal32`` and ``$decimal128``; the bits where several
+                                     mean one number
+``{"$timestamp": "2024-02-29T…Z"}``  ISO 8601; milliseconds outside of the years 1 to 9999
+``{"$symbol": "a"}``                 so ``$string``, ``$char``, ``$uuid``
+``{"$binary": "text"}``              octets that are readable UTF-8; others are
+                                     ``{"$base64": "AAEC"}``; ``{"$hex": "000102"}`` is read too
+``{"$map": [[key, value], …]}``      a map that no object holds
+``{"$array": "int", "values": […]}`` with ``"code": "0x71"`` where that is not the smallest
+                                     constructor, with ``"descriptors": […]`` where the elements
+                                     are described
+``{"$described": [descriptor, …]}``  the descriptor and the value
+``{"$rejected": {"error": …}}``      a composite under its name
+==================================== =============================================================
+
+``data`` is text or ``{"$base64": …}``. In place of ``data``, ``amqp_sequence`` and ``amqp_value``,
+``body`` is read as `Message` takes one: octets are data, all else is an amqp-value.
+``message_format`` stands beside the sections where it is not 0.
+
+A message with several body sections, and one that was decoded with ``strict=False`` and breaks the
+specification, is ``{"sections": [[name, content], …]}``, in the order of the wire; there a section
+with the wrong content has a value with a marker, and what is no section is called ``unknown``.
+
+Reading gives back an equal message.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from amqp10msg._wire import decode_value
+from amqp10msg.composite import COMPOSITES
+from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.notation._error import NotationError
+from amqp10msg.notation._plain_reader import PlainReader, is_marker
+from amqp10msg.notation._plain_writer import entries, fields_of, generic, marked, natural
+from amqp10msg.notation._sections import exact, message_of, sections_of, written
+from amqp10msg.primitives import AmqpMap, Symbol
+from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
+
+__all__ = ["from_plain", "to_plain", "value_from_plain"]
+
+_NAMES = {kind.name.replace("-", "_"): kind for kind in KINDS}
+_DATA = BODY_KINDS[0]
+_VALUE = BODY_KINDS[2]
+
+
+def to_plain(value: Any) -> Any:
+    """Write a message or a value in plain JSON.
+
+    Args:
+        value: a `Message`, or whatever `encode_value` takes.
+
+    Returns:
+        What `json.dumps` takes: dicts, lists, str, int, finite floats, bool and None.
+
+    Raises:
+        EncodeError: the value has no AMQP type, or is out of its range.
+    """
+    try:
+        return _message(value) if isinstance(value, Message) else generic(exact(value))
+    except RecursionError:
+        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+
+
+def _message(message: Message) -> dict[str, Any]:
+    sections = sections_of(message)
+    made: dict[str, Any] = {}
+    if message.message_format:
+        made["message_format"] = int(message.message_format)
+    kinds = [kind for kind, _ in sections]
+    if len(set(kinds)) == len(kinds) and _is_strict(message):
+        made |= {_name(kind): _content(kind, value) for kind, value in sections}
+    else:
+        made["sections"] = [[_name(kind), _content(kind, value)] for kind, value in sections]
+    return made
+
+
+def _is_strict(message: Message) -> bool:
+    try:
+        Message.decode(message.encode(), limits=UNLIMITED)
+    except DecodeError:
+        return False
+    return True
+
+
+def _name(kind: SectionKind | None) -> str:
+    return "unknown" if kind is None else kind.name.replace("-", "_")
+
+
+def _content(kind: SectionKind | None, value: Any) -> Any:
+    if kind is None or kind is _VALUE:
+        return generic(value)
+    if kind.source == "map" and isinstance(value, (dict, AmqpMap)):
+        return entries(value, str if kind.name == "application-properties" else Symbol)
+    if kind.source == "binary" and isinstance(value, bytes):
+        return natural("binary", value)
+    if kind.source == "list" and isinstance(value, list):
+        entry = COMPOSITES.get(kind.code)
+        if entry is None:
+            return generic(value)
+        if len(value) <= len(entry.fields):
+            return fields_of(entry.fields, value)
+    return marked(value)
+
+
+def from_plain(plain: Any) -> Message:
+    """Read a message from plain JSON.
+
+    Args:
+        plain: what `to_plain` gives for a message, or the like written by hand and read with
+            `json.loads`.
+
+    Raises:
+        NotationError: it is no plain JSON of a message, or not of one that the specification
+            allows; the error's path says where. Only under ``sections`` may a message break the
+            specification.
+    """
+    reader = PlainReader()
+    try:
+        return _read_message(reader, plain)
+    except RecursionError:
+        raise reader.fault("values are nested too deeply for the interpreter's stack") from None
+
+
+def _read_message(reader: PlainReader, plain: Any) -> Message:
+    if not isinstance(plain, dict):
+        raise reader.wrong('an object such as {"amqp_value": "hello"}', plain)
+    given = {str(key).replace("-", "_"): item for key, item in plain.items()}
+    # Only an amqp-value can be null; any other section that is null is none.
+    given = {key: item for key, item in given.items() if item is not None or key == _name(_VALUE)}
+    message_format = reader.natural("uint", given.pop("message_format", 0))
+    if "sections" in given:
+        if len(given) > 1:
+            raise reader.fault("under sections stand all of them: nothing else may stand beside it")
+        return message_of(_listed(reader, given["sections"]), message_format=message_format)
+    parts: list[tuple[SectionKind, bytes]] = []
+    for key, item in given.items():
+        reader.path = [f".{key}" if key.isidentifier() else f"[{key!r:.40}]"]
+        kind = _NAMES.get(key)
+        if key == "body":
+            value = reader.generic(item)
+            kind = _DATA if type(value) is bytes else _VALUE
+        elif kind is None:
+            raise reader.fault(
+                f"no section is called so: use one of {', '.join(_NAMES)}, body, message_format, "
+                "sections"
+            )
+        else:
+            value = _section(reader, kind, item)
+        parts.append((kind, _written(reader, kind, value)))
+    reader.path = []
+    if sum(kind in BODY_KINDS for kind, _ in parts) > 1:
+        raise reader.fault("a body is of one kind: several sections of it stand under sections")
+    parts.sort(key=lambda part: part[0].order)
+    octets = b"".join(octets for _, octets in parts)
+    try:
+        return Message.decode(octets, limits=UNLIMITED, message_format=message_format)
+    except DecodeError as error:
+        head, rest = _SPLIT.fullmatch(error.path).groups()  # type: ignore[union-attr]
+        raise NotationError(error.reason, f"$.{head.replace('-', '_')}{rest}") from None
+
+
+_SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
+
+
+def value_from_plain(plain: Any) -> Any:
+    """Read a value from plain JSON, as `decode_value` gives it.
+
+    Raises:
+        NotationError: it is no plain JSON; the error's path says where.
+    """
+    reader = PlainReader()
+    try:
+        octets = _written(reader, None, reader.generic(plain))
+        return decode_value(octets, limits=UNLIMITED)
+    except RecursionError:
+        raise reader.fault("values are nested too deeply for the interpreter's stack") from None
+
+
+def _listed(reader: PlainReader, sections: Any) -> bytes:
+    reader.path = [".sections", ""]
+    if not isinstance(sections, list):
+        raise reader.wrong("a list of [name, content] pairs", sections)
+    octets = []
+    for index, section in enumerate(sections):
+        reader.path[1:] = [f"[{index}]"]
+        if not isinstance(section, list) or len(section) != 2 or not isinstance(section[0], str):
+            raise reader.wrong("a [name, content] pair", section)
+        kind = _NAMES.get(section[0].replace("-", "_"))
+        if kind is None and section[0] != "unknown":
+            raise reader.wrong(f"a section, one of {', '.join(_NAMES)}, unknown", section[0])
+        reader.path.append("[1]")
+        octets.append(_written(reader, kind, _section(reader, kind, section[1])))
+    return b"".join(octets)
+
+
+def _section(reader: PlainReader, kind: SectionKind | None, plain: Any) -> Any:
+    """Read a section's content to its value."""
+    if kind is None or kind is _VALUE or is_marker(plain):
+        return reader.generic(plain)
+    if kind.source == "binary":
+        return reader.natural("binary", plain)
+    if kind.source == "map":
+        if not isinstance(plain, dict):
+            raise reader.wrong("an object", plain)
+        return reader.entries(
+            plain, "string" if kind.name == "application-properties" else "symbol"
+        )
+    entry = COMPOSITES.get(kind.code)
+    return reader.items(plain) if entry is None else reader.fields(entry.fields, plain)
+
+
+def _written(reader: PlainReader, kind: SectionKind | None, value: Any) -> bytes:
+    try:
+        return written(kind, value)
+    except EncodeError as error:
+        raise reader.fault(error.reason) from None

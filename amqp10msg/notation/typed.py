@@ -1,0 +1,411 @@
+"""Typed JSON: every value beside the name of its AMQP type, lossless.
+
+A value is a list of its type's name and what it holds:
+
+=============================== ==================================================================
+``["null"]``
+``["boolean", true]``
+``["uint", 5]``                 so all integers; ``timestamp`` in milliseconds
+``["float", "7fc00000"]``       so ``double`` and the decimals: the IEEE 754 bits in hex
+``["char", 128512]``            the code point
+``["string", "text"]``          so ``symbol``
+``["binary", "00ff"]``          in hex, so ``uuid``
+``["list", [value, …]]``
+``["map", [[key, value], …]]``  in the order of the wire
+``["array", "71", [value, …]]`` the format code of the element constructor, in hex; descriptors of
+                                the elements, outermost first, in a fourth item: a list of values
+``["described", value, value]`` the descriptor, then what is described
+=============================== ==================================================================
+
+A message is a list of its sections in the order of the wire, each ``[name, content]``:
+
+=========================================== ======================================================
+header, properties                          a list of values, one for each field that was written
+the three annotations, footer,
+application-properties                      a list of ``[key, value]`` pairs
+data                                        hex
+amqp-sequence                               a list of values
+amqp-value                                  a value
+=========================================== ======================================================
+
+What a lenient decoding lets through has its own forms. A known section that holds what it must not
+has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
+name of a type. What is no section of Part 3 is ``["unknown", value]``. Written by hand,
+``["raw", hex]`` puts octets into a message as they are.
+
+The typed form says which values of which types a message holds, not which of several encodings of
+a value it used; only an array's constructor is kept. A message's message-format is no part of it.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+from amqp10msg._wire import decode_value, encode_value
+from amqp10msg.errors import EncodeError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.notation._error import NotationError, shown
+from amqp10msg.notation._sections import exact, message_of, sections_of, written
+from amqp10msg.primitives import (
+    FORMAT_CODES,
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from amqp10msg.sections import KINDS, SectionKind
+
+__all__ = ["from_typed", "to_typed"]
+
+_DOUBLE = struct.Struct(">d")
+_MAX_DEPTH = 256
+_KINDS = {kind.name: kind for kind in KINDS}
+
+
+def to_typed(value: Any) -> list[Any]:
+    """Write a message or a value in typed JSON.
+
+    Args:
+        value: a `Message`, or whatever `encode_value` takes: a value, a section, a composite. A
+            composite gives ``["described", ["ulong", code], ["list", […]]]``.
+
+    Raises:
+        EncodeError: the value has no AMQP type, or is out of its range.
+    """
+    try:
+        if isinstance(value, Message):
+            return [
+                ["unknown", _typed(content)]
+                if kind is None
+                else [kind.name, _content(kind, content)]
+                for kind, content in sections_of(value)
+            ]
+        return _typed(exact(value))
+    except RecursionError:
+        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+
+
+def _content(kind: SectionKind, value: Any) -> Any:
+    """Give a section's content in the form of its kind, or as a value where it is not of it."""
+    typed = _typed(value)
+    return typed[1] if typed[0] == kind.source else typed
+
+
+# One frame of Python for each level of nesting: 256 levels must fit the interpreter's stack.
+def _typed(value: Any) -> list[Any]:
+    return _WRITERS[type(value)](value)
+
+
+def _typed_pairs(value: Any) -> list[Any]:
+    pairs = value.pairs if type(value) is AmqpMap else value.items()
+    return ["map", [list(map(_typed, pair)) for pair in pairs]]
+
+
+def _typed_array(value: Array) -> list[Any]:
+    typed = ["array", f"{value.code:02x}", list(map(_typed, value.values))]
+    if value.descriptors:
+        typed.append(list(map(_typed, value.descriptors)))
+    return typed
+
+
+def _integer(name: str) -> Callable[[int], list[Any]]:
+    return lambda value: [name, int(value)]
+
+
+_WRITERS: dict[type, Callable[[Any], list[Any]]] = {
+    type(None): lambda _: ["null"],
+    bool: lambda value: ["boolean", value],
+    UByte: _integer("ubyte"),
+    UShort: _integer("ushort"),
+    UInt: _integer("uint"),
+    ULong: _integer("ulong"),
+    Byte: _integer("byte"),
+    Short: _integer("short"),
+    Int: _integer("int"),
+    int: _integer("long"),
+    Timestamp: _integer("timestamp"),
+    Float: lambda value: ["float", f"{value.bits:08x}"],
+    float: lambda value: ["double", _DOUBLE.pack(value).hex()],
+    Decimal32: lambda value: ["decimal32", f"{value.bits:08x}"],
+    Decimal64: lambda value: ["decimal64", f"{value.bits:016x}"],
+    Decimal128: lambda value: ["decimal128", f"{value.bits:032x}"],
+    Char: lambda value: ["char", ord(value)],
+    uuid.UUID: lambda value: ["uuid", value.hex],
+    bytes: lambda value: ["binary", value.hex()],
+    str: lambda value: ["string", value],
+    Symbol: lambda value: ["symbol", str(value)],
+    list: lambda value: ["list", list(map(_typed, value))],
+    dict: _typed_pairs,
+    AmqpMap: _typed_pairs,
+    Array: _typed_array,
+    Described: lambda value: ["described", _typed(value.descriptor), _typed(value.value)],
+}
+
+
+def from_typed(typed: Any) -> Any:
+    """Read typed JSON: a `Message` from a list of sections, else the value.
+
+    Values come as `decode_value` gives them. Sections that break a rule which `Message.decode`
+    enforces give a message as its ``strict=False`` does, with `violations`. A last item that is an
+    object is a remark and is passed over: ``["boolean", false, {"code": "56"}]``.
+
+    Args:
+        typed: what `to_typed` gives, or the same from ``json.loads``. The empty list is a message
+            without sections.
+
+    Raises:
+        NotationError: it is not typed JSON; the error's path says where.
+        DecodeError: ``raw`` octets do not fit together to encoded values.
+    """
+    reader = _TypedReader()
+    try:
+        if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
+            raise reader.wrong(
+                'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
+            )
+        if typed and isinstance(typed[0], str):
+            return decode_value(_encoded(reader.value(typed), typed), limits=UNLIMITED)
+        octets = b"".join(map(reader.section, typed, range(len(typed))))
+    except RecursionError:
+        raise NotationError("values are nested too deeply for the interpreter's stack") from None
+    return message_of(octets)
+
+
+def _encoded(
+    value: Any, typed: Any, path: tuple[int, ...] = (), kind: SectionKind | None = None
+) -> bytes:
+    try:
+        return written(kind, value)
+    except EncodeError as error:
+        # Only an array's constructor can still be at fault; find out which.
+        _TypedReader(path, careful=True).value(typed)
+        raise NotationError(error.reason, _path(path)) from None
+
+
+def _path(steps: tuple[int, ...] | list[int]) -> str:
+    return "$" + "".join(f"[{step}]" for step in steps)
+
+
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_SIMPLE: dict[str, Any] = {
+    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
+}
+_BITS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
+    "float": (4, lambda octets: Float.from_bits(int.from_bytes(octets, "big"))),
+    "double": (8, lambda octets: _DOUBLE.unpack(octets)[0]),
+    "decimal32": (4, lambda octets: Decimal32(int.from_bytes(octets, "big"))),
+    "decimal64": (8, lambda octets: Decimal64(int.from_bytes(octets, "big"))),
+    "decimal128": (16, lambda octets: Decimal128(int.from_bytes(octets, "big"))),
+    "uuid": (16, lambda octets: uuid.UUID(bytes=octets)),
+}
+_ITEMS = {"null": 1, "array": 3, "described": 3}
+_TYPES = (
+    *("null", "boolean", *_SIMPLE, "long", *_BITS, "char", "binary", "string", "symbol"),
+    *("list", "map", "array", "described"),
+)
+
+
+class _TypedReader:
+    """Reads typed values, knowing where it stands."""
+
+    def __init__(self, path: tuple[int, ...] = (), careful: bool = False) -> None:
+        self.path = list(path)
+        self.careful = careful
+        self.depth = 0
+
+    def wrong(self, wanted: str, found: Any, *steps: int) -> NotationError:
+        return NotationError(f"expected {wanted}, not {shown(found)}", _path([*self.path, *steps]))
+
+    def value(self, typed: Any) -> Any:
+        if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
+            raise self.wrong('a value such as ["uint", 5]', typed)
+        name = typed[0]
+        if name not in _TYPES:
+            raise self.wrong(f"the name of a type, one of {', '.join(_TYPES)}", name, 0)
+        items = typed[:-1] if isinstance(typed[-1], dict) and len(typed) > 1 else typed
+        if name == "array" and len(items) == 4:
+            pass
+        elif len(items) != _ITEMS.get(name, 2):
+            if len(typed) == 2 and isinstance(typed[1], dict):
+                raise self.scalar_object(name, typed[1])
+            raise NotationError(
+                f"expected {_ITEMS.get(name, 2)} items for {name}, not {len(items)}",
+                _path(self.path),
+            )
+        if name in ("list", "map", "array", "described"):
+            self.depth += 1
+            if self.depth > _MAX_DEPTH:
+                raise NotationError(
+                    f"values are nested more than {_MAX_DEPTH} deep", _path(self.path)
+                )
+            if name == "list":
+                made: Any = self.values(items[1], 1)
+            elif name == "map":
+                made = self.pairs(items[1], 1)
+            elif name == "array":
+                made = self.array(items)
+            else:
+                made = Described(*self.values(items, first=1))
+            self.depth -= 1
+            return made
+        return None if name == "null" else self.scalar(name, items[1])
+
+    def scalar_object(self, name: str, found: Any) -> NotationError:
+        if name in ("string", "symbol") and "hex" in found:
+            return NotationError(
+                f"octets that are no valid text cannot stand in a {name}: use binary",
+                _path([*self.path, 1]),
+            )
+        return self.wrong(f"what a {name} holds", found, 1)
+
+    def scalar(self, name: str, item: Any) -> Any:
+        if name == "boolean":
+            if not isinstance(item, bool):
+                raise self.wrong("true or false", item, 1)
+            return item
+        if name in _SIMPLE or name in ("long", "char"):
+            return self.integer(name, item)
+        if name in _BITS:
+            width, make = _BITS[name]
+            return make(self.hex(item, 1, width))
+        if name == "binary":
+            return self.hex(item, 1)
+        if not isinstance(item, str):
+            raise self.wrong(f"the text of a {name}", item, 1)
+        try:
+            item.encode("utf-8" if name == "string" else "ascii")
+        except UnicodeEncodeError as error:
+            raise NotationError(
+                f"the text of a {name} holds U+{ord(item[error.start]):04X}, "
+                + ("which UTF-8 cannot" if name == "string" else "which is not ASCII"),
+                _path([*self.path, 1]),
+            ) from None
+        return item if name == "string" else Symbol(item)
+
+    def integer(self, name: str, item: Any) -> Any:
+        if isinstance(item, bool) or not isinstance(item, int):
+            raise self.wrong(f"an integer for {name}", item, 1)
+        if name == "char":
+            if not 0 <= item <= 0x10FFFF or 0xD800 <= item <= 0xDFFF:
+                raise self.wrong("a Unicode code point that is no surrogate", item, 1)
+            return Char(chr(item))
+        cls = _SIMPLE.get(name)
+        low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        if not low <= item <= high:
+            raise self.wrong(f"{low} to {high} for {name}", item, 1)
+        return cls(item) if cls else item
+
+    def hex(self, item: Any, step: int, width: int | None = None) -> bytes:
+        what = "hex" if width is None else f"{2 * width} hex digits"
+        if not isinstance(item, str) or not _HEX.fullmatch(item):
+            raise self.wrong(what, item, step)
+        octets = bytes.fromhex(item)
+        if width is not None and len(octets) != width:
+            raise self.wrong(what, item, step)
+        return octets
+
+    def values(self, items: Any, *steps: int, first: int = 0) -> list[Any]:
+        if not isinstance(items, list):
+            raise self.wrong("a list of values", items, *steps)
+        made = []
+        self.path += (*steps, 0)
+        for index in range(first, len(items)):
+            self.path[-1] = index
+            made.append(self.value(items[index]))
+        del self.path[-1 - len(steps) :]
+        return made
+
+    def pairs(self, items: Any, *steps: int) -> AmqpMap:
+        if not isinstance(items, list):
+            raise self.wrong("a list of [key, value] pairs", items, *steps)
+        made = []
+        seen = set()
+        self.path += (*steps, 0, 0)
+        for index, pair in enumerate(items):
+            self.path[-2] = index
+            if not isinstance(pair, list) or len(pair) != 2:
+                self.path.pop()
+                raise self.wrong("a [key, value] pair", pair)
+            self.path[-1] = 0
+            key = self.value(pair[0])
+            octets = _encoded(key, pair[0], tuple(self.path))
+            if octets in seen:
+                raise NotationError("this key stands in the map twice", _path(self.path))
+            seen.add(octets)
+            self.path[-1] = 1
+            made.append((key, self.value(pair[1])))
+        del self.path[-2 - len(steps) :]
+        return AmqpMap(made)
+
+    def array(self, items: list[Any]) -> Array:
+        code = self.hex(items[1], 1, 1)[0]
+        row = FORMAT_CODES.get(code)
+        if row is None:
+            raise self.wrong("a format code of Part 1, 1.6, such as a3", items[1], 1)
+        values = self.values(items[2], 2)
+        for index, item in enumerate(items[2]):
+            if item[0] != row.type:
+                raise self.wrong(
+                    f"{row.type}, which the array's constructor {code:02x} stands for",
+                    item,
+                    *(2, index),
+                )
+        descriptors = self.values(items[3], 3) if len(items) > 3 else []
+        made = Array(code, values, descriptors=descriptors)
+        if self.careful:
+            try:
+                encode_value(made)
+            except EncodeError as error:
+                raise NotationError(error.reason, _path(self.path)) from None
+        return made
+
+    def section(self, typed: Any, index: int) -> bytes:
+        """Read a section to its octets."""
+        self.path = [index]
+        if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
+            raise self.wrong('a section such as ["data", "00ff"]', typed)
+        name = typed[0]
+        if len(typed) != 2 and not (len(typed) == 3 and isinstance(typed[2], dict)):
+            raise self.wrong("a section's name and its content", typed)
+        content = typed[1]
+        if name == "raw":
+            return self.hex(content, 1)
+        kind = _KINDS.get(name)
+        if kind is None and name != "unknown":
+            raise self.wrong(f"a section, one of {', '.join(_KINDS)}, unknown, raw", name, 0)
+        value: Any
+        if kind is not None and kind.source == "binary" and isinstance(content, str):
+            value = self.hex(content, 1)
+            typed = ["binary", content]
+        elif kind is not None and kind.source in ("list", "map") and not _is_value(content):
+            read = self.values if kind.source == "list" else self.pairs
+            value = read(content, 1)
+            typed = [kind.source, content]
+        else:
+            self.path.append(1)
+            value = self.value(content)
+            typed = content
+        return _encoded(value, typed, (index, 1), kind)
+
+
+def _is_value(content: Any) -> bool:
+    """Tell a value from the content of a section, which never begins with a type's name."""
+    return isinstance(content, list) and bool(content) and isinstance(content[0], str)

@@ -1,0 +1,404 @@
+"""To and from proton.Message.
+
+Strategy: header and properties cross as octets, because proton's attributes blur them (seconds as
+floats, cut to milliseconds; absent and empty alike). Annotations, application properties and the
+body cross as Python values, because proton's decoder drops nested described values and hands out
+views of memory that it reuses. What proton makes of a message is then encoded, read back and
+compared: nothing is lost in silence.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import proton
+
+from amqp10msg.composite import rows
+from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+    identical,
+)
+from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
+
+__all__ = ["Loss", "from_proton", "losses", "to_proton"]
+
+# Values, by their exact type: proton chooses the encoding in the same way.
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+_TO_PROTON: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((type(None), bool, int, float, bytes, str, uuid.UUID), _same),
+    UByte: proton.ubyte,
+    UShort: proton.ushort,
+    UInt: proton.uint,
+    ULong: proton.ulong,
+    Byte: proton.byte,
+    Short: proton.short,
+    Int: proton.int32,
+    Float: proton.float32,
+    Decimal32: lambda value: proton.decimal32(value.bits),
+    Decimal64: lambda value: proton.decimal64(value.bits),
+    Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
+    Char: proton.char,
+    Timestamp: proton.timestamp,
+    Symbol: proton.symbol,
+}
+_FROM_PROTON: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys((type(None), bool, int, float, bytes, str, uuid.UUID), _same),
+    # Views of memory that the proton.Message frees or overwrites: take the octets while they last.
+    bytearray: bytes,
+    memoryview: bytes,
+    proton.ubyte: UByte,
+    proton.ushort: UShort,
+    proton.uint: UInt,
+    proton.ulong: ULong,
+    proton.byte: Byte,
+    proton.short: Short,
+    proton.int32: Int,
+    proton.float32: Float,
+    proton.decimal32: Decimal32,
+    proton.decimal64: Decimal64,
+    proton.decimal128: lambda value: Decimal128(int.from_bytes(value, "big")),
+    proton.char: Char,
+    proton.timestamp: Timestamp,
+    proton.symbol: Symbol,
+}
+_ARRAY_TYPES = {
+    code: "boolean" if code == proton.Data.BOOL else name
+    for code, name in proton.Data.type_names.items()
+    if code != proton.Data.DESCRIBED
+}
+_ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
+# What proton's attributes pass through C strings; proton itself keeps and sends all of it.
+_C_STRINGS = (
+    *("to", "subject", "reply_to", "content_type", "content_encoding"),
+    *("group_id", "reply_to_group_id"),
+)
+
+
+def _to_value(value: Any) -> Any:
+    convert = _TO_PROTON.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, list):
+        return [_to_value(item) for item in value]
+    if isinstance(value, dict):
+        return {_to_key(key): _to_value(item) for key, item in value.items()}
+    if isinstance(value, AmqpMap):
+        return {_to_key(key): _to_value(item) for key, item in value.pairs}
+    if isinstance(value, Array):
+        if len(value.descriptors) > 1:
+            raise EncodeError("an array of proton's has one descriptor at most")
+        descriptor: Any = proton.UNDESCRIBED
+        if value.descriptors:
+            descriptor = _to_value(value.descriptors[0])
+        return proton.Array(descriptor, _ARRAY_CODES[value.type], *map(_to_value, value.values))
+    return proton.Described(_to_value(value.descriptor), _to_value(value.value))
+
+
+def _to_key(key: Any) -> Any:
+    made = _to_value(key)
+    try:
+        hash(made)
+    except TypeError:
+        raise EncodeError(
+            f"proton holds maps as dicts, and {key!r} cannot be the key of a dict"
+        ) from None
+    return made
+
+
+def _from_value(value: Any) -> Any:
+    convert = _FROM_PROTON.get(type(value))
+    if convert is not None:
+        try:
+            return convert(value)
+        except (ValueError, OverflowError) as error:
+            raise EncodeError(str(error)) from None
+    if isinstance(value, (list, tuple)):
+        return [_from_value(item) for item in value]
+    if isinstance(value, dict):
+        pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
+        made = dict(pairs)
+        return made if len(made) == len(pairs) else AmqpMap(pairs)
+    if isinstance(value, proton.Array):
+        if value.type not in _ARRAY_TYPES:
+            raise EncodeError(
+                f"{value!r} is an array of no AMQP type; for an array of described values give "
+                "proton.Array the descriptor and the type of what is described"
+            )
+        descriptor: Any = value.descriptor
+        return Array(
+            _ARRAY_TYPES[value.type],
+            map(_from_value, value.elements),
+            descriptors=[] if descriptor is proton.UNDESCRIBED else [_from_value(descriptor)],
+        )
+    if isinstance(value, proton.Described):
+        return Described(_from_value(value.descriptor), _from_value(value.value))
+    raise EncodeError(
+        f"{type(value).__name__} is no type that proton encodes: use str, bytes, int, float, bool, "
+        "uuid.UUID, list, dict or one of proton's own classes"
+    )
+
+
+def _from_property(value: Any) -> Any:
+    # Proton makes plain strings of subclasses of str here, for the sake of their keys.
+    if isinstance(value, str) and type(value) not in _FROM_PROTON:
+        return str(value)
+    return _from_value(value)
+
+
+def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a map section, naming the entry in an error."""
+    if mapping is None:
+        return None
+    if not isinstance(mapping, dict):
+        raise EncodeError(f"must be a dict, not {type(mapping).__name__}", name)
+    made = {}
+    for key, value in mapping.items():
+        try:
+            made[convert(key)] = convert(value)
+        except EncodeError as error:
+            raise EncodeError(error.reason, f"{name}[{key!r}]") from None
+    return made
+
+
+# From proton.
+
+
+def from_proton(message: proton.Message) -> Message:
+    """Take what a proton.Message says, every value with its exact AMQP type.
+
+    Proton writes a header and properties even where they are empty; here they are None then. A body
+    of bytes or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton
+    sends it, else an `AmqpValue`. The message-format, which proton does not know, is 0.
+
+    Args:
+        message: is read only. What proton decoded into it is copied.
+
+    Raises:
+        EncodeError: a value has no AMQP encoding; the error says where it stands.
+        DecodeError: proton decoded a header or properties that break the specification, such as a
+            subject that is not UTF-8, and keeps them.
+    """
+    body: Any = message.body
+    if body is not None:
+        try:
+            body = _from_value(body)
+        except EncodeError as error:
+            raise EncodeError(error.reason, "body") from None
+        if message.inferred and isinstance(body, bytes):
+            body = Data(body)
+        elif message.inferred and isinstance(body, list):
+            body = AmqpSequence(body)
+        else:
+            body = AmqpValue(body)
+    made = Message(
+        body,
+        delivery_annotations=_entries("delivery-annotations", message.instructions, _from_value),
+        message_annotations=_entries("message-annotations", message.annotations, _from_value),
+        application_properties=_entries(
+            "application-properties", message.properties, _from_property
+        ),
+    )
+    head = Message.decode(_encoded_head(message))
+    if head.header != Header():
+        made.header = head.header
+    if head.properties != Properties():
+        made.properties = head.properties
+    return made
+
+
+def _encoded_head(message: Any) -> bytes:
+    """Have proton encode header and properties alone.
+
+    What it decoded stands in the same buffers that encoding fills: encoding all of a message whose
+    properties or body were changed since would overwrite what is still to be read.
+    """
+    held = {
+        name: getattr(message, name)
+        for name in ("instruction_dict", "annotation_dict", "properties", "body")
+    }
+    try:
+        for name in held:
+            setattr(message, name, None)
+        return bytes(message.encode())
+    finally:
+        for name, value in held.items():
+            setattr(message, name, value)
+
+
+# To proton.
+
+
+@attrs.frozen
+class Loss:
+    """One thing that a proton.Message cannot hold.
+
+    Attributes:
+        path: where it stands, such as ``header.ttl`` or ``footer``.
+        text: what becomes of it.
+    """
+
+    path: str
+    text: str
+
+
+def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
+    """Make a proton.Message that says the same, every value with its AMQP type.
+
+    Whether a header, properties or a field that says what is the default anyway are absent or
+    written out is no loss, and proton chooses the encodings. A body of `Data` or `AmqpSequence`
+    makes `inferred` true.
+
+    Args:
+        message: is not changed.
+        lossy: convert all the same where `losses` lists something.
+
+    Raises:
+        EncodeError: proton would lose something, and `lossy` is false; or the message breaks the
+            specification; or it holds what proton cannot express at all: a map key that Python
+            cannot hash, an array with several descriptors, or more values than fit its buffers.
+    """
+    made, lost = _convert(message)
+    if lost and not lossy:
+        more = f" and {len(lost) - 1} more, see losses()" if len(lost) > 1 else ""
+        raise EncodeError(f"{lost[0].text}{more}; lossy=True converts all the same", lost[0].path)
+    return made
+
+
+def losses(message: Message) -> tuple[Loss, ...]:
+    """List what `to_proton` would lose of a message; empty where it loses nothing.
+
+    Raises:
+        EncodeError: proton cannot express the message even with losses, as `to_proton` says.
+    """
+    return tuple(_convert(message)[1])
+
+
+def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
+    lost = []
+    body = Message(message.body).body
+    if isinstance(body, list) and len(body) > 1:
+        lost.append(Loss("body", f"the {len(body)} sections of the body are joined into one"))
+        body = _joined(body)
+    said = _exact(message, body)
+    lost += _left_out(message, said)
+    head = Message(header=said.header, properties=said.properties).encode()
+    made: Any = proton.Message()
+    try:
+        if head:
+            made.decode(head)
+        made.inferred = isinstance(said.body, (Data, AmqpSequence))
+        made.body = _body_value(said.body)
+        made.instructions = _entries("delivery-annotations", said.delivery_annotations, _to_value)
+        made.annotations = _entries("message-annotations", said.message_annotations, _to_value)
+        made.properties = _entries("application-properties", said.application_properties, _to_value)
+        back = Message.decode(bytes(made.encode()), strict=False, limits=UNLIMITED)
+    except (proton.ProtonException, DecodeError, RecursionError) as error:
+        raise EncodeError(
+            f"proton cannot encode this message: {error} (it takes 65,535 values a section at most)"
+        ) from error
+    lost += _differences(said, back)
+    return made, lost
+
+
+def _left_out(message: Message, said: Message) -> Iterator[Loss]:
+    """Name what has no place in a proton.Message."""
+    if message.message_format:
+        yield Loss("message-format", f"proton sends 0 in place of {message.message_format:#x}")
+    if message.footer is not None:
+        yield Loss("footer", "proton has no footer: it is left out")
+    for name, section in message.sections():
+        if isinstance(section, Described):
+            yield Loss(name, "a section that is unknown, repeated or unreadable is left out")
+    for name in _C_STRINGS:
+        if "\0" in (getattr(said.properties, name, None) or ""):
+            path = f"properties.{name.replace('_', '-')}"
+            yield Loss(path, "proton's attribute shows the text up to the first NUL")
+
+
+def _joined(body: list[Any]) -> Any:
+    if all(isinstance(part, Data) for part in body):
+        return Data(b"".join(bytes(part.data) for part in body))
+    if all(isinstance(part, AmqpSequence) for part in body):
+        return AmqpSequence([value for part in body for value in part.values])
+    return body
+
+
+def _exact(message: Message, body: Any) -> Message:
+    """Give what proton can hold of a message, all values in their exact types."""
+    fresh = Message(
+        body,
+        header=message.header,
+        delivery_annotations=message.delivery_annotations,
+        message_annotations=message.message_annotations,
+        properties=message.properties,
+        application_properties=message.application_properties,
+    )
+    try:
+        return Message.decode(fresh.encode(), limits=UNLIMITED)
+    except DecodeError as error:
+        raise EncodeError(error.reason, error.path) from error
+
+
+def _body_value(body: Any) -> Any:
+    try:
+        return _to_value(_content(body))
+    except EncodeError as error:
+        raise EncodeError(error.reason, "body") from None
+
+
+def _content(body: Any) -> Any:
+    if isinstance(body, Data):
+        return body.data
+    if isinstance(body, AmqpSequence):
+        return body.values
+    return body.value if isinstance(body, AmqpValue) else None
+
+
+def _differences(said: Message, back: Message) -> Iterator[Loss]:
+    """Compare a message with what proton made of it."""
+    for kind in KINDS[:5]:
+        ours, theirs = getattr(said, kind.attribute), getattr(back, kind.attribute)
+        if kind.source == "list":
+            ours, theirs = ours or kind.cls(), theirs or kind.cls()
+            for field in rows(kind.cls):
+                mine, other = getattr(ours, field.name), getattr(theirs, field.name)
+                if not identical(mine, other):
+                    yield Loss(f"{kind.name}.{field.wire_name}", f"{mine!r} becomes {other!r}")
+            continue
+        for key, value in (ours or {}).items():
+            other = (theirs or {}).get(key)
+            if not identical(value, other):
+                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {other!r}")
+    if said.body is not None and back.body is None:
+        yield Loss("body", "a null value becomes no body at all")
+    elif type(said.body) is not type(back.body) or not identical(
+        _content(said.body), _content(back.body)
+    ):
+        yield Loss("body", f"{said.body!r:.200} becomes {back.body!r:.200}")

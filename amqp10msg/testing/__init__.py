@@ -1,0 +1,65 @@
+"""Hypothesis strategies for AMQP values, sections and messages, drawn from the declarations.
+
+For testing code that handles AMQP messages: `messages` gives valid messages with every section and
+type, `encodings` every way a peer may spell one on the wire, `malformed` octets that a decoder must
+refuse, and `mutated` octets that have gone wrong on the way. Values are drawn as the decoder gives
+them, so that comparing with `amqp10msg.primitives.identical` is exact.
+
+    from hypothesis import given
+    from amqp10msg import Message
+    from amqp10msg.testing import messages
+
+    @given(messages())
+    def test_my_handler_keeps_the_subject(message: Message) -> None: ...
+
+Needs hypothesis: ``pip install "amqp10msg[testing]"``.
+"""
+
+from __future__ import annotations
+
+try:
+    import hypothesis as _hypothesis  # noqa: F401  (only to say what is missing)
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        'amqp10msg.testing needs hypothesis: pip install "amqp10msg[testing]"', name="hypothesis"
+    ) from _error
+
+from amqp10msg.testing._encodings import constructors_for, encodings
+from amqp10msg.testing._malformed import malformed, mutated
+from amqp10msg.testing._sections import (
+    annotation_maps,
+    application_property_maps,
+    bodies,
+    composites,
+    messages,
+    sections,
+)
+from amqp10msg.testing._values import (
+    SIMPLE_TYPES,
+    TYPES,
+    arrays,
+    maps,
+    simple_values,
+    values,
+    values_of,
+)
+
+__all__ = [
+    "SIMPLE_TYPES",
+    "TYPES",
+    "annotation_maps",
+    "application_property_maps",
+    "arrays",
+    "bodies",
+    "composites",
+    "constructors_for",
+    "encodings",
+    "malformed",
+    "maps",
+    "messages",
+    "mutated",
+    "sections",
+    "simple_values",
+    "values",
+    "values_of",
+]

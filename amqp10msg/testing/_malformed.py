@@ -1,0 +1,209 @@
+"""Octets that a decoder must refuse, and octets that went wrong on the way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from amqp10msg import _wire
+from amqp10msg.errors import DecodeError
+from amqp10msg.parts import scan
+from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.testing._encodings import encodings
+from amqp10msg.testing._sections import messages
+from amqp10msg.testing._values import values
+
+__all__ = ["malformed", "mutated"]
+
+# Values that are broken within, each with a complete frame around the fault.
+_BROKEN_VALUES: dict[str, bytes] = {
+    "unknown-constructor": b"\x3f",
+    "reserved-constructor": b"\x57\x00",
+    "boolean-octet": b"\x56\x02",
+    "char-surrogate": b"\x73\x00\x00\xd8\x00",
+    "char-beyond-unicode": b"\x73\x00\x11\x00\x00",
+    "string-not-utf8": b"\xa1\x02\xc3\x28",
+    "string-with-surrogate": b"\xa1\x03\xed\xa0\x80",
+    "string-overlong": b"\xa1\x02\xc0\x80",
+    "symbol-not-ascii": b"\xa3\x02\xc3\xa9",
+    "list-size-zero": b"\xc0\x00",
+    "list32-size-too-small": b"\xd0\x00\x00\x00\x03\x00\x00\x00",
+    "list-count-too-large": b"\xc0\x02\x02\x40",
+    "list-count-huge": b"\xd0\x00\x00\x00\x05\xff\xff\xff\xff\x40",
+    "list-octets-left-over": b"\xc0\x03\x01\x40\x40",
+    "list-element-overruns": b"\xc0\x03\x01\xa1\x05",
+    "map-odd-count": b"\xc1\x02\x01\x40",
+    "map-duplicate-key": b"\xc1\x09\x04\xa1\x01a\x40\xa1\x01a\x40",
+    "map-duplicate-null": b"\xc1\x05\x04\x40\x40\x40\x40",
+    "array-size-too-small": b"\xe0\x01\x00",
+    "array-count-too-large": b"\xe0\x03\x02\x50\x01",
+    "array-octets-left-over": b"\xe0\x04\x01\x50\x01\x02",
+    "array-zero-width-bomb": b"\xf0\x00\x00\x00\x05\xff\xff\xff\xff\x40",
+    "array-unknown-constructor": b"\xe0\x02\x00\x3f",
+}
+_DEEP = 257
+
+
+def _deep() -> bytes:
+    encoded = b"\x45"
+    for _ in range(_DEEP):
+        encoded = b"\xd0" + (len(encoded) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + encoded
+    return encoded
+
+
+_BROKEN_VALUES["nested-too-deeply"] = _deep()
+
+# Ways to stand inside of a value that is whole otherwise.
+_WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
+    lambda inner: b"\xd0" + (len(inner) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + inner,
+    lambda inner: (
+        b"\xd0" + (len(inner) + 6).to_bytes(4, "big") + b"\0\0\0\x03\x41" + inner + b"\x42"
+    ),
+    lambda inner: b"\xd1" + (len(inner) + 5).to_bytes(4, "big") + b"\0\0\0\x02\x40" + inner,
+    lambda inner: b"\xd1" + (len(inner) + 5).to_bytes(4, "big") + b"\0\0\0\x02" + inner + b"\x40",
+    lambda inner: b"\x00\x53\x05" + inner,
+    lambda inner: b"\x00" + inner + b"\x40",
+)
+
+
+@st.composite
+def _malformed_values(draw: st.DrawFn) -> bytes:
+    if draw(st.booleans()):
+        whole = draw(values(max_leaves=5).flatmap(encodings))
+        if len(whole) > 1 and draw(st.booleans()):
+            return whole[: draw(st.integers(1, len(whole) - 1))]
+        return whole + draw(st.binary(min_size=1, max_size=8))
+    broken = _BROKEN_VALUES[draw(st.sampled_from(sorted(_BROKEN_VALUES)))]
+    for wrap in draw(st.lists(st.sampled_from(_WRAPPERS), max_size=4)):
+        broken = wrap(broken)
+    return broken
+
+
+_BODY = b"\x00\x53\x77\x40"
+_MALFORMED_MESSAGES = (
+    _BODY + b"\x00\x53\x70\x45",  # a header behind the body
+    b"\x00\x53\x73\x45\x00\x53\x72\xc1\x01\x00" + _BODY,  # annotations behind properties
+    b"\x00\x53\x70\x45\x00\x53\x70\x45" + _BODY,  # two headers
+    _BODY + _BODY,  # two amqp-values
+    b"\x00\x53\x75\xa0\x00" + _BODY,  # two kinds of body
+    b"\x00\x53\x78\xc1\x01\x00" + _BODY,  # a footer before the body
+    b"\x00\x53\x79\x45" + _BODY,  # no section of Part 3
+    b"\x00\x53\x24\x45" + _BODY,  # an outcome
+    b"\x45" + _BODY,  # no section at all
+    b"\x00\x53\x70\xc1\x01\x00",  # a header that is a map
+    b"\x00\x53\x70\xc0\x07\x06\x40\x40\x40\x40\x40\x40",  # six fields of a header
+    b"\x00\x53\x70\xc0\x03\x01\x50\x01",  # durable as ubyte
+    b"\x00\x53\x73\xc0\x03\x01\x55\x05",  # message-id as long
+    b"\x00\x53\x73\xc0\x05\x02\x40\xa1\x01u",  # user-id as string
+    b"\x00\x53\x72\xc1\x05\x02\xa1\x01k\x40",  # an annotation's key as string
+    b"\x00\x53\x74\xc1\x05\x02\xa3\x01k\x40",  # an application property's key as symbol
+    b"\x00\x53\x74\xc1\x05\x02\xa1\x01k\x45",  # an application property that is a list
+    b"\x00\x53\x75\xa1\x01x",  # data as string
+    b"\x00\x53\x76\xc1\x01\x00",  # a sequence that is a map
+)
+
+
+@st.composite
+def _malformed_messages(draw: st.DrawFn) -> bytes:
+    way = draw(st.integers(0, 2))
+    if way == 0:
+        return draw(st.sampled_from(_MALFORMED_MESSAGES))
+    if way == 1:
+        broken = draw(_malformed_values())
+        if _first_is_whole(broken):
+            return b"\x00\x53\x77" + broken[: _wire.skip_value(broken)] + b"\x3f"
+        return b"\x00\x53\x77" + broken
+    encoded = draw(messages().flatmap(encodings))
+    ends = {0, *(part.end for part in scan(encoded))}
+    inside = [cut for cut in range(len(encoded)) if cut not in ends]
+    return encoded[: draw(st.sampled_from(inside))]
+
+
+def _first_is_whole(octets: bytes) -> bool:
+    """Tell whether a value and something behind it stand here, which may be a section."""
+    try:
+        _wire.decode_value(octets)
+    except DecodeError as error:
+        return error.rule == "trailing-bytes"
+    return True
+
+
+def malformed(of: str = "message") -> SearchStrategy[bytes]:
+    """Octets that must be refused: truncated, forged, mistyped, misplaced, nested too deeply.
+
+    Example:
+        >>> from hypothesis import given
+        >>> import pytest
+        >>> from amqp10msg import DecodeError, Message
+        >>> @given(malformed())
+        ... def test_it_is_refused(octets):
+        ...     with pytest.raises(DecodeError):
+        ...         Message.decode(octets)
+        >>> test_it_is_refused()
+
+    Args:
+        of: ``message`` for what strict `Message.decode` must refuse, ``value`` for what
+            `decode_value` must refuse.
+
+    Raises:
+        ValueError: neither of the two.
+    """
+    if of == "message":
+        return _malformed_messages()
+    if of == "value":
+        return _malformed_values()
+    raise ValueError(f"malformed() makes a 'message' or a 'value', not {of!r}")
+
+
+_NASTY = bytes(sorted({0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF, *FORMAT_CODES}))
+_SIZES = tuple(
+    size.to_bytes(4, "big")
+    for size in (0, 1, 3, 4, 5, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
+)
+
+
+@st.composite
+def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
+    octets = bytearray(data)
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, max(len(octets) - 1, 0)))
+        way = draw(st.integers(0, 6))
+        if way == 0:
+            octets[at : at + 1] = bytes([draw(st.sampled_from(_NASTY))])
+        elif way == 1:
+            octets[at : at + 1] = bytes([draw(st.integers(0, 255))])
+        elif way == 2:
+            octets[at : at + 4] = draw(st.sampled_from(_SIZES))
+        elif way == 3:
+            del octets[at:]
+        elif way == 4:
+            del octets[at : at + draw(st.integers(1, 8))]
+        elif way == 5:
+            octets[at:at] = draw(st.binary(min_size=1, max_size=8))
+        else:
+            octets[at:at] = octets[at : at + draw(st.integers(1, 16))]
+    return bytes(octets)
+
+
+def mutated(data: bytes) -> SearchStrategy[bytes]:
+    """Octets with a few faults in them; they may still mean something, by chance.
+
+    Octets are replaced, inserted, doubled and lost, sizes and counts forged, the end cut off.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import DecodeError, Message
+        >>> @given(mutated(Message("text").encode()))
+        ... def test_a_value_or_a_decode_error(octets):
+        ...     try:
+        ...         Message.decode(octets)
+        ...     except DecodeError:
+        ...         pass
+        >>> test_a_value_or_a_decode_error()
+
+    Args:
+        data: what to start from, such as an encoded message.
+    """
+    return _mutated(data)

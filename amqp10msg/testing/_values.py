@@ -1,0 +1,322 @@
+"""Strategies for the values of Part 1, in the form that the decoder gives them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from hypothesis.strategies import SearchStrategy
+
+from amqp10msg import _wire
+from amqp10msg.primitives import (
+    FORMAT_CODES,
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from amqp10msg.testing._encodings import constructors_for
+
+__all__ = [
+    "SIMPLE_TYPES",
+    "TYPES",
+    "arrays",
+    "maps",
+    "simple_values",
+    "symbol_text",
+    "values",
+    "values_of",
+]
+
+#: The types of Part 1 by name, ``described`` included.
+TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
+#: The types that are no list, map or array and have no descriptor (Part 3, 3.2.5).
+SIMPLE_TYPES: tuple[str, ...] = tuple(
+    name for name in TYPES if name not in {"list", "map", "array", "described"}
+)
+
+_SHORT = 8  # elements of a compound; what nests multiplies
+
+
+def _integers(cls: Any) -> SearchStrategy[Any]:
+    """Integers of a class, its bounds and those of its one-octet forms more often than others."""
+    edges = [0, 1, 127, 128, 255, 256, -1, -128, -129, cls.min, cls.max]
+    fitting = sorted({edge for edge in edges if cls.min <= edge <= cls.max}, key=abs)
+    return (st.integers(cls.min, cls.max) | st.sampled_from(fitting)).map(cls)
+
+
+class _Long:
+    min, max = -(2**63), 2**63 - 1
+
+    def __new__(cls, value: int) -> Any:
+        return value
+
+
+_FLOAT_EDGES = [
+    *(0, 1 << 31, 0x3F800000, 1, 0x7F7FFFFF, 0x7F800000, 0xFF800000),
+    *(0x7FC00000, 0x7F800001, 0xFFC12345, 0x7FFFFFFF),  # NaNs: quiet, signalling, with payloads
+]
+
+
+def _bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[Any]:
+    drawn = st.integers(0, (1 << width) - 1)
+    return (st.sampled_from(edges) | drawn if edges else drawn).map(make)
+
+
+def _double(bits: int) -> float:
+    return _wire.decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
+
+
+def _widened(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    """Repeat some short texts past 255 octets, where the one-octet size ends."""
+    return narrow | st.builds(
+        lambda text, times: text * times, narrow.filter(lambda text: 0 < len(text) < 9), _TIMES
+    )
+
+
+_TIMES = st.integers(200, 300)
+
+
+def symbol_text() -> SearchStrategy[str]:
+    """ASCII text as symbols hold it, most of it of the kind that symbols are made of."""
+    names = st.sampled_from(["amqp:header:list", "x-opt-to", "text/plain", "", "a"])
+    return names | st.text(st.characters(max_codepoint=127), max_size=20)
+
+
+def _described(value: SearchStrategy[Any]) -> SearchStrategy[Described]:
+    # A descriptor that a composite has would make another value of it in places.
+    descriptor = values_of("ulong") | values_of("symbol")
+    return st.builds(Described, descriptor | value, value)
+
+
+@functools.cache
+def values_of(type_name: str) -> SearchStrategy[Any]:
+    """Values of one AMQP type.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import UInt
+        >>> @given(values_of("uint"))
+        ... def test_it_is_a_uint(value):
+        ...     assert type(value) is UInt
+        >>> test_it_is_a_uint()
+
+    Args:
+        type_name: the name in Part 1, such as ``timestamp``; one of `TYPES`, or ``*`` for any.
+
+    Raises:
+        ValueError: no type is called so.
+    """
+    if type_name == "*":
+        return values()
+    if type_name in {"list", "map", "array", "described"}:
+        leaves = simple_values()
+        if type_name == "list":
+            return st.lists(values(max_leaves=5), max_size=_SHORT)
+        if type_name == "map":
+            return maps(leaves, values(max_leaves=5))
+        return arrays() if type_name == "array" else _described(leaves)
+    try:
+        return _SCALARS[type_name]
+    except KeyError:
+        raise ValueError(f"no AMQP type is called {type_name!r}: use one of {TYPES}") from None
+
+
+_SCALARS: dict[str, SearchStrategy[Any]] = {
+    "null": st.none(),
+    "boolean": st.booleans(),
+    "ubyte": _integers(UByte),
+    "ushort": _integers(UShort),
+    "uint": _integers(UInt),
+    "ulong": _integers(ULong),
+    "byte": _integers(Byte),
+    "short": _integers(Short),
+    "int": _integers(Int),
+    "long": _integers(_Long),
+    "float": _bits(32, Float.from_bits, _FLOAT_EDGES),
+    "double": st.floats()
+    | _bits(64, _double, [0, 1 << 63, 0x7FF0000000000001, 0xFFF8000000000ABC]),
+    "decimal32": _bits(32, Decimal32, [0, 0x32000001, 0x78000000, 0x7C000000, 0x7E000001]),
+    "decimal64": _bits(64, Decimal64, [0, 0x31A0000000000001, 0x7C00000000000001]),
+    "decimal128": _bits(128, Decimal128, [0, 1 << 127, 0x7C << 120]),
+    "char": st.characters(exclude_categories=["Cs"]).map(Char),
+    "timestamp": _integers(Timestamp),
+    "uuid": st.uuids(),
+    "binary": _widened(st.binary(max_size=40)),
+    "string": _widened(st.text(max_size=40)),
+    "symbol": _widened(symbol_text()).map(Symbol),
+}
+
+
+@functools.cache
+def simple_values() -> SearchStrategy[Any]:
+    """Values of every simple type: what application properties may hold (Part 3, 3.2.5).
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import Message
+        >>> @given(simple_values())
+        ... def test_it_fits(value):
+        ...     Message("", application_properties={"key": value}).encode()
+        >>> test_it_fits()
+    """
+    return st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
+
+
+def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
+    """Give pairs as the decoder would: a dict where one can hold them, else an AmqpMap."""
+    listed = list(pairs)
+    try:
+        made = dict(listed)
+    except TypeError:
+        return AmqpMap(listed)
+    # A NaN is in a dict only as long as it is the same object.
+    if len(made) != len(listed) or any(key != key for key in made):  # noqa: PLR0124
+        return AmqpMap(listed)
+    return made
+
+
+def _identity(pair: tuple[Any, Any]) -> bytes:
+    """What tells AMQP keys apart: type and value, but not the constructor of an array."""
+    return _wire.encode_value(_nameless(pair[0]))
+
+
+def _nameless(value: Any) -> Any:
+    if isinstance(value, Array):
+        return Array(
+            value.type,
+            map(_nameless, value.values),
+            descriptors=map(_nameless, value.descriptors),
+        )
+    if isinstance(value, list):
+        return list(map(_nameless, value))
+    if isinstance(value, Described):
+        return Described(_nameless(value.descriptor), _nameless(value.value))
+    if isinstance(value, (dict, AmqpMap)):
+        pairs = value.pairs if isinstance(value, AmqpMap) else value.items()
+        return AmqpMap((_nameless(key), _nameless(item)) for key, item in pairs)
+    return value
+
+
+def maps(
+    keys: SearchStrategy[Any], items: SearchStrategy[Any], *, max_size: int = _SHORT
+) -> SearchStrategy[dict[Any, Any] | AmqpMap]:
+    """Maps as the decoder gives them: dicts, and AmqpMaps where a dict cannot hold the keys.
+
+    Example:
+        >>> from hypothesis import given
+        >>> @given(maps(values_of("uint") | values_of("long"), values_of("null")))
+        ... def test_no_entry_is_lost(mapping):
+        ...     assert len(mapping) <= 8
+        >>> test_no_entry_is_lost()
+
+    Args:
+        keys: the keys; no two of a map have the same AMQP type and value.
+        items: the values.
+        max_size: entries, at most.
+    """
+    return st.lists(st.tuples(keys, items), max_size=max_size, unique_by=_identity).map(_held)
+
+
+@st.composite
+def _array(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Array:
+    held = draw(st.lists(elements, max_size=_SHORT))
+    descriptors: list[Any] = []
+    if draw(st.integers(0, 7)) == 7:
+        kinds = values_of("ulong") | values_of("symbol") | values_of("string")
+        descriptors = draw(st.lists(kinds, min_size=1, max_size=3))
+    constructors: list[str | int] = [type_name, *constructors_for(type_name, held)]
+    constructor = draw(st.sampled_from(constructors))
+    return Array(constructor, held, descriptors=descriptors)
+
+
+#: Zero-width constructors: the element's type and what all elements are.
+_ZERO_WIDTH: list[tuple[int, Any]] = [
+    *((0x40, None), (0x41, True), (0x42, False)),
+    *((0x43, UInt(0)), (0x44, ULong(0)), (0x45, [])),
+]
+
+
+def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]:
+    """Arrays of every element type and constructor, described and of zero width too.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import decode_value, encode_value
+        >>> @given(arrays())
+        ... def test_the_constructor_is_kept(array):
+        ...     again = decode_value(encode_value(array))
+        ...     assert array.code in (None, again.code)
+        >>> test_the_constructor_is_kept()
+
+    Args:
+        elements: what stands in the lists, maps and arrays that are elements; simple values where
+            None.
+    """
+    inner = simple_values() if elements is None else elements
+    zero_width = st.builds(
+        lambda form, count: Array(form[0], [form[1]] * count),
+        st.sampled_from(_ZERO_WIDTH),
+        st.integers(0, 5) | st.integers(250, 300),
+    )
+    flat = st.one_of([_array(name, _SCALARS[name]) for name in SIMPLE_TYPES])
+    return st.one_of(
+        flat,
+        zero_width,
+        _array("list", st.lists(inner, max_size=4)),
+        _array("map", maps(inner, inner, max_size=3)),
+        _array("array", flat),
+    )
+
+
+def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
+    """Values of every type of Part 1, nested.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import decode_value, encode_value
+        >>> from amqp10msg.primitives import identical
+        >>> @given(values())
+        ... def test_round_trip(value):
+        ...     assert identical(decode_value(encode_value(value)), value)
+        >>> test_round_trip()
+
+    Args:
+        max_leaves: about how many values a drawn value may contain.
+    """
+    return _values(max_leaves)
+
+
+# A strategy shows itself with all that it draws from; this one would take pages.
+@st.composite
+def _values(draw: st.DrawFn, max_leaves: int) -> Any:
+    return draw(_nested(max_leaves))
+
+
+@functools.cache
+def _nested(max_leaves: int) -> SearchStrategy[Any]:
+    def nested(children: SearchStrategy[Any]) -> SearchStrategy[Any]:
+        return st.one_of(
+            st.lists(children, max_size=_SHORT),
+            maps(simple_values(), children),
+            maps(children, children, max_size=3),
+            arrays(children),
+            _described(children),
+        )
+
+    return st.recursive(simple_values(), nested, max_leaves=max_leaves)

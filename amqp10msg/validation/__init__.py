@@ -1,0 +1,141 @@
+"""The rules of Part 3, 3.2 that can be seen in an encoded message, one rule a clause."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.sections import KINDS
+from amqp10msg.validation._checks import Found
+from amqp10msg.validation._obligations import NOT_VISIBLE, Obligation
+from amqp10msg.validation._profiles import PROFILES, Profile
+from amqp10msg.validation._rules import RULES, Rule
+from amqp10msg.validation._view import LISTED, read
+
+if TYPE_CHECKING:
+    from amqp10msg.message import Message
+
+__all__ = [
+    "NOT_VISIBLE",
+    "PROFILES",
+    "RULES",
+    "Obligation",
+    "Profile",
+    "Rule",
+    "Violation",
+    "validate",
+]
+
+
+@attrs.frozen
+class Violation:
+    """One rule that a message breaks, in one place.
+
+    Attributes:
+        rule: the rule's short stable name, a key of `RULES`.
+        clause: where the specification says it, such as ``Part 3, 3.2.5``.
+        severity: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD NOT; a profile
+            may see a rule otherwise.
+        path: where in the message, such as ``properties.content-encoding``,
+            ``application-properties['k']`` or the name of a section; empty where there is no name.
+        offset: where in the encoded message, in octets: the constructor of the key or value that
+            is wrong, or of the descriptor where a whole section is. What is missing is reported
+            where it should stand, and what does not parse where reading ended.
+        text: what is wrong, and what would be right.
+    """
+
+    rule: str
+    clause: str
+    severity: str
+    path: str
+    offset: int
+    text: str
+
+
+@attrs.frozen
+class _Report:
+    """Collects what a profile cares about."""
+
+    profile: Profile
+    violations: list[Violation] = attrs.Factory(list)
+
+    def add(self, rule: str, found: Found) -> None:
+        severity = self.profile.severities.get(rule)
+        if severity is not None:
+            clause = found.clause or RULES[rule].clause
+            self.violations.append(
+                Violation(rule, clause, severity, found.path, found.offset, found.text)
+            )
+
+
+def validate(
+    message: Message | bytes | bytearray | memoryview,
+    profile: str | Profile = "oasis",
+    *,
+    limits: Limits | None = None,
+) -> list[Violation]:
+    """Hold a message to the rules of the specification, or of a broker.
+
+    Whatever the octets are, this returns: what does not parse is a violation, and the sections
+    behind it are looked at too where the damaged one has an intact size. Of each rule the first
+    100 violations are listed.
+
+    Args:
+        message: an encoded message, or a `Message`, which is encoded first: offsets are then those
+            in ``message.encode()``, and a message that cannot be encoded breaks ``not-encodable``.
+        profile: ``oasis``, ``rabbitmq-4``, ``azure``, or a `Profile` of your own.
+        limits: what reading may cost; the defaults of `Limits` where None.
+
+    Returns:
+        The violations by their offset; an empty list where the message breaks nothing.
+
+    Raises:
+        TypeError: the message is neither a Message nor octets.
+        ValueError: no profile is called so.
+    """
+    if not isinstance(profile, Profile):
+        if profile not in PROFILES:
+            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
+        profile = PROFILES[profile]
+    limits = limits or DEFAULT_LIMITS
+    report = _Report(profile)
+    if not isinstance(message, (bytes, bytearray, memoryview)):
+        # This module works on octets and may not know the class.
+        if not (hasattr(message, "encode") and hasattr(message, "message_format")):
+            raise TypeError(
+                f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
+            )
+        if message.message_format != 0:
+            text = f"the message-format is 0x{message.message_format:08X}, and that of Part 3 is 0"
+            report.add("message-format", Found(0, "message-format", text))
+        try:
+            message = message.encode()
+        except EncodeError as error:
+            name = error.path.partition(".")[0].partition("[")[0]
+            clause = next((kind.clause for kind in KINDS if kind.name == name), "")
+            report.add("not-encodable", Found(0, error.path, error.reason, clause))
+            return report.violations
+    try:
+        data = _wire.octets_of(message, limits)
+    except DecodeError as error:
+        report.add(error.rule, Found(error.offset, error.path, error.reason))
+        return report.violations
+    view = read(data, limits)
+    view.known_keys = dict(profile.known_keys)
+    for fault in view.faults:
+        # The kernel's name of this one ends in the octet.
+        unknown = fault.rule.startswith("unknown-constructor-")
+        name = "unknown-constructor" if unknown else fault.rule
+        report.add(name, Found(fault.offset, fault.path, fault.reason))
+    for rule in RULES.values():
+        if rule.check is not None and rule.id in profile:
+            for found in islice(rule.check(view), LISTED):
+                report.add(rule.id, found)
+    # Stable, so that what stands at one place comes in the order of the table.
+    report.violations.sort(key=lambda violation: violation.offset)
+    return report.violations

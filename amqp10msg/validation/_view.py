@@ -1,0 +1,276 @@
+"""An encoded message as the rules look at it: where its sections and their children are.
+
+Strategy: every section is read once by the kernel, which judges the encodings. Where that fails the
+fault is noted, and reading goes on behind the section if its size is intact. The rules of Part 3
+then look at positions and format codes, so that they see what is left of a damaged section too, and
+offsets need no second bookkeeping.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg._path import _text as key_text
+from amqp10msg.composite import Field, rows
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
+from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
+
+__all__ = ["LISTED", "Child", "Section", "View", "read", "text_at", "type_at"]
+
+#: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
+LISTED = 100
+
+_NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
+
+
+@attrs.frozen
+class Child:
+    """A field of a section's list, or an entry of its map.
+
+    Attributes:
+        name: the field's name, or the key as a path shows it.
+        path: where it is, such as ``properties.to`` or ``footer['x-opt-hash']``.
+        key: where the key's constructor is; in a list the same as `value`.
+        value: where the value's constructor is.
+        end: where the value ends.
+    """
+
+    name: str
+    path: str
+    key: int
+    value: int
+    end: int
+
+
+@attrs.define
+class Section:
+    """One section of a message.
+
+    Attributes:
+        kind: its row in the table of sections.
+        data: the whole message.
+        offset: where it begins, at its descriptor's constructor.
+        content: where its value's constructor is; the end of the message if that is missing.
+        end: where it ends; the end of the message if that cannot be told.
+    """
+
+    kind: SectionKind
+    data: bytes = attrs.field(repr=False)
+    offset: int
+    content: int
+    end: int
+    _starts: list[int] | None = attrs.field(default=None, init=False, repr=False)
+    _torn: bool = attrs.field(default=False, init=False, repr=False)
+
+    @property
+    def type(self) -> str:
+        """The AMQP type of the section's value; empty if there is none."""
+        return type_at(self.data, self.content)
+
+    def _open(self) -> tuple[int, int, int]:
+        """Tell the count of the list or map, where its first child is and where it ends."""
+        at, data = self.content, self.data
+        nothing = (0, at, at)
+        code = data[at] if at < len(data) else 0
+        row = FORMAT_CODES.get(code)
+        if row is None or row.category != "compound" or at + 1 + 2 * row.width > len(data):
+            return nothing
+        width = row.width
+        first = at + 1 + 2 * width
+        stop = at + 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "big")
+        count = int.from_bytes(data[at + 1 + width : first], "big")
+        return (count, first, stop) if count <= stop - first and stop <= self.end else nothing
+
+    @property
+    def count(self) -> int:
+        """How many values the section's list or map says it holds."""
+        return self._open()[0]
+
+    def starts(self) -> list[int]:
+        """Tell where the children begin, and behind them where the last one ends.
+
+        A child that is damaged in size is the last one, and taken to fill what is left.
+        """
+        if self._starts is None:
+            count, first, stop = self._open()
+            reader = _wire.Reader(self.data, first, UNLIMITED)
+            reader.end = stop
+            starts = [first]
+            try:
+                while len(starts) <= count and starts[-1] < stop:
+                    reader.skip()
+                    starts.append(reader.pos)
+            except DecodeError:
+                self._torn = True
+                starts.append(stop)
+            self._starts = starts
+        return self._starts
+
+    def fields(self, *, whole: bool = False) -> Iterator[tuple[Field, Child]]:
+        """Give the fields that are set, with their rows; only those of intact size if `whole`."""
+        starts = self.starts()
+        last = len(starts) - 2 if self._torn and whole else -1
+        for index, (row, start, end) in enumerate(
+            zip(rows(self.kind.cls), starts, starts[1:], strict=False)
+        ):
+            if self.data[start] != 0x40 and index != last:
+                path = f"{self.kind.name}.{row.wire_name}"
+                yield row, Child(row.wire_name, path, start, start, end)
+
+    def field(self, name: str) -> Child | None:
+        """Give a field, or None if it is not set or damaged in size."""
+        fields = self.fields(whole=True)
+        return next((child for row, child in fields if row.wire_name == name), None)
+
+    def key_places(self) -> Iterator[tuple[int, int]]:
+        """Give the places of a map's keys, with or without values, and where they end."""
+        starts = self.starts()
+        return zip(starts[0:-1:2], starts[1::2], strict=True)
+
+    def entries(self) -> Iterator[tuple[int, int, int]]:
+        """Give the places of key, value and end of a map's entries of intact size."""
+        starts = self.starts()
+        if self._torn:
+            starts = starts[:-1]
+        return zip(starts[0::2], starts[1::2], starts[2::2], strict=False)
+
+    def entry(self, place: tuple[int, int, int]) -> Child:
+        """Name the entry at a place that `entries` gave."""
+        key, value, end = place
+        name = key_text(self.data, key, value)
+        return Child(name, f"{self.kind.name}[{name}]", key, value, end)
+
+
+@attrs.define
+class View:
+    """A message, taken apart as far as that goes.
+
+    Attributes:
+        data: the encoded message.
+        limits: what reading it again may cost.
+        sections: what is a section of Part 3, 3.2, in the order of the wire.
+        strangers: where something else stands between them, and whether that has a descriptor;
+            the first ones of each sort.
+        faults: what is wrong with the encodings, one for each damaged section.
+        complete: the message could be taken apart to its end.
+        known_keys: reserved annotation keys that are understood, by section; ``*`` ends a prefix.
+    """
+
+    data: bytes
+    limits: Limits
+    sections: list[Section] = attrs.Factory(list)
+    strangers: list[tuple[int, bool]] = attrs.Factory(list)
+    faults: list[DecodeError] = attrs.Factory(list)
+    complete: bool = True
+    known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+
+    def of(self, *names: str) -> Iterator[Section]:
+        """Give the sections of these names whose value is of the type that it must be."""
+        for section in self.sections:
+            if section.kind.name in names and section.type == section.kind.source:
+                yield section
+
+
+def type_at(data: bytes, pos: int) -> str:
+    """Name the AMQP type of the value whose constructor is at `pos`; empty if there is none."""
+    code = data[pos] if pos < len(data) else -1
+    if code == 0:
+        return "described"
+    row = FORMAT_CODES.get(code)
+    return row.type if row else ""
+
+
+def text_at(data: bytes, pos: int, end: int) -> str:
+    """Read the string or symbol that stands at data[pos:end]; what is no text becomes U+FFFD."""
+    return data[pos + 1 + FORMAT_CODES[data[pos]].width : end].decode("utf-8", "replace")
+
+
+def read(data: bytes, limits: Limits) -> View:
+    """Take a message apart. Whatever the octets are, this raises nothing."""
+    view = View(data, limits)
+    strangers = {True: 0, False: 0}
+    faults: dict[str, int] = {}
+    reader = _wire.Reader(data, 0, limits)
+    start = 0
+    while start < len(data):
+        described = data[start] == 0
+        kind = None
+        named = not described
+        content = start
+        try:
+            if described:
+                reader.pos = start + 1
+                kind = _kind_of(reader.value())
+                named = True
+                content = reader.pos
+            if kind is None:
+                # Strict decoding looks no further than the size of what is no section.
+                reader.pos = start
+                reader.skip()
+                reader.pos = content
+            reader.value()
+            end = reader.pos
+        except _wire.READ_FAULTS as error:
+            end = _end(data, start)
+            view.complete = end >= 0
+            end = end if view.complete else len(data)
+            # One sort of fault is counted under one name, also where it is no DecodeError yet.
+            sort = getattr(error, "rule", "") or getattr(error, "encoding", "")
+            faults[sort] = faults.get(sort, 0) + 1
+            if faults[sort] <= LISTED:
+                fault = _located(data, start, end, reader.pos, error)
+                # A new reader has a new budget for what no octet pays for. Each has half the last
+                # one, so that damage does not buy more than twice the whole; what is then beyond
+                # it is not the message's fault.
+                if not view.faults or fault.condition != RESOURCE_LIMIT_EXCEEDED:
+                    view.faults.append(fault)
+            if limits.zero_width:
+                limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
+            reader = _wire.Reader(data, end, limits)
+        if kind is not None:
+            view.sections.append(Section(kind, data, start, content, end))
+        elif named and view.complete:
+            strangers[described] += 1
+            if strangers[described] <= LISTED:
+                view.strangers.append((start, described))
+        start = end
+    return view
+
+
+def _kind_of(descriptor: object) -> SectionKind | None:
+    if type(descriptor) is ULong or type(descriptor) is Symbol:
+        code = CODES.get(descriptor)
+        if code is not None:
+            return KINDS[code - 0x70]
+    return None
+
+
+def _end(data: bytes, start: int) -> int:
+    """Tell where the value at `start` ends by its sizes alone, or -1."""
+    reader = _wire.Reader(data, start, UNLIMITED)
+    try:
+        reader.skip()
+    except DecodeError:
+        return -1
+    return reader.pos
+
+
+def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
+    """Make the DecodeError of what was raised while reading data[start:end].
+
+    The section's own octets are enough to find the path, and looking at no others keeps a message
+    of many damaged sections from costing the square of its size.
+    """
+    reader = _wire.Reader(data[start:end], 0, UNLIMITED)
+    reader.pos = pos - start
+    if isinstance(error, DecodeError):
+        error.offset -= start
+    fault: DecodeError = reader.fault(error, _NAMES)
+    fault.offset += start
+    fault.data = data
+    return fault

@@ -1,0 +1,44 @@
+"""Decode the reference message and read every field."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from bench import ours, peers
+from bench.harness import Contender, Effort, measure
+from bench.messages import REFERENCE
+from bench.report import Figure, Floor
+
+
+def run(effort: Effort) -> Figure:
+    """Measure against every peer; msgspec and a plain copy show how much is left to gain."""
+    modules, left_out = peers.load(*peers.PEERS)
+    contenders = [Contender(ours.NAME, partial(ours.read_reference, REFERENCE))]
+    for peer, module in modules.items():
+        data = module.build_reference() if peer is peers.MSGSPEC else REFERENCE
+        contenders.append(Contender(module.NAME, partial(module.read_reference, data)))
+    contenders.append(Contender("copy of the octets", partial(bytes, bytearray(REFERENCE))))
+    timings = measure(contenders, effort)
+    return Figure(
+        key="decode",
+        title="Decode a 500-octet message and read every field",
+        timings=timings,
+        floors=(
+            Floor(
+                "at least 20x faster than python-qpid-proton",
+                timings.times("python-qpid-proton"),
+                at_least=20,
+            ),
+            Floor(
+                "at least 7x faster than azure-servicebus",
+                timings.times("azure-servicebus"),
+                at_least=7,
+            ),
+            Floor("at most 2.2x msgspec's time", timings.share("msgspec"), at_most=2.2),
+        ),
+        left_out=left_out,
+        remarks=(
+            "azure-servicebus leaves text undecoded.",
+            "msgspec reads the same content from MessagePack.",
+        ),
+    )

@@ -1,0 +1,29 @@
+"""Build the reference message from Python values and encode it."""
+
+from __future__ import annotations
+
+from bench import ours, peers
+from bench.harness import Contender, Effort, measure
+from bench.report import Figure, Floor
+
+
+def run(effort: Effort) -> Figure:
+    """Measure construction and encoding together, for every peer."""
+    modules, left_out = peers.load(*peers.PEERS)
+    contenders = [Contender(ours.NAME, ours.build_reference)]
+    contenders += [Contender(module.NAME, module.build_reference) for module in modules.values()]
+    timings = measure(contenders, effort)
+    return Figure(
+        key="encode",
+        title="Build a 500-octet message from Python values and encode it",
+        timings=timings,
+        floors=(
+            Floor(
+                "at least 12x faster than python-qpid-proton",
+                timings.times("python-qpid-proton"),
+                at_least=12,
+            ),
+        ),
+        left_out=left_out,
+        remarks=("msgspec writes the same content as MessagePack.",),
+    )

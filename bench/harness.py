@@ -1,0 +1,149 @@
+"""Interleaved timing: every contender runs once in every round, so drift falls on all alike.
+
+A round gives each contender one batch of calls, in an order that is shuffled for every round: a
+contender does not always run in the wake of the same other one. The batch is sized once, so that it
+lasts about as long for everybody; before each batch comes one call that does not count. The figure
+is the median over the rounds of the time per call. The garbage collector is off while the clock
+runs, for all contenders equally, as `timeit` does it, and runs between the batches.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+from collections.abc import Callable, Sequence
+from random import Random
+from time import perf_counter_ns
+
+import attrs
+
+
+@attrs.frozen
+class Contender:
+    """One way to do the job: a name for the table, and the call that is timed."""
+
+    name: str
+    call: Callable[[], object]
+
+
+@attrs.frozen
+class Effort:
+    """How much to measure: rounds, and the milliseconds one contender gets in a round."""
+
+    rounds: int = 31
+    batch_ms: float = 5.0
+    starts: int = 15
+    """Fresh interpreters started per contender where the figure is about starting one."""
+    mebibytes: int = 16
+    """Size of the large body."""
+    entries: int = 10_000
+    """Entries of the large map."""
+    warm_up: bool = True
+    """Whether a call that does not count precedes each batch."""
+
+
+SMOKE = Effort(rounds=2, batch_ms=0.05, starts=2, mebibytes=2, entries=100)
+"""Just enough to see that the figures run; its times mean nothing."""
+
+
+@attrs.frozen
+class Timing:
+    """Nanoseconds per call of one contender: one entry for each round."""
+
+    name: str
+    rounds: tuple[float, ...]
+
+    @property
+    def median(self) -> float:
+        """The figure: half of the rounds took longer."""
+        return statistics.median(self.rounds)
+
+    @property
+    def best(self) -> float:
+        """The round that was disturbed least."""
+        return min(self.rounds)
+
+    @property
+    def spread(self) -> float:
+        """Distance between the quartiles, as a share of the median."""
+        if len(self.rounds) < 2:
+            return 0.0
+        low, _, high = statistics.quantiles(self.rounds, n=4, method="inclusive")
+        return (high - low) / self.median
+
+
+@attrs.frozen
+class Timings:
+    """The timings of one measurement; the first is the subject's, the others its peers'."""
+
+    entries: tuple[Timing, ...]
+
+    def relative(self, timing: Timing) -> float:
+        """How many times as long as the subject `timing` takes."""
+        return timing.median / self.entries[0].median
+
+    def times(self, name: str) -> float | None:
+        """How many times as long as the subject `name` takes; None where it did not run."""
+        for timing in self.entries:
+            if timing.name == name:
+                return self.relative(timing)
+        return None
+
+    def share(self, name: str) -> float | None:
+        """How many times as long as `name` the subject takes; None where `name` did not run."""
+        times = self.times(name)
+        return None if times is None else 1 / times
+
+
+def _batch(call: Callable[[], object], count: int) -> int:
+    """Nanoseconds that `count` calls take."""
+    turns = range(count)
+    start = perf_counter_ns()
+    for _ in turns:
+        call()
+    return perf_counter_ns() - start
+
+
+def _batch_size(call: Callable[[], object], batch_ms: float) -> int:
+    """How many calls fill `batch_ms`; finding out is the warm-up."""
+    wanted = batch_ms * 1e6
+    count = 1
+    while True:
+        spent = _batch(call, count)
+        if spent >= wanted / 4:
+            return max(1, round(count * wanted / spent))
+        count *= 4 if spent < wanted / 16 else 2
+
+
+def measure(contenders: Sequence[Contender], effort: Effort) -> Timings:
+    """Time all contenders against each other; the timings come in their order."""
+    sizes = [_batch_size(contender.call, effort.batch_ms) for contender in contenders]
+    samples: list[list[float]] = [[] for _ in contenders]
+    order = list(range(len(contenders)))
+    shuffle = Random(len(order))  # seeded: the same order in every run
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.freeze()  # what the imports left behind need not be walked before every batch
+    try:
+        for _ in range(effort.rounds):
+            shuffle.shuffle(order)
+            for place in order:
+                gc.collect()
+                gc.disable()
+                if effort.warm_up:
+                    contenders[place].call()
+                spent = _batch(contenders[place].call, sizes[place])
+                gc.enable()
+                samples[place].append(spent / sizes[place])
+    finally:
+        gc.unfreeze()
+        if was_enabled:
+            gc.enable()
+        else:
+            gc.disable()
+    return Timings(
+        tuple(
+            Timing(contender.name, tuple(rounds))
+            for contender, rounds in zip(contenders, samples, strict=True)
+        )
+    )

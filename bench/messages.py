@@ -1,0 +1,186 @@
+"""The messages every figure measures, assembled by hand.
+
+Nothing here comes out of a codec: the octets are laid down with ``bytes`` and ``struct`` from the
+encodings of Part 1, so that the library under test and its peers all start from neutral input.
+``EVERY_FIELD`` states the same message as plain Python values; the tests hold every decoder to it.
+
+The reference message is 500 octets: a header with all five fields, two message annotations, six
+properties, five application properties of mixed types and a data body of 256 octets. Every value
+stands in its smallest encoding, so an encoder that starts from the values can arrive at the same
+500 octets.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final
+
+MIB: Final = 1024 * 1024
+
+BODY: Final = bytes(range(256))
+
+EVERY_FIELD: Final[tuple[Any, ...]] = (
+    # header
+    True,
+    7,
+    60_000,
+    True,
+    3,
+    # properties, all thirteen in wire order
+    "msg-00417",
+    None,
+    "orders",
+    "created",
+    None,
+    "c-000417",
+    "application/json",
+    None,
+    None,
+    1_700_000_000_000,
+    None,
+    None,
+    None,
+    # delivery annotations, then the message annotations one by one
+    None,
+    1_700_000_000_123,
+    8_589_934_593,
+    # application properties one by one
+    "acme",
+    70_000,
+    5_000_000_000,
+    False,
+    0.1,
+    # body
+    BODY,
+)
+"""What reading every field of the reference message must give, in the order of reading.
+
+Each library's timed reader returns this tuple in its own types; `plain` turns it into this one.
+"""
+
+
+def _string(text: str) -> bytes:
+    octets = text.encode()
+    return bytes((0xA1, len(octets))) + octets
+
+
+def _symbol(text: str) -> bytes:
+    octets = text.encode("ascii")
+    return bytes((0xA3, len(octets))) + octets
+
+
+def _long(value: int) -> bytes:
+    if -128 <= value <= 127:
+        return b"\x55" + struct.pack(">b", value)
+    return b"\x81" + struct.pack(">q", value)
+
+
+def _compound8(code: int, items: list[bytes]) -> bytes:
+    octets = b"".join(items)
+    return bytes((code, len(octets) + 1, len(items))) + octets
+
+
+def _compound32(code: int, items: list[bytes]) -> bytes:
+    octets = b"".join(items)
+    return struct.pack(">BII", code, len(octets) + 4, len(items)) + octets
+
+
+def _section(code: int, value: bytes) -> bytes:
+    return bytes((0x00, 0x53, code)) + value
+
+
+def _header(delivery_count: int) -> bytes:
+    fields = [
+        b"\x41",  # durable: true
+        b"\x50\x07",  # priority: ubyte 7
+        b"\x70" + struct.pack(">I", 60_000),  # ttl: uint, milliseconds
+        b"\x41",  # first-acquirer: true
+        bytes((0x52, delivery_count)),  # delivery-count: smalluint
+    ]
+    return _section(0x70, _compound8(0xC0, fields))
+
+
+def data_section(body: bytes) -> bytes:
+    """One data section holding `body`, in the smallest encoding."""
+    if len(body) < 256:
+        return _section(0x75, bytes((0xA0, len(body))) + body)
+    return _section(0x75, b"\xb0" + struct.pack(">I", len(body)) + body)
+
+
+def _reference() -> tuple[bytes, bytes]:
+    """The reference message, and the same with delivery-count 4 in its header."""
+    annotations = _compound8(
+        0xC1,
+        [
+            _symbol("x-opt-enqueued-time"),
+            b"\x83" + struct.pack(">q", 1_700_000_000_123),  # timestamp
+            _symbol("x-opt-sequence-number"),
+            _long(8_589_934_593),
+        ],
+    )
+    null = b"\x40"
+    properties = _compound8(
+        0xC0,
+        [
+            _string("msg-00417"),
+            null,  # user-id
+            _string("orders"),
+            _string("created"),
+            null,  # reply-to
+            _string("c-000417"),
+            _symbol("application/json"),
+            null,  # content-encoding
+            null,  # absolute-expiry-time
+            b"\x83" + struct.pack(">q", 1_700_000_000_000),  # creation-time
+        ],
+    )
+    application = _compound8(
+        0xC1,
+        [
+            _string("tenant"),
+            _string("acme"),
+            _string("attempt"),
+            b"\x71" + struct.pack(">i", 70_000),  # int
+            _string("offset"),
+            _long(5_000_000_000),
+            _string("replay"),
+            b"\x42",  # false
+            _string("ratio"),
+            b"\x82" + struct.pack(">d", 0.1),  # double
+        ],
+    )
+    rest = (
+        _section(0x72, annotations)
+        + _section(0x73, properties)
+        + _section(0x74, application)
+        + data_section(BODY)
+    )
+    return _header(3) + rest, _header(4) + rest
+
+
+REFERENCE, RELAYED = _reference()
+"""REFERENCE: the 500-octet message. RELAYED: the same with delivery-count 4, else unchanged."""
+
+
+def large(mebibytes: int) -> bytes:
+    """A message that is one data section with a body of so many MiB."""
+    return data_section(b"\xa5" * (mebibytes * MIB))
+
+
+MAP_ENTRIES: Final = 10_000
+
+
+def map_content(entries: int = MAP_ENTRIES) -> dict[str, int]:
+    """String keys to longs: small ones and eight-octet ones in turn, negative ones among them."""
+    return {
+        f"key-{number:05d}": (number % 256 - 128 if number % 2 else number * -1_000_003)
+        for number in range(entries)
+    }
+
+
+def map_message(content: dict[str, int]) -> bytes:
+    """A message that is one amqp-value section with `content` as a map32."""
+    items: list[bytes] = []
+    for key, value in content.items():
+        items += (_string(key), _long(value))
+    return _section(0x77, _compound32(0xD1, items))

@@ -1,0 +1,53 @@
+"""What `import amqp10msg` costs a fresh interpreter, beyond `import attrs`."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+from bench import ours
+from bench.harness import Contender, Effort, measure
+from bench.report import Figure, Floor
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ATTRS = "attrs"
+NOTHING = "no import"
+
+
+def run(effort: Effort) -> Figure:
+    """Measure whole runs of the interpreter; each contender starts once a round."""
+    contenders = [
+        Contender(name, partial(start, statement))
+        for name, statement in (
+            (ours.NAME, "import amqp10msg"),
+            (ATTRS, "import attrs"),
+            (NOTHING, "pass"),
+        )
+    ]
+    timings = measure(contenders, Effort(rounds=effort.starts, batch_ms=0, warm_up=False))
+    medians = {timing.name: timing.median for timing in timings.entries}
+    return Figure(
+        key="startup",
+        title="Start Python and import",
+        timings=timings,
+        floors=(
+            Floor(
+                "less than 60 ms more than attrs",
+                (medians[ours.NAME] - medians[ATTRS]) / 1e6,
+                at_most=60,
+                unit=" ms",
+                compiled_only=False,
+            ),
+        ),
+    )
+
+
+def start(statement: str) -> None:
+    """Run `statement` in a fresh interpreter, which may use bytecode files as always."""
+    environment = {**os.environ}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    subprocess.run([sys.executable, "-c", statement], check=True, cwd=ROOT, env=environment)

@@ -1,0 +1,209 @@
+"""Directives that draw the reference tables from the package's own tables, so none goes stale.
+
+Each function gives Markdown; each directive of the same name, in dashes, parses it in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from enum import Enum
+from typing import Any, ClassVar
+
+import click
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import amqp10msg.delivery  # noqa: F401 - registers its composites
+from amqp10msg.cli import main
+from amqp10msg.composite import COMPOSITES, Composite, Field
+from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.sections import KINDS
+from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES
+
+# Archetypes that a value of more than one type provides.
+OPEN = {"address", "message-id"}
+
+
+def table(head: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> str:
+    """Give a Markdown table, pipes in cells escaped."""
+    lines = [head, tuple("---" for _ in head), *rows]
+    return "".join(
+        "| " + " | ".join(str(cell).replace("|", "\\|") for cell in line) + " |\n" for line in lines
+    )
+
+
+def code(text: object) -> str:
+    """Set text in code, or give nothing for nothing."""
+    return f"`{text}`" if text not in (None, "") else ""
+
+
+def format_codes() -> str:
+    """Every constructor of Part 1, 1.6."""
+    return table(
+        ("Code", "Type", "Encoding", "Category", "Width"),
+        (
+            (code(f"0x{row.code:02X}"), row.type, row.encoding, row.category, row.width)
+            for row in FORMAT_CODES.values()
+        ),
+    )
+
+
+def sections() -> str:
+    """The kinds of section, in the order of a message."""
+    return table(
+        ("Section", "Class", "Descriptor", "Content", "Where", "Clause"),
+        (
+            (
+                kind.name + (" (repeatable)" if kind.repeatable else ""),
+                f"{{class}}`{kind.cls.__name__} <{kind.cls.__module__}.{kind.cls.__name__}>`",
+                f"{code(f'0x{kind.code:02X}')} {code(kind.symbol)}",
+                "any value" if kind.source == "*" else kind.source,
+                "bare message" if kind.bare else "around it",
+                kind.clause,
+            )
+            for kind in KINDS
+        ),
+    ).replace("{class}", "{py:class}")
+
+
+def default_of(field: Field) -> str:
+    """Say what null means in a field."""
+    if field.mandatory:
+        return "**mandatory**"
+    default = field.default
+    if default is None or default == ():
+        return ""
+    if isinstance(default, bool):
+        return code(str(default).lower())
+    if isinstance(default, Enum):
+        return code(default.value)
+    return code(default)
+
+
+def type_of(field: Field) -> str:
+    """Name a field's type, with its archetype and its choices."""
+    if field.type == "*":
+        name = f"{field.requires} (any type)" if field.requires in OPEN else field.requires or "any"
+    elif field.restricted:
+        name = f"{field.restricted} ({field.type})"
+    else:
+        name = field.type
+    if field.enum is not None:
+        name += ": " + ", ".join(f"{choice.value}" for choice in field.enum)
+    return name + (", multiple" if field.multiple else "")
+
+
+def fields(entry: Composite) -> str:
+    """The rows of one composite."""
+    if not entry.fields:
+        return "No fields.\n"
+    return table(
+        ("Field", "Attribute", "Type", "Default"),
+        (
+            (field.wire_name, code(field.name), type_of(field), default_of(field))
+            for field in entry.fields
+        ),
+    )
+
+
+def composites() -> str:
+    """Every registered composite with its rows, in the order of the descriptors."""
+    entries = sorted({id(e): e for e in COMPOSITES.values()}.values(), key=lambda e: e.code)
+    return "\n".join(
+        f"## {entry.name}\n\n"
+        f"{{py:class}}`{entry.cls.__name__} <{entry.cls.__module__}.{entry.cls.__name__}>`, "
+        f"{code(f'0x{entry.code:02X}')} {code(entry.symbol)}"
+        + (f"; provides {', '.join(entry.provides)}" if entry.provides else "")
+        + f"\n\n{fields(entry)}"
+        for entry in entries
+    )
+
+
+def rules() -> str:
+    """Every rule of the validator, and what each profile makes of it."""
+    return table(
+        ("Rule", "Clause", "What must be", "Decoding", *PROFILES),
+        (
+            (
+                code(rule.id),
+                rule.clause,
+                rule.text,
+                "always refused" if rule.structural else "refused" if rule.refused else "",
+                *(profile.severities.get(rule.id, "") for profile in PROFILES.values()),
+            )
+            for rule in RULES.values()
+        ),
+    )
+
+
+def profiles() -> str:
+    """The profiles and whose view they are."""
+    return table(
+        ("Profile", "Whose view"),
+        ((code(profile.name), profile.description) for profile in PROFILES.values()),
+    )
+
+
+def obligations() -> str:
+    """What the specification demands and no encoded message shows."""
+    return table(
+        ("Clause", "The specification", "Why there is no rule"),
+        ((row.clause, row.quote, row.reason) for row in NOT_VISIBLE),
+    )
+
+
+def contexts(
+    command: click.Command = main, parent: click.Context | None = None, name: str = "amqp10msg"
+) -> Iterator[click.Context]:
+    """Every command of the CLI in its context, parents first."""
+    context = click.Context(command, parent, info_name=name, max_content_width=88)
+    yield context
+    if isinstance(command, click.Group):
+        for child_name in command.list_commands(context):
+            child = command.get_command(context, child_name)
+            if child is not None and not child.hidden:
+                yield from contexts(child, context, child_name)
+
+
+def tree() -> Iterator[tuple[str, click.Command]]:
+    """Every command with its path, such as ``amqp10msg validate``."""
+    return ((context.command_path, context.command) for context in contexts())
+
+
+def commands() -> Iterator[tuple[str, str]]:
+    """Every command's path with the text of its --help."""
+    return ((context.command_path, context.get_help()) for context in contexts())
+
+
+def command_line() -> str:
+    """The help of every command."""
+    return "\n".join(f"## {name}\n\n```text\n{text}\n```\n" for name, text in commands())
+
+
+class Generated(SphinxDirective):
+    """Parses what `source` gives as if it stood in the page."""
+
+    source: ClassVar[Callable[[], str]]
+
+    def run(self) -> list[nodes.Node]:
+        """Give the nodes of the generated Markdown."""
+        return self.parse_text_to_nodes(type(self).source(), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register a directive for each table."""
+    for function in (
+        format_codes,
+        sections,
+        composites,
+        rules,
+        profiles,
+        obligations,
+        command_line,
+    ):
+        name = function.__name__.replace("_", "-")
+        app.add_directive(
+            name, type(name, (Generated,), {"source": staticmethod(function)}), override=False
+        )
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

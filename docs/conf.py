@@ -1,0 +1,46 @@
+"""Sphinx configuration. Build with ``make docs``."""
+
+import importlib.util
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parent / "_ext")]
+
+import amqp10msg  # noqa: E402 - from this tree
+
+project = "amqp10msg"
+author = "the amqp10msg authors"
+copyright = "the amqp10msg authors"
+version = release = amqp10msg.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "amqp_tables",
+]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"amqp10msg {release}"
+
+myst_enable_extensions = ["colon_fence", "deflist"]
+myst_heading_anchors = 3
+
+default_role = "code"  # `name` in a docstring is code
+# proton is C and need not be there; its part of the reference needs no more than its names.
+autodoc_mock_imports = [] if importlib.util.find_spec("proton") else ["proton"]
+autodoc_member_order = "bysource"
+autodoc_typehints = "signature"
+napoleon_google_docstring = True
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True  # an attribute called `type` is no target for every `type` there is
+
+# The build works without a network, so the inventories of other projects are not at hand.
+nitpick_ignore_regex = [
+    ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
+    ("py:.*", r"(hypothesis|proton)(\..*)?"),
+    # What a rule's check looks at is no part of the interface.
+    ("py:class", r"amqp10msg\.validation\._.*"),
+    # An alias of primitives, as autodoc spells it, and the type variable of a decorator.
+    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|T)"),
+]

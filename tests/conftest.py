@@ -1,0 +1,85 @@
+"""What every test shares: the two builds of the kernel, and how hard hypothesis works.
+
+A test of the kernel alone takes the fixture `wire` and runs on both builds in one process. The
+package above the kernel imports one of them, so `make test` runs the suite twice: compiled, then
+with ``AMQP10MSG_PURE=1``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import os
+import sys
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+import amqp10msg
+import amqp10msg.delivery  # registers its composites
+from amqp10msg.composite import COMPOSITES
+from amqp10msg.sections import KINDS, SPECS
+
+PURE_PASS = os.environ.get("AMQP10MSG_PURE") == "1"
+REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
+
+# A shared machine stalls for longer than any deadline that would still say something.
+settings.register_profile(
+    "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+)
+# Reproducible: a red build is a change's fault, never a lucky draw's.
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, derandomize=True)
+settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_report_header() -> str:
+    """Name the kernel that this run is about."""
+    return f"amqp10msg kernel: {'compiled' if amqp10msg.COMPILED else 'pure'}"
+
+
+def pytest_sessionstart() -> None:
+    """Fail at once where the compiled kernel was asked for and another one runs."""
+    if REQUIRED and not PURE_PASS and not amqp10msg.COMPILED:
+        pytest.exit(
+            "AMQP10MSG_EXT=require, but amqp10msg._wire is not compiled: run make setup, or "
+            "python setup.py build_ext --inplace",
+            returncode=pytest.ExitCode.USAGE_ERROR,
+        )
+
+
+def load_pure_kernel() -> ModuleType:
+    """Load the kernel's source beside the compiled one, as `amqp10msg._wire_py`."""
+    name = "amqp10msg._wire_py"
+    if name not in sys.modules:
+        path = Path(amqp10msg.__file__).with_name("_wire.py")
+        loader = SourceFileLoader(name, str(path))
+        spec = importlib.util.spec_from_loader(name, loader)
+        assert spec is not None
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[name] = module
+        loader.exec_module(module)
+        register_classes(module)
+    return sys.modules[name]
+
+
+def register_classes(kernel: ModuleType) -> None:
+    """Tell a kernel of the classes whose declarations registered them with the other one."""
+    specs = {entry.cls: entry.spec for entry in COMPOSITES.values()}
+    specs |= {kind.cls: spec for kind, spec in zip(KINDS, SPECS, strict=True)}
+    parameters = inspect.signature(kernel.Spec).parameters
+    for cls, spec in specs.items():
+        kernel.register(cls, kernel.Spec(*(getattr(spec, name) for name in parameters)))
+
+
+@pytest.fixture(scope="session", params=["py"] if PURE_PASS else ["py", "c"])
+def wire(request: pytest.FixtureRequest) -> ModuleType:
+    """One build of the kernel: `py` interpreted from its source, `c` compiled."""
+    if request.param == "py":
+        return load_pure_kernel()
+    if not amqp10msg.COMPILED:
+        pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
+    return importlib.import_module("amqp10msg._wire")

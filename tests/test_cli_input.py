@@ -1,0 +1,328 @@
+"""What the arguments of a command stand for, and what is said where they stand for nothing."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+import os
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+click = pytest.importorskip("click")
+pytest.importorskip("rich")
+
+from amqp10msg import Message
+from amqp10msg.cli._input import FORMATS, Inputs, Item
+from amqp10msg.notation import to_plain, to_typed
+
+MESSAGE = Message("hello")
+OCTETS = MESSAGE.encode()
+OTHER = Message(b"\x00\x01", application_properties={"k": True}).encode()
+LIMIT = 1 << 20
+
+
+def items(*arguments: object, form: str = "auto", limit: int = LIMIT) -> list[Item]:
+    return list(Inputs([str(argument) for argument in arguments], form, limit))
+
+
+def data_of(found: list[Item]) -> list[bytes]:
+    assert [item.fault for item in found if item.fault] == []
+    return [item.data for item in found]
+
+
+CONTENTS = {
+    "raw": OCTETS,
+    "hex": OCTETS.hex().encode(),
+    "base64": base64.b64encode(OCTETS),
+    "a byte order mark": b"\xef\xbb\xbf" + OCTETS.hex().encode(),
+    "a record": json.dumps({"raw": OCTETS.hex()}).encode(),
+    "a record over lines": json.dumps({"hex": OCTETS.hex()}, indent=2).encode(),
+    "a case of the corpus": json.dumps({"kind": "message", "data": OCTETS.hex()}).encode(),
+    "typed": json.dumps(to_typed(MESSAGE)).encode(),
+    "typed over lines": json.dumps(to_typed(MESSAGE), indent=2).encode(),
+    "plain": json.dumps(to_plain(MESSAGE)).encode(),
+    "plain over lines": json.dumps(to_plain(MESSAGE), indent=2).encode(),
+}
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["as it is", "gzip"])
+@pytest.mark.parametrize("name", CONTENTS)
+def test_what_a_file_holds_is_found_out(name: str, packed: bool, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(gzip.compress(CONTENTS[name]) if packed else CONTENTS[name])
+
+    assert [OCTETS] == data_of(items(file))
+
+
+NAMED = {
+    "raw": (b"00", b"00"),
+    "hex": (b"00", b"\0"),
+    "base64": (b"00==", b"\xd3"),
+    "typed": (json.dumps([["raw", OCTETS.hex()]]).encode(), OCTETS),
+    "plain": (b'{"body": "hello"}', OCTETS),
+    "jsonl": (json.dumps({"data_base64": base64.b64encode(OCTETS).decode()}).encode(), OCTETS),
+    "prefixed": (len(OCTETS).to_bytes(4, "big") + OCTETS, OCTETS),
+}
+
+
+@pytest.mark.parametrize("form", NAMED)
+def test_a_format_that_is_named_is_not_guessed(form: str, tmp_path: Path) -> None:
+    """The octet 30 alone may be a value, or the digit 0."""
+    content, expected = NAMED[form]
+    file = tmp_path / "file"
+    file.write_bytes(content)
+
+    assert [expected] == data_of(items(file, form=form))
+
+
+@given(messages=st.lists(st.binary(max_size=40), min_size=1, max_size=5))
+def test_prefixed_messages_are_told_apart(messages: list[bytes]) -> None:
+    octets = b"".join(len(one).to_bytes(4, "big") + one for one in messages)
+
+    assert messages == data_of(items(octets.hex(), form="prefixed"))
+
+
+@pytest.mark.parametrize(
+    "octets, fault",
+    [
+        (b"\0\0", "message 1: its length is cut off"),
+        (b"\0\0\0\5abc", "message 1: cut off, 3 of 5 bytes"),
+        (b"\0\0\0\0\xff\xff\xff\xff", "message 2: larger than 1,048,576 bytes: raise --max-size"),
+    ],
+)
+def test_a_prefix_that_promises_too_much(octets: bytes, fault: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(octets)
+
+    assert fault == items(file, form="prefixed")[-1].fault
+
+
+class TestLines:
+    """Files of lines: one bad line is one bad line."""
+
+    def test_each_has_its_number_and_its_name(self, tmp_path: Path) -> None:
+        file = tmp_path / "lines"
+        file.write_text(
+            f'{{"raw": "{OCTETS.hex()}", "id": "first"}}\n\n{{"hex": "{OTHER.hex()}"}}\n'
+            f'{{"raw": "0"}}\n{{"hello": 1}}\nno\n{json.dumps(to_typed(MESSAGE))}'
+        )
+
+        found = items(file)
+
+        assert [f"{file}:1 (first)", *(f"{file}:{line}" for line in (3, 4, 5, 6, 7))] == [
+            item.source for item in found
+        ]
+        assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
+        assert "'raw' is no hex: 1 digits are half an octet too few or too many" == found[2].fault
+        assert "$.hello: no section is called so" in found[3].fault
+        assert "no JSON: Expecting value (column 1)" == found[4].fault
+
+    def test_a_bad_first_line_is_one_bad_line_too(self, tmp_path: Path) -> None:
+        file = tmp_path / "lines"
+        file.write_text(f'{{"raw": \n{{"raw": "{OCTETS.hex()}"}}\n')
+
+        bad, good = items(file)
+
+        assert f"{file}:1" == bad.source
+        assert bad.fault.startswith("no JSON: ")
+        assert (f"{file}:2", OCTETS, "") == (good.source, good.data, good.fault)
+
+    def test_a_bad_document_over_many_lines_is_one_fault(self, tmp_path: Path) -> None:
+        file = tmp_path / "document"
+        file.write_text('{\n  "body": "x",\n  oops\n}\n')
+
+        (bad,) = items(file)
+
+        assert str(file) == bad.source
+        assert bad.fault.startswith("no JSON: ")
+        assert "(line 3, column 3)" in bad.fault
+
+    def test_lines_are_read_one_by_one(self, tmp_path: Path) -> None:
+        """A file of 20 MB may not take 20 MB."""
+        line = json.dumps({"raw": Message(b"x" * 5_000).encode().hex()}) + "\n"
+        file = tmp_path / "lines"
+        file.write_text(line * 2_000)
+        tracemalloc.start()
+        try:
+            number = sum(1 for _ in Inputs([str(file)], "auto", LIMIT))
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+
+        assert 2_000 == number
+        assert peak < 1 << 20
+
+    def test_the_position_is_that_in_the_file(self, tmp_path: Path) -> None:
+        file = tmp_path / "lines"
+        file.write_text(f'{{"raw": "{OCTETS.hex()}"}}\n' * 5_000)
+        inputs = Inputs([str(file), OCTETS.hex()], "auto", LIMIT)
+        positions = [inputs.position for _ in inputs]
+
+        assert file.stat().st_size == inputs.total
+        assert sorted(positions) == positions
+        assert 0 < positions[0] < positions[-1] == inputs.total
+
+
+def test_hex_lines_are_a_message_each(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text(f"{OCTETS.hex()}\n{OTHER.hex()}\n")
+
+    found = items(file)
+
+    assert [OCTETS, OTHER] == data_of(found)
+    assert [f"{file}:1", f"{file}:2"] == [item.source for item in found]
+
+
+def test_a_folder_stands_for_the_files_below_it(tmp_path: Path) -> None:
+    for name in ("b/two", "a", "b/c/three", ".git/hidden", "b/.hidden"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(OCTETS)
+    (tmp_path / "b" / "loop").symlink_to(tmp_path)
+    if hasattr(os, "mkfifo"):
+        os.mkfifo(tmp_path / "pipe")  # reading it would wait for ever
+
+    found = items(tmp_path)
+
+    assert [str(tmp_path / name) for name in ("a", "b/two", "b/c/three")] == [
+        item.source for item in found
+    ]
+
+
+def test_the_name_of_a_file_goes_before_its_reading_as_hex(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("00").write_bytes(OCTETS)
+
+    assert [OCTETS] == data_of(items("00"))
+    assert [b"\x01"] == data_of(items("01"))
+
+
+@pytest.mark.skipif(os.name == "nt", reason="names are text there")
+def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
+    name = os.fsdecode(os.fsencode(str(tmp_path)) + b"/\xff\n")
+    Path(name).write_bytes(OCTETS)
+
+    assert [OCTETS] == data_of(items(name))
+
+
+def test_hex_longer_than_any_name_can_be() -> None:
+    octets = Message(b"x" * 100_000).encode()
+
+    assert [octets] == data_of(items(octets.hex()))
+
+
+@pytest.mark.parametrize(
+    "argument, form, reason",
+    [
+        ("no.bin", "auto", "'no.bin' is no file that is there, and neither hex nor base64"),
+        ("no.bin", "typed", "'no.bin' is no file that is there, and no JSON"),
+        ("0053zz", "hex", "'0053zz' is no file that is there, and no hex: 'z' is no hex digit"),
+        ("{oops", "auto", "no JSON: Expecting property name"),
+        ("", "auto", "the argument is empty"),
+        (" ", "hex", "the argument is empty"),
+        ("x" * 5_000, "auto", f"'{'x' * 40}…' is no file"),
+    ],
+)
+def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
+    argument: str, form: str, reason: str
+) -> None:
+    with pytest.raises(click.ClickException) as caught:
+        items(argument, form=form)[0].octets()
+
+    assert reason in caught.value.format_message()
+
+
+@pytest.mark.parametrize(
+    "content, form, fault",
+    [
+        (b" \n ", "auto", "there is no message in it"),
+        (b"hello, world", "auto", "neither hex nor base64"),
+        (b"\xff\xfe", "hex", "this is no text: give --format raw for a message as it is"),
+        (b"[" * 100_000, "auto", "no JSON: nested too deeply"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "no JSON: Exceeds the limit"),
+        (b'{"raw": "\xff"}', "jsonl", "no JSON: this is not UTF-8"),
+        (b'{"body": 1}', "jsonl", "no object with one of the keys raw, hex, base64, data_base64"),
+        (b"x" * (LIMIT + 1), "raw", "larger than 1,048,576 bytes: raise --max-size"),
+        (b"[" + b" " * LIMIT, "auto", "line 1: larger than 1,048,576 bytes: raise --max-size"),
+        (gzip.compress(OCTETS * 100)[:-3], "auto", "the gzip file is damaged: "),
+        (gzip.compress(b"0" * 100)[:-6] + b"123456", "auto", "the gzip file is damaged: "),
+        (b"\x1f\x8bjunk", "auto", "the gzip file is damaged: "),
+    ],
+)
+def test_a_file_that_is_nothing_is_a_fault_of_its_own(
+    content: bytes, form: str, fault: str, tmp_path: Path
+) -> None:
+    file, good = tmp_path / "file", tmp_path / "good"
+    file.write_bytes(content)
+    good.write_bytes(OCTETS)
+
+    bad, *rest = items(file, *([good] if form == "auto" else []), form=form)
+
+    assert bad.fault.startswith(fault)
+    assert all(item.data == OCTETS for item in rest)
+    with pytest.raises(click.ClickException, match="file"):
+        bad.octets()
+
+
+def test_a_bomb_of_gzip_is_not_unpacked(tmp_path: Path) -> None:
+    file = tmp_path / "bomb"
+    with gzip.open(file, "wb") as packed:
+        for _ in range(100):
+            packed.write(bytes(LIMIT))
+    tracemalloc.start()
+    try:
+        (bad,) = items(file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "larger than 1,048,576 bytes: raise --max-size" == bad.fault
+    assert peak < 8 * LIMIT
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="there is no such file here")
+def test_a_file_without_an_end_is_not_read_to_its_end() -> None:
+    assert "larger than 1,048,576 bytes: raise --max-size" == items("/dev/zero")[0].fault
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(OCTETS)
+    file.chmod(0)
+    if os.access(file, os.R_OK):
+        pytest.skip("this user may read everything")
+
+    assert "Permission denied" == items(file)[0].fault
+
+
+@given(content=st.binary(max_size=60) | st.text(max_size=60).map(str.encode))
+def test_whatever_a_file_holds_there_are_items(
+    content: bytes, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.mktemp("any") / "file"
+    file.write_bytes(content)
+    for form in FORMATS:
+        for item in items(file, form=form):
+            assert not item.fault or not item.data
+
+
+def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    for content in (OCTETS, OCTETS.hex().encode(), gzip.compress(OCTETS)):
+        stream = io.TextIOWrapper(io.BytesIO(content))
+        monkeypatch.setattr("sys.stdin", stream)
+
+        assert [OCTETS] == data_of(items("-"))
+        assert not stream.closed
+
+
+def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
+
+    assert [Item("standard input", fault="nothing came")] == items("-")

@@ -1,0 +1,197 @@
+"""The container of the corpus: cases, JSON lines, CBOR sequences."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqp10msg import corpus
+from amqp10msg.corpus import Case, CorpusError, Fault
+
+
+def case(**changes: Any) -> Case:
+    """A case that is in order, but for the changes."""
+    attributes: dict[str, Any] = {
+        "id": "a-case",
+        "kind": "value",
+        "data": b"\x43",
+        "typed": ["uint", 0],
+        "clause": "Part 1, 1.6.5",
+        "origin": "this test",
+    }
+    return Case(**{**attributes, **changes})
+
+
+words = st.text("abz09", min_size=1, max_size=8)
+faults = st.builds(Fault, rule=words, offset=st.just(0))
+typed_values = st.recursive(
+    st.one_of(
+        st.just(["null"]),
+        st.builds(lambda text: ["string", text], st.text()),
+        st.builds(lambda number: ["ulong", number], st.integers(0, 2**64 - 1)),
+        st.builds(lambda flag: ["boolean", flag], st.booleans()),
+    ),
+    lambda inner: st.builds(lambda items: ["list", items], st.lists(inner, max_size=3)),
+    max_leaves=5,
+)
+
+
+@st.composite
+def any_case(draw: st.DrawFn, identity: st.SearchStrategy[str] = words) -> Case:
+    kind = draw(st.sampled_from(["value", "message", "composite"]))
+    typed = draw(st.none() | typed_values)
+    violations = draw(
+        st.none()
+        | st.lists(st.tuples(words, st.sampled_from(["error", "warning"])), unique=True).map(
+            lambda pairs: tuple(sorted(pairs))
+        )
+    )
+    return Case(
+        id=draw(identity),
+        kind=kind,
+        data=draw(st.binary()),
+        typed=typed,
+        compact=None if typed is None else draw(st.none() | st.binary()),
+        error=draw(faults if typed is None else st.none() | faults),
+        violations=violations if kind == "message" else None,
+        profile=draw(st.sampled_from(["oasis", "rabbitmq-4"])),
+        clause=draw(st.sampled_from(["Part 1, 1.2", "Part 3, 3.2.11", "Part 2, 2.8.14"])),
+        origin=draw(st.text(min_size=1)),
+        licence=draw(st.sampled_from(["Apache-2.0", "MIT"])),
+        note=draw(st.text()),
+    )
+
+
+@given(any_case())
+def test_case_survives_its_objects(one: Case) -> None:
+    assert one == Case.from_object(one.to_object())
+    assert one == Case.from_object(one.to_object(binary=True))
+    assert one == Case.from_object(json.loads(json.dumps(one.to_object())))
+
+
+cases = st.lists(any_case(), unique_by=lambda one: one.id, max_size=3)
+
+
+@settings(max_examples=30)
+@given(cases=cases)
+@pytest.mark.parametrize("suffix", [".jsonl", ".cborseq", ".cbor"])
+def test_files_give_back_the_cases(cases: list[Case], suffix: str) -> None:
+    if suffix != ".jsonl":
+        pytest.importorskip("cbor2")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"cases{suffix}"
+        corpus.dump(cases, path)
+        assert cases == corpus.load(path)
+
+
+def test_json_lines_split_at_line_feeds_only(tmp_path: Path) -> None:
+    path = tmp_path / "cases.jsonl"
+    one = case(note="a\u2028b\x85c\r\n")
+    corpus.dump([one], path)
+    assert 1 == path.read_bytes().count(b"\n")
+    assert [one] == corpus.load(path)
+
+
+def test_cbor_sequence_holds_octets_and_no_more_than_the_items(tmp_path: Path) -> None:
+    cbor2 = pytest.importorskip("cbor2")
+    path = tmp_path / "cases.cborseq"
+    corpus.dump([case(), case(id="b-case", compact=b"\x43")], path)
+    octets = path.read_bytes()
+    first, second = case().to_object(binary=True), case(id="b-case", compact=b"\x43")
+    assert cbor2.dumps(first) + cbor2.dumps(second.to_object(binary=True)) == octets
+    assert b"\x43" == cbor2.loads(octets[len(cbor2.dumps(first)) :])["compact"]
+
+
+def test_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
+    corpus.dump([case(id="second")], tmp_path / "b.jsonl")
+    corpus.dump([case(id="first")], tmp_path / "a.jsonl")
+    (tmp_path / "README.md").write_text("no cases")
+    assert ["first", "second"] == [one.id for one in corpus.load(tmp_path)]
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b"{}\n", r"cases\.jsonl, line 1: id is missing"),
+        (b"\n\n[1]\n", r"line 3: a case is an object, not list"),
+        (b'{"id": 1', r"line 1: no JSON"),
+        (b"\xff\n", r"line 1: no JSON"),
+    ],
+)
+def test_lines_that_are_no_cases(tmp_path: Path, content: bytes, message: str) -> None:
+    path = tmp_path / "cases.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(CorpusError, match=message):
+        corpus.load(path)
+
+
+def test_case_that_stands_twice(tmp_path: Path) -> None:
+    corpus.dump([case()], tmp_path / "a.jsonl")
+    corpus.dump([case()], tmp_path / "b.jsonl")
+    with pytest.raises(CorpusError, match=r"b\.jsonl, line 1: a-case stands twice"):
+        corpus.load(tmp_path)
+
+
+def test_folder_without_cases(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"holds no \.jsonl"):
+        corpus.load(tmp_path)
+
+
+def test_cbor_sequence_that_is_cut_off_anywhere(tmp_path: Path) -> None:
+    pytest.importorskip("cbor2")
+    path = tmp_path / "cases.cborseq"
+    corpus.dump([case(), case(id="b-case")], path)
+    octets = path.read_bytes()
+    first = len(octets) // 2
+    for cut in range(1, len(octets)):
+        path.write_bytes(octets[:cut])
+        if cut == first:
+            assert [case()] == corpus.load(path)
+        else:
+            with pytest.raises(CorpusError, match=r"cases\.cborseq, item \d: "):
+                corpus.load(path)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"id": "A case"}, "is no id"),
+        ({"kind": "frame"}, "kind is one of value, message, composite"),
+        ({"clause": "section 3"}, "is no clause"),
+        ({"clause": "Part 3, 3"}, "is no clause"),
+        ({"origin": ""}, "origin must say"),
+        ({"licence": ""}, "licence must not be empty"),
+        ({"typed": None}, "one of typed and error"),
+        ({"typed": None, "error": Fault("x", 0), "compact": b"C"}, "typed, which is missing"),
+        ({"violations": ()}, "only a message"),
+        ({"kind": "message", "violations": (("a", "fatal"),)}, "one of error, warning"),
+        ({"kind": "message", "violations": (("b", "error"), ("a", "error"))}, "must be sorted"),
+        ({"error": Fault("x", 2)}, "outside the data"),
+    ],
+)
+def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        case(**changes)
+
+
+@pytest.mark.parametrize(
+    "changes, message",
+    [
+        ({"data": "4g"}, "a-case: non-hexadecimal"),
+        ({"data": 5}, "a-case: data is str or bytes, not int"),
+        ({"typed": {"uint": 0}}, "typed is list, not dict"),
+        ({"colour": "red"}, "colour is no attribute"),
+        ({"error": {"rule": "x"}}, "offset"),
+        ({"violations": [["a"]]}, "a-case: not enough values"),
+        ({"clause": None}, "clause is str, not NoneType"),
+    ],
+)
+def test_object_that_is_no_case(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(CorpusError, match=message):
+        Case.from_object({**case().to_object(), **changes})

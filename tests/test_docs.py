@@ -1,0 +1,261 @@
+"""Every example of the documentation runs, and shows what it says it shows.
+
+Three kinds of fence are examples, and all of a page's examples share one namespace and one folder:
+
+- ``pycon`` holds ``>>>`` lines and what they print, checked by doctest (``...`` matches anything);
+- ``python`` is executed;
+- ``console`` holds ``$ command`` lines, run by a shell, and what they print, where it is shown.
+  A command that means to fail says so: ``$ amqp10msg validate bad.bin  # exit status 1``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+
+from amqp10msg.composite import COMPOSITES
+from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.sections import KINDS
+from amqp10msg.validation import RULES
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(
+    [ROOT / "README.md"]
+    + [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
+)
+FENCES = ("pycon", "python", "console")
+
+# Commands that are shown and not run here, and why.
+NOT_RUN = {
+    r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
+    r"pip install\b": "would change the environment of this very run",
+}
+# Pages whose examples need an extra.
+NEEDS = {
+    "docs/how-to/notation.md": ["cbor2"],
+    "docs/how-to/proton.md": ["proton"],
+    "docs/how-to/property-tests.md": ["hypothesis"],
+}
+FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<kind>[\w{}-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",
+    re.MULTILINE | re.DOTALL,
+)
+STATUS = re.compile(r"\s+# exit status (?P<status>\d+)$")
+
+
+@attrs.frozen
+class Example:
+    """One fence: its text and the line on which it begins, counted from 0."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def examples_of(text: str) -> list[Example]:
+    return [
+        Example(
+            match["kind"],
+            textwrap.dedent(match["text"]),
+            text.count("\n", 0, match.start()) + 1,
+        )
+        for match in FENCE.finditer(text)
+        if match["kind"] in FENCES
+    ]
+
+
+def commands_of(example: Example) -> list[tuple[str, str]]:
+    """The commands of a console example, each with the output that is shown for it."""
+    found: list[tuple[str, str]] = []
+    for line in re.sub(r"\\\n", "", example.text).splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], ""))
+        elif found:
+            command, output = found[-1]
+            found[-1] = (command, f"{output}{line}\n")
+    return found
+
+
+def is_run(command: str) -> bool:
+    return not any(re.match(pattern, command) for pattern in NOT_RUN)
+
+
+def run_pycon(example: Example, namespace: dict[str, Any], page: Path) -> None:
+    test = doctest.DocTestParser().get_doctest(
+        example.text, namespace, page.name, str(page), example.line
+    )
+    test.globs = namespace  # get_doctest copied it, and later examples go on from here
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
+    results = runner.run(test, out=report.append, clear_globs=False)
+
+    assert results.attempted > 0, f"{page}:{example.line}: a pycon fence without >>>"
+    assert results.failed == 0, "".join(report)
+
+
+def run_console(example: Example, folder: Path, page: Path) -> None:
+    environment = {
+        **os.environ,
+        "PATH": os.pathsep.join([str(folder / ".bin"), os.environ["PATH"]]),
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "100",
+        "NO_COLOR": "1",
+        "TERM": "dumb",
+    }
+    for line, shown in commands_of(example):
+        if not is_run(line):
+            continue
+        status = STATUS.search(line)
+        command = STATUS.sub("", line)
+        done = subprocess.run(
+            ["bash", "-o", "pipefail", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        place = f"{page}:{example.line}: $ {command}\n{done.stdout}"
+
+        assert done.returncode == (int(status["status"]) if status else 0), place
+        if shown:
+            got = "\n".join(row.rstrip() for row in done.stdout.splitlines()) + "\n"
+            assert doctest.OutputChecker().check_output(shown, got, doctest.ELLIPSIS), (
+                f"{place}\nbut the page shows\n{shown}"
+            )
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder as the current one, where `amqp10msg` is the command of this source tree."""
+    command = tmp_path / ".bin" / "amqp10msg"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m amqp10msg.cli "$@"\n')
+    command.chmod(0o755)
+    (command.parent / "python").symlink_to(sys.executable)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if examples_of(page.read_text(encoding="utf-8"))],
+    ids=lambda page: page.relative_to(ROOT).as_posix(),
+)
+def test_examples(page: Path, folder: Path) -> None:
+    for module in NEEDS.get(page.relative_to(ROOT).as_posix(), []):
+        pytest.importorskip(module)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for example in examples_of(page.read_text(encoding="utf-8")):
+        if example.kind == "pycon":
+            run_pycon(example, namespace, page)
+        elif example.kind == "python":
+            padded = "\n" * example.line + example.text  # a traceback names the page's line
+            exec(compile(padded, str(page), "exec"), namespace)
+        else:
+            run_console(example, folder, page)
+
+
+def test_the_pages_have_examples_of_every_kind() -> None:
+    kinds = {e.kind for page in PAGES for e in examples_of(page.read_text(encoding="utf-8"))}
+
+    assert kinds == set(FENCES)
+
+
+def test_every_exemption_is_used() -> None:
+    """An exemption that matches nothing would hide the next command that it happens to match."""
+    commands = [
+        command
+        for page in PAGES
+        for example in examples_of(page.read_text(encoding="utf-8"))
+        if example.kind == "console"
+        for command, _ in commands_of(example)
+    ]
+    unused = [p for p in NOT_RUN if not any(re.match(p, command) for command in commands)]
+
+    assert unused == []
+
+
+@pytest.fixture(scope="module")
+def tables() -> ModuleType:
+    """The Sphinx extension that draws the generated tables."""
+    for name in ("click", "rich", "sphinx"):
+        pytest.importorskip(name)
+    spec = importlib.util.spec_from_file_location(
+        "amqp_tables", ROOT / "docs" / "_ext" / "amqp_tables.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_command_and_option_says_what_it_does(tables: ModuleType) -> None:
+    helps = dict(tables.commands())
+    silent = [
+        f"{path} {parameter.opts[0]}"
+        for path, command in tables.tree()
+        for parameter in command.params
+        if parameter.param_type_name == "option" and not parameter.help
+    ]
+
+    assert {"amqp10msg", "amqp10msg demo", "amqp10msg validate"} <= helps.keys()
+    assert [path for path, command in tables.tree() if not command.help] == []
+    assert silent == []
+
+
+def test_the_tables_have_a_row_for_everything(tables: ModuleType) -> None:
+    composites = {entry.name for entry in COMPOSITES.values()}
+
+    assert set(re.findall("^## (.*)$", tables.composites(), re.MULTILINE)) == composites
+    assert set(re.findall(r"^\| `([a-z0-9-]+)`", tables.rules(), re.MULTILINE)) == set(RULES)
+    assert len(re.findall("^\\| `0x", tables.format_codes(), re.MULTILINE)) == len(FORMAT_CODES)
+    assert all(f"| {kind.name} " in tables.sections() for kind in KINDS)
+
+
+def test_every_page_is_reachable() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    pages = {
+        page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        for page in PAGES
+        if page.name not in {"README.md", "index.md"}
+    }
+
+    assert {line for line in index.splitlines() if line in pages} == pages
+
+
+def test_examples_are_told_from_other_fences() -> None:
+    text = (
+        "a\n```python\nx = 1\n```\n1. b\n   ```pycon\n   >>> x\n   1\n   ```\n```{note}\nc\n```\n"
+    )
+
+    assert examples_of(text) == [
+        Example("python", "x = 1\n", 2),
+        Example("pycon", ">>> x\n1\n", 6),
+    ]
+
+
+def test_a_wrong_example_fails(folder: Path) -> None:
+    page = folder / "page.md"
+
+    with pytest.raises(AssertionError, match="Expected"):
+        run_pycon(Example("pycon", ">>> 1 + 1\n3\n", 0), {}, page)
+    with pytest.raises(AssertionError, match="but the page shows"):
+        run_console(Example("console", "$ echo a\nb\n", 0), folder, page)
+    with pytest.raises(AssertionError):
+        run_console(Example("console", "$ false\n", 0), folder, page)
+    run_console(Example("console", "$ exit 3  # exit status 3\n", 0), folder, page)

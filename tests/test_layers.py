@@ -1,0 +1,256 @@
+"""The arrows of the architecture: importers stand to the right of what they import.
+
+Read from the source with `ast`, so that an import inside a function counts too. Imports under
+``if TYPE_CHECKING`` bind nothing at run time and are ignored.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import attrs
+import pytest
+
+PACKAGE = "amqp10msg"
+ROOT = Path(__file__).parents[1] / PACKAGE
+
+# From left to right. A unit is a module or a subpackage of amqp10msg, "" its __init__. A unit may
+# import units of earlier rows and of its own row, in its own row without going round in circles.
+LAYERS: tuple[frozenset[str], ...] = tuple(
+    frozenset(row)
+    for row in (
+        {"_path", "errors", "limits", "primitives"},
+        {"_kernel", "_wire"},
+        {"composite"},
+        {"sections", "delivery"},
+        {"parts"},
+        {"validation"},
+        {"message"},
+        {"batch", "checksums", "jms"},
+        {""},
+        {"notation", "corpus", "basic", "translate", "columns"},
+        {"cli", "proton", "testing", "spark", "net"},
+        {"__main__"},
+    )
+)
+LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
+
+# What a unit may import from outside, besides attrs and the standard library.
+THIRD_PARTY = {
+    "notation": {"cbor2"},
+    "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
+    "columns": {"pyarrow"},
+    "cli": {"click", "rich"},
+    "proton": {"proton"},
+    "testing": {"hypothesis"},
+    "spark": {"pyarrow", "pyspark"},
+    "net": {"pika", "proton"},
+}
+# Only net opens sockets.
+NETWORK = {
+    "asyncio",
+    "ftplib",
+    "http",
+    "multiprocessing",
+    "select",
+    "selectors",
+    "smtplib",
+    "socket",
+    "socketserver",
+    "ssl",
+    "urllib",
+    "xmlrpc",
+}
+HARMLESS_PARTS = {"urllib.parse"}  # no sockets in it
+
+
+@attrs.frozen
+class Import:
+    """One import at run time: `target` is a dotted module name."""
+
+    file: Path
+    line: int
+    unit: str
+    target: str
+
+    @property
+    def top(self) -> str:
+        return self.target.partition(".")[0]
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.relative_to(ROOT.parent)}:{self.line}"
+
+
+def unit_of(file: Path) -> str:
+    """The unit that a source file belongs to: its first folder or its own name."""
+    first = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    return "" if first == "__init__" else first
+
+
+def target_unit(target: str) -> str:
+    """The unit behind ``amqp10msg`` or ``amqp10msg.x.y``; names of `__init__` count as it."""
+    parts = target.split(".")
+    if len(parts) > 1 and ((ROOT / parts[1]).is_dir() or (ROOT / f"{parts[1]}.py").is_file()):
+        return parts[1]
+    return ""
+
+
+def is_type_checking(test: ast.expr) -> bool:
+    return ast.unparse(test) in {"TYPE_CHECKING", "typing.TYPE_CHECKING"}
+
+
+def run_time_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Every node below `node` that can run."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.If) and is_type_checking(child.test):
+            for orelse in child.orelse:
+                yield orelse
+                yield from run_time_nodes(orelse)
+            continue
+        yield child
+        yield from run_time_nodes(child)
+
+
+def imports_of(file: Path, source: str | None = None) -> list[Import]:
+    """The imports of one file, relative ones made absolute."""
+    tree = ast.parse(file.read_text(encoding="utf-8") if source is None else source)
+    package = (PACKAGE, *file.relative_to(ROOT).parts[:-1])
+    unit = unit_of(file)
+    found = []
+    for node in run_time_nodes(tree):
+        targets: list[str] = []
+        if isinstance(node, ast.Import):
+            targets = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *([node.module] if node.module else ())))
+            # `from amqp10msg import message` may name a module as well as a value.
+            targets = [f"{module}.{alias.name}" for alias in node.names]
+        found += [Import(file, getattr(node, "lineno", 0), unit, target) for target in targets]
+    return found
+
+
+def wrong_arrows(imports: list[Import]) -> list[str]:
+    return [
+        f"{item.place}: {item.unit or '__init__'} imports {item.target}, which stands to its right"
+        for item in imports
+        if item.top == PACKAGE
+        and (target := target_unit(item.target)) != item.unit
+        and LAYER_OF[target] > LAYER_OF[item.unit]
+    ]
+
+
+def foreign_imports(imports: list[Import]) -> list[str]:
+    return [
+        f"{item.place}: {item.unit or '__init__'} may not import {item.target}"
+        for item in imports
+        if item.top not in {PACKAGE, "attr", "attrs", *THIRD_PARTY.get(item.unit, ())}
+        and item.top not in sys.stdlib_module_names
+    ]
+
+
+def sockets(imports: list[Import]) -> list[str]:
+    return [
+        f"{item.place}: only net opens sockets, {item.unit or '__init__'} imports {item.target}"
+        for item in imports
+        if item.unit != "net"
+        and item.top in NETWORK
+        and not any(f"{item.target}.".startswith(f"{part}.") for part in HARMLESS_PARTS)
+    ]
+
+
+FILES = sorted(ROOT.rglob("*.py"))
+IMPORTS = [item for file in FILES for item in imports_of(file)]
+
+
+def test_every_unit_has_a_place_in_the_layers() -> None:
+    units = {unit_of(file) for file in FILES}
+
+    assert units - LAYER_OF.keys() == set(), "add the new unit to LAYERS where it belongs"
+
+
+def test_no_arrow_runs_to_the_left() -> None:
+    assert wrong_arrows(IMPORTS) == []
+
+
+def test_units_of_one_layer_do_not_import_in_a_circle() -> None:
+    graph: dict[str, set[str]] = {unit: set() for unit in LAYER_OF}
+    for item in IMPORTS:
+        if item.top == PACKAGE and (target := target_unit(item.target)) != item.unit:
+            graph[item.unit].add(target)
+
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
+
+
+def test_third_party_packages_stay_in_their_units() -> None:
+    assert foreign_imports(IMPORTS) == []
+
+
+def test_only_net_opens_sockets() -> None:
+    assert sockets(IMPORTS) == []
+
+
+@pytest.mark.parametrize(
+    "file, source, check",
+    [
+        ("composite.py", "from amqp10msg.message import Message", wrong_arrows),
+        ("sections/body.py", "from ..validation import validate", wrong_arrows),
+        ("sections/body.py", "def f():\n    import amqp10msg.message", wrong_arrows),
+        ("message.py", "from amqp10msg import Header", wrong_arrows),
+        ("message.py", "from . import batch", wrong_arrows),
+        ("message.py", "import cbor2", foreign_imports),
+        ("notation/cbor.py", "import pyarrow.compute", foreign_imports),
+        ("testing.py", "from proton import Message", foreign_imports),
+        ("corpus/run.py", "import socket", sockets),
+        ("cli/serve.py", "from asyncio import run", sockets),
+    ],
+)
+def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) -> None:
+    """Without this, a check that finds nothing could be a check that looks at nothing."""
+    assert callable(check)
+
+    assert len(check(imports_of(ROOT / file, source))) == 1
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cli, pyspark, socket",
+        "import attrs, struct, urllib.parse",
+        "from amqp10msg.errors import DecodeError",
+        "from . import errors",
+    ],
+)
+def test_the_checks_pass_a_right_import(source: str) -> None:
+    imports = imports_of(ROOT / "message.py", source)
+
+    assert imports
+    assert wrong_arrows(imports) + foreign_imports(imports) + sockets(imports) == []
+
+
+def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import amqp10msg; "
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    output = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT.parent,
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    loaded = set(output.split())
+    tops = {name.partition(".")[0] for name in loaded}
+    # A compiled module brings these names along; neither is a package.
+    tops = {top for top in tops if top != "cython_runtime" and not top.startswith("_cython_")}
+
+    assert f"{PACKAGE}.message" in loaded
+    assert tops - sys.stdlib_module_names - {PACKAGE, "attr", "attrs"} == set()
+    assert loaded & {"asyncio", "http.client", "socket", "ssl", "urllib.request"} == set()

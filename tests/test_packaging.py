@@ -1,0 +1,230 @@
+"""What gets built and shipped: setup.py's three modes, and the contents of wheel and sdist."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tomllib
+import zipfile
+from email.message import Message as Metadata
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+
+import amqp10msg
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[1]
+PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+FILES = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "LICENSE")
+NO_COMPILER = {"CC": shutil.which("false") or "/bin/false"}
+
+# A kernel small enough to compile in a second.
+STAND_IN = {
+    "__init__.py": f'__version__ = "{amqp10msg.__version__}"\n',
+    "_wire.py": "def first(data):\n    octet = data[0]\n    return octet\n",
+    "_wire.pxd": "cpdef object first(bytes data)\n",
+    "py.typed": "",
+}
+
+
+def build(tree: Path, hook: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Call a hook of the build backend in `tree`; what it builds goes to its ``dist``."""
+    (tree / "dist").mkdir(exist_ok=True)
+    program = f"from setuptools import build_meta; build_meta.{hook}('dist')"
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("AMQP10MSG_")}
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program],
+        cwd=tree,
+        env={**inherited, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def names_in(archive: Path) -> set[str]:
+    if archive.suffix == ".whl":
+        return set(zipfile.ZipFile(archive).namelist())
+    with tarfile.open(archive) as tar:
+        return {name.partition("/")[2] for name in tar.getnames()}
+
+
+def only(tree: Path, pattern: str) -> Path:
+    (found,) = (tree / "dist").glob(pattern)
+    return found
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> Path:
+    """The build files around a package with a tiny kernel."""
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path)
+    package = tmp_path / "amqp10msg"
+    package.mkdir()
+    for name, text in STAND_IN.items():
+        (package / name).write_text(text)
+    return tmp_path
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of everything that a source distribution is made from."""
+    tree = tmp_path_factory.mktemp("tree")
+    for name in (*FILES, "CHANGELOG.md", "CONTRIBUTING.md", "Makefile"):
+        shutil.copy(ROOT / name, tree)
+    for folder in ("amqp10msg", "tests", "docs", "bench", "fuzz", ".ci"):
+        if (ROOT / folder).is_dir():
+            shutil.copytree(
+                ROOT / folder, tree / folder, ignore=shutil.ignore_patterns("__pycache__", "_build")
+            )
+    return tree
+
+
+def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Path) -> None:
+    if not amqp10msg.COMPILED:
+        pytest.skip("the kernel is not compiled here: it needs a C compiler")
+    done = build(stand_in, "build_wheel", AMQP10MSG_EXT="require")
+
+    assert done.returncode == 0, done.stderr
+    names = names_in(only(stand_in, "*.whl"))
+    assert any(re.fullmatch(r"amqp10msg/_wire\..*\.(so|pyd)", name) for name in names)
+    assert {f"amqp10msg/{name}" for name in STAND_IN} <= names
+    assert list((stand_in / "amqp10msg").rglob("*.c")) == []
+
+
+def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
+    done = build(stand_in, "build_wheel", AMQP10MSG_EXT="auto", **NO_COMPILER)
+
+    assert done.returncode == 0, done.stderr
+    assert "installing the pure Python build" in done.stderr
+    assert "amqp10msg._wire (CompileError" in done.stderr
+    names = names_in(only(stand_in, "*.whl"))
+    assert "amqp10msg/_wire.py" in names
+    assert [name for name in names if name.endswith((".so", ".pyd"))] == []
+
+
+def test_require_fails_without_a_compiler(stand_in: Path) -> None:
+    done = build(stand_in, "build_wheel", AMQP10MSG_EXT="require", **NO_COMPILER)
+
+    assert done.returncode != 0
+    assert list((stand_in / "dist").iterdir()) == []
+
+
+def test_skip_makes_a_wheel_for_any_platform(stand_in: Path) -> None:
+    done = build(stand_in, "build_wheel", AMQP10MSG_EXT="skip", **NO_COMPILER)
+
+    assert done.returncode == 0, done.stderr
+    assert only(stand_in, "*.whl").name.endswith("-py3-none-any.whl")
+    assert "pure Python build" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "environment, complaint",
+    [
+        ({"AMQP10MSG_EXT": "yes"}, "AMQP10MSG_EXT='yes' is none of auto, skip, require"),
+        (
+            {"AMQP10MSG_EXT": "auto", "AMQP10MSG_SANITIZE": "address"},
+            "AMQP10MSG_SANITIZE needs AMQP10MSG_EXT=require",
+        ),
+    ],
+)
+def test_a_wrong_mode_is_refused(
+    stand_in: Path, environment: dict[str, str], complaint: str
+) -> None:
+    done = build(stand_in, "build_wheel", **environment)
+
+    assert done.returncode != 0
+    assert complaint in done.stderr
+
+
+def test_a_failed_build_in_place_removes_the_stale_library(stand_in: Path) -> None:
+    if not amqp10msg.COMPILED:
+        pytest.skip("the kernel is not compiled here: it needs a C compiler")
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    environment = {**os.environ, "AMQP10MSG_EXT": "auto"}
+    library = stand_in / "amqp10msg"
+
+    subprocess.run(command, cwd=stand_in, env=environment, check=True, capture_output=True)
+    assert len(list(library.glob("_wire.*.*"))) == 1
+    environment.update(NO_COMPILER)
+    subprocess.run(command, cwd=stand_in, env=environment, check=True, capture_output=True)
+
+    assert list(library.glob("_wire.*.*")) == []
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(tree: Path) -> None:
+    done = build(tree, "build_wheel", AMQP10MSG_EXT="skip")
+
+    assert done.returncode == 0, done.stderr
+    wheel = only(tree, "*.whl")
+    names = names_in(wheel)
+    sources = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "amqp10msg").rglob("*")
+        if path.is_file() and path.suffix not in {".so", ".pyd", ".pyc", ".c"}
+    }
+    info = f"amqp10msg-{amqp10msg.__version__}.dist-info/"
+    assert {name for name in names if not name.startswith(info)} == sources
+    assert f"{info}licenses/LICENSE" in names
+    metadata: Metadata = Parser().parsestr(
+        zipfile.ZipFile(wheel).read(f"{info}METADATA").decode("utf-8")
+    )
+    assert metadata["Version"] == amqp10msg.__version__
+    assert metadata["License-Expression"] == "Apache-2.0"
+    core = [r for r in metadata.get_all("Requires-Dist", []) if "extra ==" not in r]
+    assert [re.split(r"\W", requirement)[0] for requirement in core] == ["attrs"]
+
+
+def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None:
+    done = build(tree, "build_sdist", AMQP10MSG_EXT="skip")
+
+    assert done.returncode == 0, done.stderr
+    names = names_in(only(tree, "*.tar.gz"))
+    assert {
+        *FILES,
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "Makefile",
+        "amqp10msg/_wire.py",
+        "amqp10msg/_wire.pxd",
+        "amqp10msg/py.typed",
+        "tests/conftest.py",
+        "docs/index.md",
+    } <= names
+    assert [name for name in names if name.endswith((".c", ".so", ".pyd", ".pyc"))] == []
+
+
+def test_every_kernel_is_compiled_and_has_its_types() -> None:
+    source = (ROOT / "setup.py").read_text(encoding="utf-8")
+    listed = re.search(r"^KERNELS = \((.*?)\)", source, re.DOTALL | re.MULTILINE)
+    assert listed is not None
+    kernels = set(re.findall(r'"([\w.]+)"', listed[1]))
+    typed = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "amqp10msg").rglob("*.pxd")
+    }
+
+    assert kernels == typed
+
+
+def test_the_extra_all_holds_every_other_one() -> None:
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    (every,) = extras["all"]
+
+    assert set(re.findall(r"\w+", every)) - {"amqp10msg"} == set(extras) - {"all"}
+
+
+def test_the_console_script_exists() -> None:
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    module, _, function = PYPROJECT["project"]["scripts"]["amqp10msg"].partition(":")
+
+    assert callable(getattr(importlib.import_module(module), function))

@@ -1,0 +1,515 @@
+"""`validate`: it agrees with the decoder on any octets, survives hostile ones, and takes messages.
+
+What the single rules and the profiles are about is in test_validation_rules.py.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import re
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    Data,
+    DecodeError,
+    Described,
+    Footer,
+    Header,
+    Limits,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    Violation,
+    encode_value,
+    validate,
+)
+from amqp10msg._path import path_of
+from amqp10msg.composite import rows
+from amqp10msg.sections import KINDS, SPECS, SectionKind
+from amqp10msg.validation import PROFILES, RULES
+
+NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
+hexed = bytes.fromhex
+DATA = hexed("00 53 75 a0 01 78")
+
+
+def rules_of(violations: list[Violation]) -> list[str]:
+    return [violation.rule for violation in violations]
+
+
+def errors(violations: list[Violation]) -> set[str]:
+    return {violation.rule for violation in violations if violation.severity == "error"}
+
+
+# What hypothesis draws: values of the right and the wrong types under the right, the wrong and
+# unknown descriptors, and messages with damaged octets.
+
+SCALARS: st.SearchStrategy[Any] = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63 - 1),
+    st.integers(0, 2**8 - 1).map(UByte),
+    st.integers(0, 2**32 - 1).map(UInt),
+    st.integers(0, 2**64 - 1).map(ULong),
+    st.floats(),
+    st.integers(-(2**63), 2**63 - 1).map(Timestamp),
+    st.uuids(),
+    st.binary(max_size=4),
+    st.text(max_size=4),
+    st.sampled_from(["x-opt-a", "x-b", "rejected", "iothub-c", "gzip", "identity"]).map(Symbol),
+)
+KEYS = st.one_of(
+    st.sampled_from(["x-opt-a", "x-b", "rejected", "iothub-c", "d"]).map(Symbol),
+    st.text(max_size=2),
+    st.integers(0, 3).map(ULong),
+    st.none() | st.binary(max_size=2) | st.uuids(),
+)
+VALUES: st.SearchStrategy[Any] = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(KEYS, inner, max_size=3)
+        | st.builds(Described, SCALARS, inner)
+    ),
+    max_leaves=6,
+)
+FIELDS: dict[str, st.SearchStrategy[Any]] = {
+    "boolean": st.booleans(),
+    "ubyte": st.integers(0, 255).map(UByte),
+    "uint": st.integers(0, 2**32 - 1).map(UInt),
+    "binary": st.binary(max_size=3),
+    "string": st.text(max_size=3),
+    "symbol": st.sampled_from(["gzip", "identity", "compress", "a/b", ""]).map(Symbol),
+    "timestamp": st.integers(-(2**63), 2**63 - 1).map(Timestamp),
+    "*": st.text(max_size=3),
+}
+
+
+@st.composite
+def section_values(draw: st.DrawFn, kind: SectionKind) -> Any:
+    if draw(st.integers(0, 9)) == 0:
+        return draw(VALUES)
+    if kind.source == "map":
+        keys = st.text(max_size=2) if kind.name == "application-properties" else KEYS
+        return draw(st.dictionaries(keys, draw(st.sampled_from([SCALARS, VALUES])), max_size=3))
+    if kind.source == "binary":
+        return draw(st.binary(max_size=3))
+    if kind.name in ("header", "properties"):
+        fields = [
+            st.none() | FIELDS[row.type] | (VALUES if draw(st.integers(0, 9)) == 0 else st.none())
+            for row in rows(kind.cls)
+        ]
+        values = draw(st.tuples(*fields))[: draw(st.integers(0, len(fields)))]
+        return [*values, *draw(st.just([]) | st.lists(SCALARS, max_size=9))]
+    return draw(st.lists(VALUES, max_size=3) if kind.source == "list" else VALUES)
+
+
+@st.composite
+def sections(draw: st.DrawFn, kind: SectionKind) -> bytes:
+    code = st.sampled_from(
+        [
+            b"\x53" + bytes([kind.code]),
+            b"\x80" + kind.code.to_bytes(8),
+            encode_value(Symbol(kind.symbol)),
+        ]
+    )
+    if draw(st.integers(0, 29)) == 0:
+        return encode_value(draw(VALUES))
+    head: bytes = draw(code)
+    return b"\x00" + head + encode_value(draw(section_values(kind)))
+
+
+@st.composite
+def messages(draw: st.DrawFn) -> bytes:
+    kinds = draw(st.lists(st.sampled_from(KINDS), max_size=6))
+    if draw(st.integers(0, 3)):
+        kinds.sort(key=lambda kind: kind.code)
+    return b"".join(draw(sections(kind)) for kind in kinds)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    data = bytearray(draw(messages()))
+    for _ in range(draw(st.integers(1, 3))):
+        at = draw(st.integers(0, len(data)))
+        change = draw(st.sampled_from(["set", "insert", "cut", "delete"]))
+        octet = draw(st.sampled_from([0, 0x40, 0x45, 0x53, 0xA1, 0xC0, 0xC1, 0xE0, 0xFF]))
+        if change == "insert":
+            data.insert(at, octet)
+        elif change == "cut":
+            del data[at:]
+        elif change == "delete":
+            del data[at : at + draw(st.integers(1, 3))]
+        elif at < len(data):
+            data[at] = draw(st.just(octet) | st.integers(0, 255))
+    return bytes(data)
+
+
+OCTETS = st.one_of(messages(), damaged(), st.binary(max_size=40))
+LIMITS = st.builds(
+    Limits,
+    depth=st.integers(1, 4),
+    items=st.integers(0, 8),
+    zero_width=st.integers(0, 4),
+    size=st.none() | st.integers(0, 60),
+)
+
+
+# Properties.
+
+
+@given(OCTETS, st.sampled_from(sorted(PROFILES)))
+def test_any_octets_give_violations_and_no_exception(data: bytes, profile: str) -> None:
+    found = validate(data, profile)
+    for violation in found:
+        assert violation.rule in PROFILES[profile], violation
+        assert PROFILES[profile].severities[violation.rule] == violation.severity
+        assert 0 <= violation.offset <= len(data), violation
+        assert violation.text, violation
+        clause = RULES[violation.rule].clause
+        assert clause.partition(",")[0] == violation.clause.partition(",")[0], violation
+    assert sorted(found, key=lambda violation: violation.offset) == found
+    assert len({(v.rule, v.offset, v.path) for v in found}) == len(found)
+    assert found == validate(bytearray(data), profile) == validate(memoryview(data), profile)
+
+
+def refusal(data: bytes, limits: Limits | None) -> DecodeError | None:
+    try:
+        Message.decode(data, limits=limits)
+    except DecodeError as error:
+        return error
+    return None
+
+
+def assert_agreement(data: bytes, limits: Limits | None) -> None:
+    """The decoder refuses exactly what a rule marked so finds, in the same place."""
+    found = [v for v in validate(data, limits=limits) if RULES[v.rule].refused]
+    error = refusal(data, limits)
+    assert bool(found) == (error is not None), (error, found)
+    if error is not None:
+        rule = re.sub(r"^(unknown-constructor)-0x..$", r"\1", error.rule)
+        same = [v for v in found if (v.rule, v.offset) == (rule, error.offset)]
+        assert same, (error.rule, str(error), found)
+        # The decoder names no section as a whole.
+        assert error.path in ("", same[0].path)
+        assert not RULES[rule].structural or error.reason == same[0].text
+
+
+@given(OCTETS)
+def test_strict_decoding_refuses_what_breaks_a_refused_rule(data: bytes) -> None:
+    assert_agreement(data, None)
+
+
+@given(OCTETS, LIMITS)
+def test_strict_decoding_and_validation_have_the_same_limits(data: bytes, limits: Limits) -> None:
+    assert_agreement(data, limits)
+
+
+@given(OCTETS)
+def test_lenient_decoding_refuses_what_is_structural(data: bytes) -> None:
+    structural = [rule for rule in rules_of(validate(data)) if RULES[rule].structural]
+    try:
+        message = Message.decode(data, strict=False)
+    except DecodeError:
+        assert structural
+    else:
+        assert [] == structural
+        assert validate(data) == list(message.violations)
+
+
+WHOLE_SECTION = {
+    *("section-out-of-order", "duplicate-section", "mixed-body-sections", "body-missing"),
+    *("unknown-section", "not-a-section"),
+}
+
+
+@given(messages())
+def test_paths_are_those_of_decode_errors(data: bytes) -> None:
+    for violation in validate(data):
+        if violation.rule not in WHOLE_SECTION:
+            assert path_of(data, violation.offset, NAMES) == violation.path, violation
+
+
+SENSIBLE = st.builds(
+    Message,
+    st.one_of(
+        st.binary(max_size=3).map(Data),
+        st.lists(st.binary(max_size=3).map(Data), min_size=1, max_size=3),
+        st.lists(st.lists(SCALARS).map(AmqpSequence), min_size=1, max_size=3),
+        VALUES.map(AmqpValue),
+    ),
+    header=st.none()
+    | st.builds(
+        Header,
+        durable=st.booleans(),
+        priority=st.integers(0, 255),
+        ttl=st.none() | st.integers(0, 2**32 - 1),
+    ),
+    message_annotations=st.none()
+    | st.dictionaries(st.sampled_from(["x-opt-a", "x-b"]), VALUES, max_size=2),
+    properties=st.none()
+    | st.builds(
+        Properties,
+        message_id=st.none() | st.integers(0, 2**64 - 1) | st.uuids() | st.binary() | st.text(),
+        user_id=st.none() | st.binary(max_size=3),
+        to=st.none() | st.text(max_size=3),
+        group_sequence=st.none() | st.integers(0, 2**32 - 1),
+    ),
+    application_properties=st.none() | st.dictionaries(st.text(max_size=3), SCALARS, max_size=2),
+    footer=st.none() | st.dictionaries(st.just("x-opt-hash"), SCALARS, max_size=1),
+)
+
+
+@given(SENSIBLE)
+def test_a_sensible_message_breaks_nothing(message: Message) -> None:
+    assert [] == validate(message)
+    assert [] == validate(message.encode(), "azure")
+
+
+@given(messages(), st.sampled_from(["0053 71 c1 02 01 40", "0053 7f a1 01 ff", "0053 75 56 02"]))
+def test_damage_in_one_section_hides_no_other(data: bytes, damage: str) -> None:
+    """A damaged section that comes last adds its own violations and changes no others."""
+    last = hexed(damage)
+    known = {(v.rule, v.offset, v.path) for v in validate(data) if v.rule != "body-missing"}
+    found = {(v.rule, v.offset, v.path) for v in validate(data + last)}
+    assert known <= found
+    behind = {(rule, offset + len(last), path) for rule, offset, path in known}
+    in_it = {rule for rule, offset, _ in behind if offset >= len(last)} - WHOLE_SECTION
+    now = Counter(v.rule for v in validate(last + data) if v.offset >= len(last))
+    assert in_it <= set(now)
+
+
+def test_damage_is_contained_in_its_section() -> None:
+    header = "00 53 70 c0 05 02 56 02 50 01"  # durable is no boolean
+    properties = "00 53 73 c0 07 03 40 40 a1 02 41 ff"  # to is no UTF-8
+    application = "00 53 74 c1 05 02 a3 01 6b 40"  # the key is a symbol
+    found = validate(hexed(header + properties + application + "00 53 77 40") + DATA)
+    assert [
+        ("boolean-octet-not-0-or-1", "header.durable", 7),
+        ("invalid-utf8", "properties.to", 21),
+        ("application-properties-key-type", "application-properties['k']", 28),
+        ("mixed-body-sections", "data", 36),
+    ] == [(v.rule, v.path, v.offset) for v in found]
+
+
+def test_wrong_types_are_found_beside_damage() -> None:
+    # The subject is no UTF-8; the correlation-id behind it is a uint.
+    found = validate(hexed("00 53 73 c0 0a 06 40 40 40 a1 01 ff 40 52 05") + DATA)
+    assert [("invalid-utf8", 11), ("field-type", 13)] == [
+        (violation.rule, violation.offset) for violation in found if violation.offset < 14
+    ]
+
+
+def test_sections_behind_an_unknown_size_are_lost() -> None:
+    assert ["truncated"] == rules_of(validate(hexed("00 53 75 a0 ff") + DATA))
+
+
+# Hostile messages.
+
+
+def faults(data: bytes, profile: str = "oasis") -> list[str]:
+    return rules_of(validate(data, profile))
+
+
+def test_a_rule_is_listed_a_hundred_times() -> None:
+    assert ["not-a-section"] * 100 == faults(b"\x40" * 10_000)[:-1]
+    many = b"".join(encode_value(Symbol(f"k{n}")) + b"\x40" for n in range(300))
+    section = b"\x00\x53\x72\xd1" + (len(many) + 4).to_bytes(4) + (600).to_bytes(4) + many
+    assert ["annotation-key-reserved"] * 100 == faults(section + DATA)
+    assert ["boolean-octet-not-0-or-1"] * 100 == [
+        rule for rule in faults(hexed("00 53 77 56 02") * 200) if rule.startswith("boolean")
+    ]
+
+
+def test_what_is_listed_last_counts_too() -> None:
+    """However much else is wrong, a rule that decoding refuses shows."""
+    many = b"".join(encode_value(Symbol(f"k{n}")) + b"\x40" for n in range(200)) + b"\xa1\x00\x40"
+    section = b"\x00\x53\x72\xd1" + (len(many) + 4).to_bytes(4) + (402).to_bytes(4) + many
+    assert Counter({"annotation-key-reserved": 100, "message-annotations-key-type": 1}) == Counter(
+        faults(section + DATA)
+    )
+
+
+def test_damage_does_not_buy_more_zero_width_elements() -> None:
+    """Each of these sections asks for 65,536 elements and then turns out damaged."""
+    array = "f0 00000005 00010000 40"
+    damage = f"00 53 76 d0 00000010 00000002 {array} 56 02"
+    assert Message.decode(hexed(f"00 53 77 {array}")).body is not None
+    found = faults(hexed(damage) * 20_000)
+    assert Counter({"boolean-octet-not-0-or-1": 1}) == Counter(found)
+
+
+def test_a_bomb_in_an_annotation_is_not_opened() -> None:
+    bomb = "f0 00000005 ffffffff 40"
+    data = hexed("00 53 71 c1 15 02 a3 08 72656a6563746564" + bomb) + DATA
+    for profile in PROFILES:
+        assert "zero-width-limit" in faults(data, profile)
+
+
+def test_deep_nesting_is_a_violation() -> None:
+    nested = b"\x00\x53\x77" + b"\x00\x40" * 100_000 + b"\x40"
+    assert ["depth-limit"] == faults(nested)
+
+
+# Messages.
+
+
+def test_a_message_is_judged_as_it_is_encoded() -> None:
+    message = Message("text", properties=Properties(content_type="text/plain"))
+    (violation,) = validate(message)
+    assert (
+        Violation(
+            rule="content-type-without-data",
+            clause="Part 3, 3.2.4",
+            severity="warning",
+            path="properties.content-type",
+            offset=12,
+            text="content-type is set, and the body is amqp-value: leave it out, or send data",
+        )
+        == violation
+    )
+    assert b"\xa3\x0atext/plain" == message.encode()[12:24]
+
+
+def test_a_message_read_leniently_is_judged_as_it_came() -> None:
+    data = DATA + hexed("00 53 70 45")
+    message = Message.decode(data, strict=False)
+    assert validate(data) == validate(message) == list(message.violations)
+    assert ["section-out-of-order"] == rules_of(list(message.violations))
+
+
+@pytest.mark.parametrize(
+    "message, path, clause",
+    [
+        (
+            Message("x", header=Header(priority=256)),
+            "header.priority",
+            "Part 3, 3.2.1",
+        ),
+        (
+            Message("x", application_properties={"k": [1]}),
+            "application-properties",
+            "Part 3, 3.2.5",
+        ),
+        (Message(AmqpValue(object())), "amqp-value", "Part 3, 3.2.8"),
+        (Message("x", footer=Footer({"x-opt-é": 1})), "footer", "Part 3, 3.2.9"),
+    ],
+    ids=["header", "application-properties", "body", "footer"],
+)
+def test_a_message_that_cannot_be_encoded(message: Message, path: str, clause: str) -> None:
+    (violation,) = validate(message)
+    assert ("not-encodable", "error", 0) == (
+        violation.rule,
+        violation.severity,
+        violation.offset,
+    )
+    assert violation.path.startswith(path)
+    assert clause == violation.clause
+    assert violation.text
+
+
+def test_a_mixed_body_cannot_be_encoded() -> None:
+    (violation,) = validate(Message([Data(b""), AmqpValue(1)]))
+    assert ("not-encodable", "body", "Part 3, 3.2") == (
+        violation.rule,
+        violation.path,
+        violation.clause,
+    )
+
+
+def test_another_message_format() -> None:
+    batch = Message(Data(b""), message_format=0x80013700)
+    assert ["message-format"] == rules_of(validate(batch))
+    assert "0x80013700" in validate(batch)[0].text
+    assert [] == validate(batch, "azure")
+    assert [] == validate(batch.encode())
+
+
+@pytest.mark.parametrize("wrong", ["text", 5, None, ["00"]])
+def test_what_is_no_message_is_a_type_error(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="expected a Message, bytes, bytearray or memoryview"):
+        validate(wrong)
+
+
+# Other projects' vectors.
+
+
+@cache
+def vectors() -> list[dict[str, Any]]:
+    folder = os.environ.get("AMQP10MSG_VECTORS")
+    if not folder:
+        pytest.skip("AMQP10MSG_VECTORS names no folder of other projects' vectors")
+    with gzip.open(Path(folder) / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        cases = [json.loads(line) for line in lines]
+    return [case for case in cases if "message" in (case["kind"], case.get("decode_as"))]
+
+
+def rule_of_issue(code: str) -> str:
+    """The name that a rule has here for one of the vectors' issue codes."""
+    if code == "no-body-section":
+        return "body-missing"
+    if re.fullmatch(r"(header|properties)\.[a-z-]+-wrong-type-[a-z]+", code):
+        return "field-type"
+    if re.fullmatch(r"unknown-constructor-0x..", code):
+        return "unknown-constructor"
+    if code.endswith(("-value-not-a-map", "-value-not-a-list", "-value-not-a-binary")):
+        return "section-value-type"
+    code = code.replace("-key-not-symbol-or-ulong", "-key-type")
+    return code.replace("-key-not-string", "-key-type")
+
+
+def test_vectors_to_accept_have_no_errors() -> None:
+    cases = [case for case in vectors() if case["must"] == "accept"]
+    assert cases
+    for case in cases:
+        assert set() == errors(validate(hexed(case["hex"]))), case["id"]
+
+
+def test_vectors_to_reject_break_a_refused_rule() -> None:
+    cases = [case for case in vectors() if case["must"] == "reject"]
+    assert cases
+    for case in cases:
+        found = errors(validate(hexed(case["hex"])))
+        assert any(RULES[rule].refused for rule in found), case["id"]
+
+
+def test_issues_of_vectors_are_found() -> None:
+    cases = [case for case in vectors() if case["expect"].get("issues")]
+    assert cases
+    for case in cases:
+        found = errors(validate(hexed(case["hex"])))
+        issues = {rule_of_issue(issue["code"]) for issue in case["expect"]["issues"]}
+        assert issues <= set(RULES)
+        # The vectors know no rules on the content of fields.
+        assert issues == {rule for rule in found if not rule.startswith("content-")}, case["id"]
+
+
+def test_vectors_agree_with_the_decoder() -> None:
+    for case in vectors():
+        assert_agreement(hexed(case["hex"]), None)
+
+
+def test_damaged_vectors_agree_with_the_decoder() -> None:
+    draw = random.Random(1)
+    for case in vectors():
+        data = bytearray.fromhex(case["hex"])
+        for _ in range(5):
+            if data:
+                data[draw.randrange(len(data))] = draw.randrange(256)
+            assert_agreement(bytes(data), None)

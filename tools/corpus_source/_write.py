@@ -1,0 +1,173 @@
+"""How a chapter of the corpus is written down."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from amqp10msg.corpus import Case, Fault
+
+ORIGIN = "written by hand from the specification"
+_TOKEN = re.compile(r"\s*(?:'([^']*)'|((?:[0-9a-f]{2})+))(?=\s|$)")
+
+
+def octets(text: str) -> bytes:
+    """Turn ``"a1 05 'hello'"`` into octets: hex of any grouping, and text in quotes as UTF-8."""
+    made = b""
+    pos = 0
+    text = text.rstrip()
+    while pos < len(text):
+        token = _TOKEN.match(text, pos)
+        if token is None:
+            raise ValueError(f"neither hex nor quoted text: {text[pos : pos + 40]!r}")
+        quoted, digits = token.groups()
+        made += bytes.fromhex(digits) if quoted is None else quoted.encode()
+        pos = token.end()
+    return made
+
+
+# Sizes and counts, as Part 1, 1.2.2 and 1.2.3 define them, in front of content.
+
+
+def _counted(code: str, width: int, count: int, content: str) -> str:
+    body = octets(content)
+    size = len(body) + width
+    return f"{code} {size:0{2 * width}x} {count:0{2 * width}x} {body.hex()} "
+
+
+def list8(count: int, content: str) -> str:
+    """A list of so many values, with sizes of one octet."""
+    return _counted("c0", 1, count, content)
+
+
+def list32(count: int, content: str) -> str:
+    """A list of so many values, with sizes of four octets."""
+    return _counted("d0", 4, count, content)
+
+
+def map8(count: int, content: str) -> str:
+    """A map of so many keys and values, counted together, with sizes of one octet."""
+    return _counted("c1", 1, count, content)
+
+
+def map32(count: int, content: str) -> str:
+    """A map of so many keys and values, counted together, with sizes of four octets."""
+    return _counted("d1", 4, count, content)
+
+
+def sym(text: str) -> str:
+    """A symbol of up to 255 octets."""
+    return f"a3 {len(text):02x} '{text}' "
+
+
+def string(text: str) -> str:
+    """A string of up to 255 octets."""
+    return f"a1 {len(text.encode()):02x} '{text}' "
+
+
+def nested(levels: int) -> str:
+    """Lists in lists with sizes of four octets, and an empty list0 in the innermost."""
+    inner = "45"
+    for level in range(1, levels):
+        inner = f"d0 {5 + (level - 1) * 9:08x} 00000001 {inner}"
+    return inner
+
+
+class Chapter:
+    """Cases of one kind, in the order they are written.
+
+    `at` sets the clause that the following cases are about.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.clause = ""
+        self.cases: list[Case] = []
+
+    def at(self, clause: str) -> None:
+        """Go to a clause of the specification."""
+        self.clause = clause
+
+    def _add(self, name: str, data: str, note: str, **expected: Any) -> None:
+        self.cases.append(
+            Case(
+                id=name,
+                kind=self.kind,
+                data=octets(data),
+                clause=self.clause,
+                origin=ORIGIN,
+                note=note,
+                **expected,
+            )
+        )
+
+    def says(
+        self,
+        name: str,
+        data: str,
+        typed: Any,
+        note: str = "",
+        *,
+        compact: str | None = None,
+        breaks: str = "",
+        profile: str = "oasis",
+    ) -> None:
+        """Add octets that must be read. They are the smallest encoding unless `compact` is given.
+
+        `breaks` lists the rules that a message breaks: ``"rule, rule (warning)"``.
+        """
+        self._add(
+            name,
+            data,
+            note,
+            typed=typed,
+            compact=octets(data if compact is None else compact),
+            violations=_violations(breaks) if self.kind == "message" else None,
+            profile=profile,
+        )
+
+    def irregular(  # noqa: PLR0917 - what a case says, in the order of reading
+        self,
+        name: str,
+        data: str,
+        typed: Any,
+        rule: str,
+        offset: int,
+        note: str = "",
+        *,
+        breaks: str = "",
+        profile: str = "oasis",
+    ) -> None:
+        """Add octets that can be read and that a strict reader refuses, for `rule` at `offset`.
+
+        `breaks` lists the rules that a message breaks, where it is not `rule` alone.
+        """
+        self._add(
+            name,
+            data,
+            note,
+            typed=typed,
+            error=Fault(rule, offset),
+            violations=_violations(breaks or rule) if self.kind == "message" else None,
+            profile=profile,
+        )
+
+    def refused(
+        self, name: str, data: str, rule: str, offset: int, note: str = "", *, breaks: str = ""
+    ) -> None:
+        """Add octets that must be refused, for `rule` at `offset`."""
+        self._add(
+            name,
+            data,
+            note,
+            error=Fault(rule, offset),
+            violations=_violations(breaks) if breaks else None,
+        )
+
+
+def _violations(rules: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for rule in filter(None, rules.split(", ")):
+        name, _, severity = rule.partition(" ")
+        found.append((name, severity.strip("()") or "error"))
+    return tuple(sorted(found))
