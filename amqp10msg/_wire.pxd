@@ -8,6 +8,7 @@ cimport cython
 cdef bytes _TYPE_OF
 cdef bytes _LEAST
 cdef dict _SYMBOLS
+cdef dict _SYMBOL_OCTETS
 cdef dict _KINDS
 cdef dict _SPECS
 cdef list _UBYTES
@@ -29,8 +30,22 @@ cdef long long _INT_MAX
 cdef int _DEPTH
 cdef long long _ITEMS
 cdef long long _ZERO_WIDTH
+cdef int _PART_ITEMS
+cdef int _MAX_GUESSABLE
+cdef int _MAX_UUIDS
 cdef Py_ssize_t _MAX_SYMBOL
-cdef Py_ssize_t _LARGE
+cdef bytes _NULL
+cdef bytes _TRUE
+cdef bytes _FALSE
+cdef bytes _LIST0
+cdef bytes _DESCRIBED
+cdef list _STRING_HEADS
+cdef list _UINT_PARTS
+cdef list _ULONG_PARTS
+cdef list _UBYTE_PARTS
+cdef list _INT_PARTS
+cdef list _LONG_PARTS
+cdef dict _WIDE
 
 @cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
 cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
@@ -46,6 +61,7 @@ cdef class Spec:
     cdef readonly object fill
     cdef readonly object get
     cdef readonly tuple names
+    cdef readonly tuple attributes
     cdef readonly bytes kinds
     cdef readonly tuple defaults
     cdef readonly tuple mandatory
@@ -53,7 +69,7 @@ cdef class Spec:
     cdef readonly list blank
     cdef readonly bytes head
 
-    @cython.locals(cls=type)
+    @cython.locals(cls=type, n=Py_ssize_t)
     cdef build(self, list values)
     @cython.locals(cls=type)
     cdef wrap(self, value)
@@ -100,6 +116,7 @@ cdef class Reader:
                    high="unsigned long long", low="unsigned long long")
     cdef object number(self, int code)
 
+    @cython.locals(pos=Py_ssize_t)
     cdef object described(self)
 
     @cython.locals(pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, count="long long")
@@ -112,8 +129,12 @@ cdef class Reader:
     cdef object read_list(self, int code)
 
     @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, at=Py_ssize_t,
-                   count="long long", left="long long", size="long long", made=dict)
+                   pos=Py_ssize_t, count="long long", left="long long", size="long long",
+                   guessable=int, made=dict)
     cdef object read_map(self, int code)
+
+    cdef object read_pairs(self, dict made, key, value, long long left, Py_ssize_t at,
+                           Py_ssize_t stop, Py_ssize_t outer)
 
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t,
                    outer=Py_ssize_t, left=Py_ssize_t, count="long long", least=int,
@@ -128,7 +149,8 @@ cdef class Reader:
     cpdef object composite(self, Spec spec)
 
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
-                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint, cls=type)
+                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint, cls=type,
+                   guessable=int)
     cdef object mapping(self, Spec spec)
 
     @cython.locals(at=Py_ssize_t)
@@ -149,53 +171,76 @@ cdef class Reader:
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)
 
-    @cython.locals(start=Py_ssize_t, at=Py_ssize_t, code=int, parts=list)
+    @cython.locals(start=Py_ssize_t, code=int)
+    cdef int part(self, dict codes) except -2
+
+    @cython.locals(start=Py_ssize_t, code=int, parts=list)
     cpdef list scan(self, dict codes)
 
 
 @cython.final
 cdef class Writer:
-    cdef bytearray out
     cdef list parts
-    cdef readonly Py_ssize_t done
+    cdef readonly long long size
     cdef public int depth
     cdef readonly bint lenient
 
     cpdef bytes finish(self)
-    cdef set_aside(self)
-    cpdef raw(self, octets)
-    @cython.locals(out=bytearray, start=Py_ssize_t)
-    cdef tuple open(self, int code)
-    @cython.locals(out=bytearray, start=Py_ssize_t, before=Py_ssize_t, size=Py_ssize_t)
-    cdef close(self, tuple mark, Py_ssize_t count)
-    @cython.locals(kind=int)
+    @cython.locals(writer=Writer)
+    cdef Writer inner(self)
+    cdef add(self, bytes octets)
+    cdef int enter(self) except -1
+    cdef Py_ssize_t open(self) except -1
+    @cython.locals(before="long long", size="long long")
+    cdef close(self, Py_ssize_t mark, int code, Py_ssize_t count)
     cpdef value(self, value)
+    cdef put(self, int kind, value)
+    @cython.locals(octets=bytes, n=Py_ssize_t)
+    cdef string(self, str text)
+    cdef symbol(self, text)
     @cython.locals(n=Py_ssize_t)
     cdef text(self, octets, int code)
-    @cython.locals(out=bytearray, small=int)
+    @cython.locals(small=int)
     cdef integer(self, int kind, value)
-    cdef wide(self, int kind, value)
+    cdef out_of_range(self, int kind, value)
     cdef plain(self, int kind, value)
+    @cython.locals(mark=Py_ssize_t)
     cdef write_list(self, values)
-    @cython.locals(plain=bint)
-    cdef pairs(self, pairs, Py_ssize_t count)
+    @cython.locals(mark=Py_ssize_t, apart=Writer)
+    cdef pairs(self, pairs, Py_ssize_t count, keys)
     cdef other(self, value)
+    @cython.locals(kind=int, code=int, count=Py_ssize_t, i=Py_ssize_t, mark=Py_ssize_t,
+                   apart=Writer, body=Writer)
     cdef write_array(self, array)
-    cdef int array_code(self, int kind, values) except -1
-    cpdef element(self, int kind, int code, value)
-    cdef widen(self, bytes octets, int code)
+    @cython.locals(have=int, size="long long", width=int)
+    cdef bint element(self, int code, bytes octets) except -1
     @cython.locals(have=int)
     cpdef typed(self, int kind, value)
     cdef subclassed(self, int kind, value)
+    @cython.locals(i=int, spec=Spec)
+    cpdef bint message(self, tuple specs, tuple sections) except -1
     @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
-    @cython.locals(values=tuple, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes)
+    @cython.locals(values=list, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes,
+                   kind=int, mark=Py_ssize_t)
     cdef composite(self, Spec spec, value)
     cdef several(self, int kind, values)
+    @cython.locals(mark=Py_ssize_t)
     cdef fields(self, value)
+    @cython.locals(mark=Py_ssize_t)
     cdef annotations(self, value)
+    @cython.locals(mark=Py_ssize_t, kind=int)
     cdef properties(self, value)
 
+
+cdef bint is_default(item, default) except -1
+
+@cython.locals(reader=Reader)
+cpdef bytes check_parts(data, limits, dict codes, names)
+
+@cython.locals(writer=Writer, reader=Reader, last=int, code=int, keep=Py_ssize_t,
+               start=Py_ssize_t, new=int)
+cpdef bytes splice(bytes data, limits, list replaced, tuple specs, dict codes)
 
 cpdef bytes octets_of(data, limits)
 

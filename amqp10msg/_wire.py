@@ -116,6 +116,7 @@ _INTS = [Int(i - 256 if i > 127 else i) for i in range(256)]
 # Symbols come from small vocabularies (Part 1, 1.6.21), so the short ones are made once. The
 # bounds keep a peer that invents symbols from growing this: 4,096 of 64 octets are 0.5 MB.
 _SYMBOLS: dict[str, Symbol] = {}
+_SYMBOL_OCTETS: dict[str, bytes] = {}
 _MAX_SYMBOLS = 4096
 _MAX_SYMBOL = 64
 
@@ -124,14 +125,19 @@ _WORD = 2**32
 _WORD_MAX = 2**32 - 1
 _INT_MAX = 2**31 - 1
 
-# uuid.UUID hashes to its number modulo 2^61 - 1, which a peer can make collide at will and so make
-# a dict quadratic. Chance never gives this many collisions.
-_MAX_UUID_COLLISIONS = 16
+# Python hashes numbers, timestamps and UUIDs without a secret, so a peer can choose such keys to
+# collide and make a dict quadratic. A dict gets at most this many of them (some 5 ms at worst), a
+# larger map becomes an AmqpMap. UUIDs can even be given one and the same hash, at 0.2 us a
+# comparison, so that is looked for as soon as there are a few.
+_MAX_GUESSABLE = 4096
+_MAX_UUIDS = 32
 
 
 _DEPTH = DEFAULT_LIMITS.depth
 _ITEMS = DEFAULT_LIMITS.items
 _ZERO_WIDTH = DEFAULT_LIMITS.zero_width
+# A section found costs a tuple and its numbers, some 170 octets: as much as a few items.
+_PART_ITEMS = 4
 
 #: What reading may raise on bad input: `Reader.fault` makes one DecodeError of them.
 READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
@@ -149,8 +155,8 @@ def _u32(buf: Any, pos: int) -> int:
 class Spec:
     """How a section or composite is read and written: the row table of its declaration.
 
-    `fill` sets the fields of a bare instance by position, without checks; `get` gives them as a
-    tuple, or the one value of a body section. The map sections are dicts and need neither.
+    `fill` sets the fields of a bare instance by position, without checks; `get` gives the one value
+    of a body section. The map sections are dicts and need neither.
     """
 
     def __init__(
@@ -159,9 +165,9 @@ class Spec:
         code: int,
         symbol: str,
         shape: int,
-        cls: type,
-        fill: Callable[..., None] | None,
-        get: Callable[[Any], tuple[Any, ...]] | None = None,
+        cls: Any,
+        fill: Any,
+        get: Callable[[Any], Any] | None = None,
         names: tuple[str, ...] = (),
         kinds: Any = b"",
         defaults: tuple[Any, ...] = (),
@@ -176,6 +182,7 @@ class Spec:
         self.fill = fill
         self.get = get
         self.names = names
+        self.attributes = tuple(name.replace("-", "_") for name in names)
         self.kinds = kinds
         self.defaults = defaults
         self.mandatory = mandatory
@@ -183,13 +190,35 @@ class Spec:
         self.blank = [None, *defaults]
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
-
     def build(self, values: Any) -> Any:
-        """Make the object of the fields behind values[0]; they must be right, nothing is checked."""
+        """Make the object of the fields behind values[0], which must be right: no checks."""
         cls = self.cls
         made = cls.__new__(cls)
-        values[0] = made
-        self.fill(*values)
+        fill = self.fill
+        n = len(values)
+        # The two that every message has, one by one: that spares a tuple each.
+        if n == 6:
+            fill(made, values[1], values[2], values[3], values[4], values[5])
+        elif n == 14:
+            fill(
+                made,
+                values[1],
+                values[2],
+                values[3],
+                values[4],
+                values[5],
+                values[6],
+                values[7],
+                values[8],
+                values[9],
+                values[10],
+                values[11],
+                values[12],
+                values[13],
+            )
+        else:
+            values[0] = made
+            fill(*values)
         return made
 
     def wrap(self, value: Any) -> Any:
@@ -202,6 +231,15 @@ class Spec:
 
 # Shapes of a Spec.
 COMPOSITE, ANNOTATIONS, PROPERTIES_MAP, BINARY, SEQUENCE, VALUE = range(6)
+
+
+def colliding(made: Any) -> bool:
+    """Tell whether a dict holds keys of equal hashes, as chance gives to no 4,096 UUIDs.
+
+    Looks whenever the number of keys is a power of two, and so costs each key a constant.
+    """
+    size = len(made)
+    return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
 
 
 class Reader:
@@ -497,8 +535,16 @@ class Reader:
 
     def described(self) -> Any:
         self.enter(self.pos - 1)
-        descriptor = self.value()
-        made = Described(descriptor, self.value())
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        descriptor = self.read(self.buf[pos])
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        made = Described(descriptor, self.read(self.buf[pos]))
         self.depth += 1
         return made
 
@@ -592,17 +638,27 @@ class Reader:
         made: dict[Any, Any] = {}
         left = count >> 1
         size = 0
+        guessable = 0
         while left:
             at = self.pos
-            key = self.value()
-            value = self.value()
+            if at >= stop:
+                raise self.truncated(at, 1)
+            self.pos = at + 1
+            key = self.read(self.buf[at])
+            pos = self.pos
+            if pos >= stop:
+                raise self.truncated(pos, 1)
+            self.pos = pos + 1
+            value = self.read(self.buf[pos])
             left -= 1
             kind = type(key)
             if kind is not str and kind is not Symbol:
-                if kind is _UUID:
-                    if self.colliding(made, key):
-                        break
-                elif key != key or not key.__hash__:
+                if not key.__hash__ or key != key:
+                    break
+                guessable += 1
+                if guessable > _MAX_GUESSABLE:
+                    break
+                if kind is _UUID and guessable > _MAX_UUIDS and colliding(made):
                     break
             made.setdefault(key, value)
             size += 1
@@ -611,14 +667,19 @@ class Reader:
         else:
             self.close(stop, outer)
             return made
-        # From here on a dict cannot hold the keys.
+        return self.read_pairs(made, key, value, left, at, stop, outer)
+
+    def read_pairs(
+        self, made: Any, key: Any, value: Any, left: int, at: int, stop: int, outer: int
+    ) -> Any:
+        """Go on with a map whose keys a dict cannot hold, from the pair that showed it."""
         pairs = list(made.items())
-        seen = {encode_value(known) for known, _ in pairs}
+        seen = {encode_key(known) for known, _ in pairs}
         while True:
-            octets = encode_value(key)
+            octets = encode_key(key)
             if octets in seen:
                 raise DecodeError(
-                    f"the key {key!r} stands twice in one map", at, rule="map-duplicate-key"
+                    f"the key {key!r:.80} stands twice in one map", at, rule="map-duplicate-key"
                 )
             seen.add(octets)
             pairs.append((key, value))
@@ -630,12 +691,6 @@ class Reader:
             left -= 1
         self.close(stop, outer)
         return AmqpMap(pairs)
-
-    def colliding(self, made: Any, key: Any) -> bool:
-        if len(made) < 2 * _MAX_UUID_COLLISIONS:
-            return False
-        own = hash(key)
-        return sum(1 for other in made if hash(other) == own) > _MAX_UUID_COLLISIONS
 
     def read_array(self, code: int) -> Any:
         start = self.pos - 1
@@ -762,7 +817,7 @@ class Reader:
             raise self.truncated(start, 1)
         code = self.buf[start]
         self.pos = start + 1
-        values = spec.blank.copy()
+        values = spec.blank[:]
         if code != 0x45:
             if code != 0xC0 and code != 0xD0:
                 raise self.wrong_value(spec, code, "a list", start)
@@ -831,6 +886,7 @@ class Reader:
         self.end = stop
         self.first = self.pos
         annotations = spec.shape == 1
+        guessable = 0
         cls = spec.cls
         made = cls.__new__(cls)
         for _ in range(count >> 1):
@@ -841,8 +897,12 @@ class Reader:
             self.pos = at + 1
             have = _TYPE_OF[code]
             if annotations:
-                if have != 21 and have != 6:
-                    raise self.wrong_key(spec, code, "a symbol or a ulong", at)
+                if have != 21:
+                    if have != 6:
+                        raise self.wrong_key(spec, code, "a symbol or a ulong", at)
+                    guessable += 1
+                    if guessable > _MAX_GUESSABLE:
+                        raise self.exceeded("keys limit: there are too many ulong keys", at)
             elif have != 20:
                 raise self.wrong_key(spec, code, "a string", at)
             key = self.read(code)
@@ -879,9 +939,7 @@ class Reader:
             if key in seen:
                 break
             seen.add(key)
-        return DecodeError(
-            f"the key {key!r} stands twice in one map", at, rule="map-duplicate-key"
-        )
+        return DecodeError(f"the key {key!r} stands twice in one map", at, rule="map-duplicate-key")
 
     def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = _TYPE_OF[code]
@@ -936,7 +994,7 @@ class Reader:
         return -1
 
     def message(self, specs: Any, codes: Any) -> Any:
-        """Read the sections of a message: a list of [None, body, header … footer].
+        """Read the sections of a message: a list of [None, header … body, footer].
 
         That is the order of the attributes of Message; the first place is for the instance.
         """
@@ -956,15 +1014,15 @@ class Reader:
                 raise self.misplaced(index, last, found, specs, start)
             made = self.section(specs[index])
             if index < 5:
-                found[index + 2] = made
+                found[index + 1] = made
             elif index == 8:
                 found[7] = made
             elif index != last:
-                found[1] = made
+                found[6] = made
             elif several:
-                found[1].append(made)
+                found[6].append(made)
             else:
-                found[1] = [found[1], made]
+                found[6] = [found[6], made]
                 several = True
             last = index
         return found
@@ -988,7 +1046,7 @@ class Reader:
 
     def misplaced(self, index: int, last: int, found: Any, specs: Any, start: int) -> DecodeError:
         name = specs[index].name
-        if index == last or (index < 5 and found[index + 2] is not None):
+        if index == last or (index < 5 and found[index + 1] is not None):
             return DecodeError(f"{name} stands twice", start, rule="duplicate-section")
         if 5 <= index <= 7 and 5 <= last <= 7:
             return DecodeError(
@@ -996,7 +1054,7 @@ class Reader:
                 start,
                 rule="mixed-body-sections",
             )
-        if 5 <= index <= 7 and found[1] is not None:
+        if 5 <= index <= 7 and found[6] is not None:
             return DecodeError(
                 f"{name} stands behind the footer", start, rule="section-out-of-order"
             )
@@ -1026,25 +1084,39 @@ class Reader:
             else:
                 self.take(self.buf[self.take(1)])
 
+    def part(self, codes: Any) -> int:
+        """Pass over one section; tell its code or -1, and set `first` to where its value begins."""
+        start = self.pos
+        self.items -= _PART_ITEMS
+        if self.items < 0:
+            raise self.exceeded("items limit: there are too many sections", start)
+        code = self.section_code(codes)
+        if code < 0:
+            self.pos = start
+        self.first = self.pos
+        self.skip()
+        return code
+
     def scan(self, codes: Any) -> Any:
         """Find the sections: a list of (code or -1, start, start of the value, end)."""
         parts = []
         while self.pos < self.end:
             start = self.pos
-            code = self.section_code(codes)
-            if code < 0:
-                self.pos = start
-            at = self.pos
-            self.skip()
-            parts.append((code, start, at, self.pos))
+            code = self.part(codes)
+            parts.append((code, start, self.first, self.pos))
         return parts
 
 
 def not_simple(value: Any) -> bool:
     """Tell whether a value is a list, map or array, also as what a descriptor describes."""
-    while type(value) is Described:
-        value = value.value
-    return isinstance(value, (list, dict, AmqpMap, Array))
+    while True:
+        if isinstance(value, Described):
+            value = value.value
+        elif isinstance(value, enum.Enum):
+            value = value.value
+        else:
+            break
+    return isinstance(value, (list, tuple, dict, AmqpMap, Array)) or type(value) in _SPECS
 
 
 # Python types that say their AMQP type, as the numbers that Writer.value branches on.
@@ -1096,10 +1168,31 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     17: ("timestamp", -(2**63), 2**63 - 1),
 }
 
-# Data of this size is not copied into the buffer but kept beside it until the end, and a buffer
-# of this size is set aside before the next compound begins: so no octet is moved more than a few
-# times, however deep and large the value.
-_LARGE = 4096
+# What is written most, made once. Each part of an encoding is one bytes object in a list, joined at
+# the end: that is faster than growing a buffer, and copies large data once.
+_NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = b"\x40", b"\x41", b"\x42", b"\x45", b"\x00"
+_STRING_HEADS = [bytes((0xA1, n)) for n in range(256)]
+_UINT_PARTS = [b"\x43", *(bytes((0x52, n)) for n in range(1, 256))]
+_ULONG_PARTS = [b"\x44", *(bytes((0x53, n)) for n in range(1, 256))]
+_UBYTE_PARTS = [bytes((0x50, n)) for n in range(256)]
+# By the low octet of the number, which is in two's complement.
+_INT_PARTS = [bytes((0x54, n)) for n in range(256)]
+_LONG_PARTS = [bytes((0x55, n)) for n in range(256)]
+
+_pack_head8 = struct.Struct(">BBB").pack
+_pack_head32 = struct.Struct(">BII").pack
+_pack_double = struct.Struct(">Bd").pack
+_pack_float = struct.Struct(">Bf").pack
+_pack_octet_u32 = struct.Struct(">BI").pack
+_pack_u32 = struct.Struct(">I").pack
+# The wide forms, with their constructors, by kind.
+_WIDE: dict[int, tuple[int, Any]] = {
+    kind: (code, struct.Struct(">B" + form).pack)
+    for kind, code, form in (
+        *((3, 0x50, "B"), (4, 0x60, "H"), (5, 0x70, "I"), (6, 0x80, "Q")),
+        *((7, 0x51, "b"), (8, 0x61, "h"), (9, 0x71, "i"), (10, 0x81, "q"), (17, 0x83, "q")),
+    )
+}
 
 
 class Writer:
@@ -1109,101 +1202,91 @@ class Writer:
     """
 
     def __init__(self, lenient: bool = False) -> None:
-        self.out = bytearray()
         self.parts: list[Any] = []
-        self.done = 0
+        self.size = 0
         self.depth = 0
         self.lenient = lenient
 
     def finish(self) -> bytes:
-        if not self.parts:
-            return bytes(self.out)
-        self.parts.append(self.out)
         return b"".join(self.parts)
 
-    def set_aside(self) -> None:
-        self.parts.append(self.out)
-        self.done += len(self.out)
-        self.out = bytearray()
+    def inner(self) -> Writer:
+        """Give a writer for something that has to be encoded apart, as deep as this one."""
+        writer = Writer(self.lenient)
+        writer.depth = self.depth
+        return writer
 
-    def raw(self, octets: Any) -> None:
+    def add(self, octets: Any) -> None:
         """Append octets that are encoded already."""
-        if len(octets) < _LARGE:
-            self.out += octets
-        else:
-            self.set_aside()
-            self.parts.append(octets)
-            self.done += len(octets)
+        self.parts.append(octets)
+        self.size += len(octets)
 
-    # Compounds: the short header is written first and widened when the content turns out long.
+    # Compounds: until its header is known, the size before it stands in its place.
 
-    def open(self, code: int) -> tuple[Any, int, int]:
+    def enter(self) -> None:
         self.depth += 1
-        if self.depth > 256:
+        if self.depth > _DEPTH:
             raise EncodeError("values are nested more than 256 deep, or contain themselves")
-        if len(self.out) >= _LARGE:
-            self.set_aside()
-        out = self.out
-        start = len(out)
-        out.append(code)
-        out.append(0)
-        out.append(0)
-        return out, start, self.done
 
-    def close(self, mark: tuple[Any, int, int], count: int) -> None:
-        out, start, before = mark
+    def open(self) -> int:
+        """Begin a compound; tell which part is its header."""
+        self.enter()
+        self.parts.append(self.size)
+        return len(self.parts) - 1
+
+    def close(self, mark: int, code: int, count: int) -> None:
+        """Fill in the header of the compound that began there; the code is that of its short form."""
         self.depth -= 1
+        before = self.parts[mark]
+        size = self.size - before
         # The size counts the count's own octets: one here, four in the long form.
-        size = self.done - before + len(self.out) - start - 2
-        if size <= 255 and count <= 255:
-            out[start + 1] = size
-            out[start + 2] = count
-            return
-        size += 3
-        if size > _WORD_MAX:
-            raise EncodeError(f"a compound of {size} octets does not fit AMQP: 2^32 - 1 at most")
-        out[start : start + 3] = (
-            bytes((out[start] + 0x10,)) + size.to_bytes(4, "big") + count.to_bytes(4, "big")
-        )
-        if out is not self.out:
-            self.done += 6
+        if size < 255 and count <= 255:
+            self.parts[mark] = _pack_head8(code, size + 1, count)
+            self.size += 3
+        else:
+            if size > _WORD_MAX - 4:
+                raise EncodeError(
+                    f"a compound of {size} octets does not fit AMQP: 2^32 - 5 at most"
+                )
+            self.parts[mark] = _pack_head32(code + 0x10, size + 4, count)
+            self.size += 9
 
     # Values.
 
     def value(self, value: Any) -> None:
         """Write one value in the smallest encoding of its type."""
-        kind = _KINDS.get(type(value), 0)
+        self.put(_KINDS.get(type(value), 0), value)
+
+    def put(self, kind: int, value: Any) -> None:
+        """Write a value whose type has this number in _KINDS."""
         if kind == 20:
-            self.text(value.encode("utf-8"), 0xA1)
+            self.string(value)
         elif kind == 10:
             self.integer(10, value)
         elif kind == 2:
-            self.out.append(0x41 if value else 0x42)
+            self.add(_TRUE if value else _FALSE)
         elif kind == 1:
-            self.out.append(0x40)
+            self.add(_NULL)
         elif kind == 21:
-            self.text(value.encode("ascii"), 0xA3)
+            self.symbol(value)
         elif kind == 19:
             self.text(value, 0xA0)
         elif 3 <= kind <= 9 or kind == 17:
             self.integer(kind, value)
         elif kind == 23:
-            self.pairs(value.items(), len(value))
+            self.pairs(value.items(), len(value), value)
         elif kind == 22:
             self.write_list(value)
         elif kind == 12:
-            self.out.append(0x82)
-            self.out += _F64.pack(value)
+            self.add(_pack_double(0x82, value))
         elif kind == 25:
-            self.depth += 1
-            if self.depth > 256:
-                raise EncodeError("values are nested more than 256 deep, or contain themselves")
-            self.out.append(0)
+            self.enter()
+            self.add(_DESCRIBED)
             self.value(value.descriptor)
             self.value(value.value)
             self.depth -= 1
         elif kind == 40:
-            self.pairs(value.pairs, len(value.pairs))
+            self.pairs(value.pairs, len(value.pairs), None)
         elif kind == 24:
             self.write_array(value)
         elif kind:
@@ -1211,110 +1294,138 @@ class Writer:
         else:
             self.other(value)
 
+    def string(self, text: Any) -> None:
+        """Write a str as a string."""
+        octets = text.encode("utf-8")
+        n = len(octets)
+        if n > 255:
+            self.text(octets, 0xA1)
+            return
+        self.parts.append(_STRING_HEADS[n])
+        self.parts.append(octets)
+        self.size += n + 2
+
+    def symbol(self, text: Any) -> None:
+        """Write a str as a symbol."""
+        octets = _SYMBOL_OCTETS.get(text)
+        if octets is not None:
+            self.add(octets)
+            return
+        if not text.isascii():
+            raise EncodeError(f"a symbol is ASCII, and {text!r:.80} is not")
+        octets = text.encode("ascii")
+        if len(octets) <= _MAX_SYMBOL:
+            octets = bytes((0xA3, len(octets))) + octets
+            if len(_SYMBOL_OCTETS) < _MAX_SYMBOLS:
+                _SYMBOL_OCTETS[str.__str__(text)] = octets
+            self.add(octets)
+        else:
+            self.text(octets, 0xA3)
+
     def text(self, octets: Any, code: int) -> None:
         """Write a variable-width value; the code is that of the one-octet length."""
-        n = octets.nbytes if type(octets) is memoryview else len(octets)
+        if type(octets) is not bytes:
+            # A memoryview may have strides, or items of more than an octet; a bytearray changes.
+            octets = bytes(octets)
+        n = len(octets)
         if n <= 255:
-            self.out.append(code)
-            self.out.append(n)
-            self.out += octets
-            return
-        if n > _WORD_MAX:
+            self.add(bytes((code, n)))
+        elif n <= _WORD_MAX:
+            self.add(_pack_octet_u32(code + 0x10, n))
+        else:
             raise EncodeError(f"a value of {n} octets does not fit AMQP: 2^32 - 1 at most")
-        self.out.append(code + 0x10)
-        self.out += n.to_bytes(4, "big")
-        self.raw(octets)
+        self.add(octets)
 
     def integer(self, kind: int, value: Any) -> None:
         """Write an integer or timestamp of this kind; refuse one out of its range."""
-        out = self.out
         if -128 <= value <= 255:
-            small = int(value)
-            if kind == 10 or kind == 9:
-                if small <= 127:
-                    out.append(0x55 if kind == 10 else 0x54)
-                    out.append(small & 255)
+            small = value
+            if kind == 10 and small <= 127:
+                self.add(_LONG_PARTS[small & 255])
+                return
+            if kind == 9 and small <= 127:
+                self.add(_INT_PARTS[small & 255])
+                return
+            if small >= 0:
+                if kind == 5:
+                    self.add(_UINT_PARTS[small])
                     return
-            elif small >= 0:
-                if kind == 5 or kind == 6:
-                    if small == 0:
-                        out.append(0x43 if kind == 5 else 0x44)
-                    else:
-                        out.append(0x52 if kind == 5 else 0x53)
-                        out.append(small)
+                if kind == 6:
+                    self.add(_ULONG_PARTS[small])
                     return
                 if kind == 3:
-                    out.append(0x50)
-                    out.append(small)
+                    self.add(_UBYTE_PARTS[small])
                     return
-        self.wide(kind, value)
+        code, pack = _WIDE[kind]
+        try:
+            octets = pack(code, value)
+        except struct.error:
+            raise self.out_of_range(kind, value) from None
+        self.add(octets)
 
-    def wide(self, kind: int, value: Any) -> None:
+    def out_of_range(self, kind: int, value: Any) -> EncodeError:
         name, least, most = _INTEGER_RANGES[kind]
-        if not least <= value <= most:
-            raise EncodeError(
-                f"{name} holds {least} to {most}, not {int(value)}{_hint(kind, value)}"
-            )
-        out = self.out
-        if kind == 10 or kind == 17 or kind == 6:
-            out.append(0x81 if kind == 10 else 0x83 if kind == 17 else 0x80)
-            out += int(value).to_bytes(8, "big", signed=kind != 6)
-        elif kind == 5 or kind == 9:
-            out.append(0x70 if kind == 5 else 0x71)
-            out += int(value).to_bytes(4, "big", signed=kind == 9)
-        elif kind == 4 or kind == 8:
-            out.append(0x60 if kind == 4 else 0x61)
-            out += int(value).to_bytes(2, "big", signed=kind == 8)
-        else:
-            out.append(0x50 if kind == 3 else 0x51)
-            out.append(value & 255)
+        number = int(value)
+        shown = number if -(10**30) < number < 10**30 else f"one of {number.bit_length()} bits"
+        return EncodeError(f"{name} holds {least} to {most}, not {shown}{_hint(kind, value)}")
 
     def plain(self, kind: int, value: Any) -> None:
         """Write the rarer types."""
-        out = self.out
         if kind == 18:
-            out.append(0x98)
-            out += value.bytes
+            self.add(b"\x98" + value.bytes)
         elif kind == 11:
-            out.append(0x72)
             if value == value:
-                out += _F32.pack(value)
+                self.add(_pack_float(0x72, value))
             else:
-                out += value.bits.to_bytes(4, "big")
+                self.add(_pack_octet_u32(0x72, value.bits))
         elif kind == 16:
-            out.append(0x73)
-            out += ord(value).to_bytes(4, "big")
+            self.add(_pack_octet_u32(0x73, ord(value)))
         elif kind == 41:
             self.integer(17, timestamp_of(value))
         elif kind == 42:
             self.value(smallest_decimal(value))
         else:
-            out.append(0x74 if kind == 13 else 0x84 if kind == 14 else 0x94)
-            out += value.bits.to_bytes(value.width, "big")
+            self.add(b"\x74" if kind == 13 else b"\x84" if kind == 14 else b"\x94")
+            self.add(value.bits.to_bytes(value.width, "big"))
 
     def write_list(self, values: Any) -> None:
         count = len(values)
         if count == 0:
-            self.out.append(0x45)
+            self.add(_LIST0)
             return
-        mark = self.open(0xC0)
+        mark = self.open()
         for value in values:
-            self.value(value)
-        self.close(mark, count)
+            self.put(_KINDS.get(type(value), 0), value)
+        self.close(mark, 0xC0, count)
 
-    def pairs(self, pairs: Any, count: int) -> None:
-        mark = self.open(0xC1)
-        plain = True
-        for key, value in pairs:
-            if type(key) is not str and type(key) is not Symbol:
-                plain = False
-            self.value(key)
-            self.value(value)
-        self.close(mark, 2 * count)
-        if not plain:
-            seen = {encode_value(key) for key, _ in pairs}
-            if len(seen) != count:
-                raise EncodeError("a key stands twice in one map")
+    def pairs(self, pairs: Any, count: int, keys: Any) -> None:
+        """Write a map; `keys` is what holds its keys if they are known to be different, else None.
+
+        The keys of a dict of str and Symbol are different in AMQP too.
+        """
+        mark = self.open()
+        if keys is not None:
+            for key in keys:
+                kind = type(key)
+                if kind is not str and kind is not Symbol:
+                    keys = None
+                    break
+        if keys is not None:
+            for key, value in pairs:
+                self.put(20 if type(key) is str else 21, key)
+                self.put(_KINDS.get(type(value), 0), value)
+        else:
+            seen = set()
+            for key, value in pairs:
+                apart = self.inner()
+                apart.value(key)
+                octets = apart.finish()
+                if octets in seen:
+                    raise EncodeError(f"the key {key!r} stands twice in one map")
+                seen.add(octets)
+                self.add(octets)
+                self.put(_KINDS.get(type(value), 0), value)
+        self.close(mark, 0xC1, 2 * count)
 
     def other(self, value: Any) -> None:
         """Write composites, and what subclasses a type that has an encoding."""
@@ -1323,27 +1434,17 @@ class Writer:
             self.section(spec, value)
             return
         if isinstance(value, enum.Enum):
+            self.enter()
             self.value(value.value)
+            self.depth -= 1
             return
         for base in type(value).__mro__[1:]:
             kind = _KINDS.get(base, 0)
+            if kind == 20:
+                self.text(value.encode("utf-8"), 0xA1)
+                return
             if kind:
-                if kind == 20:
-                    self.text(value.encode("utf-8"), 0xA1)
-                elif kind == 21:
-                    self.text(value.encode("ascii"), 0xA3)
-                elif kind == 22:
-                    self.write_list(value)
-                elif kind == 23:
-                    self.pairs(value.items(), len(value))
-                elif kind == 10 or 3 <= kind <= 9 or kind == 17:
-                    self.integer(kind, value)
-                elif kind == 12:
-                    self.value(float(value))
-                elif kind == 19:
-                    self.value(bytes(value))
-                else:
-                    self.plain(kind, value)
+                self.put(kind, value)
                 return
         if isinstance(value, tuple):
             self.write_list(value)
@@ -1353,195 +1454,177 @@ class Writer:
             "uuid.UUID, datetime, Decimal, list, dict or a type of amqp10msg"
         )
 
-    # Arrays.
+    # Arrays: each element is written whole, in its smallest form, and its own constructor taken off
+    # or its data widened to fit the shared one. So one set of rules chooses encodings.
 
     def write_array(self, array: Any) -> None:
         kind = TYPE_IDS[array.type]
-        values = array.values
-        count = len(values)
-        self.depth += 1 + len(array.descriptors)
-        if self.depth > 256:
-            raise EncodeError("values are nested more than 256 deep, or contain themselves")
-        # Each element is written whole and its constructor compared with the shared one. That
-        # costs a pass, and lets one set of rules choose encodings.
-        code = array.code
-        body = Writer(self.lenient)
-        body.depth = self.depth
-        if code is None or count == 0:
-            code = self.array_code(kind, values) if code is None else code
-        for value in values:
-            body.element(kind, code, value)
-        octets = body.finish()
-        head = bytearray()
-        for descriptor in array.descriptors:
-            head.append(0)
-            head += encode_value(descriptor)
-        head.append(code)
-        size = 1 + len(head) + len(octets)
-        if size <= 255 and count <= 255:
-            self.out.append(0xE0)
-            self.out.append(size)
-            self.out.append(count)
-        else:
-            size += 3
-            if size > _WORD_MAX or count > _WORD_MAX:
+        count = len(array.values)
+        elements = []
+        for value in array.values:
+            apart = self.inner()
+            apart.enter()
+            if kind == 24 and type(value) is Array:
+                apart.write_array(value)
+            else:
+                apart.typed(kind, value)
+            elements.append(apart.finish())
+        code = shared_code(kind, elements) if array.code is None else array.code
+        body = self.inner()
+        for i in range(count):
+            if not body.element(code, elements[i]):
                 raise EncodeError(
-                    "an array of this size does not fit AMQP: 2^32 - 1 octets at most"
+                    f"{array.values[i]!r:.80} does not fit an array of constructor 0x{code:02X}: "
+                    "build the array from the type's name"
                 )
-            self.out.append(0xF0)
-            self.out += size.to_bytes(4, "big")
-            self.out += count.to_bytes(4, "big")
-        self.out += head
-        self.raw(octets)
-        self.depth -= 1 + len(array.descriptors)
+        # An array's header is that of a compound; its size counts the constructor too.
+        mark = self.open()
+        for descriptor in array.descriptors:
+            self.add(_DESCRIBED)
+            self.value(descriptor)
+        self.add(bytes((code,)))
+        self.parts.extend(body.parts)
+        self.size += body.size
+        self.close(mark, 0xE0, count)
 
-    def array_code(self, kind: int, values: Any) -> int:
-        """Choose the smallest constructor, of one octet or more, that fits all values."""
-        if kind == 1:
-            return 0x40
-        if kind == 2:
-            return 0x56
-        if kind in _WIDE_CODES:
-            wide = _WIDE_CODES[kind]
-            if kind in _SMALL_RANGES and values:
-                small, least, most = _SMALL_RANGES[kind]
-                if all(isinstance(v, int) and least <= v <= most for v in values):
-                    return small
-            return wide
-        # Variable width, compounds and arrays: the long form as soon as one value needs it.
-        short = _SHORT_CODES[kind]
-        for value in values:
-            probe = Writer(self.lenient)
-            probe.depth = self.depth
-            probe.typed(kind, value)
-            octets = probe.finish()
-            if octets[0] != short and octets[0] != 0x45:
-                return short + 0x10
-        return short
-
-    def element(self, kind: int, code: int, value: Any) -> None:
-        """Write one element's data behind the shared constructor `code`."""
-        least = _LEAST[code]
-        if code == 0x56:
-            if type(value) is not bool:
-                raise EncodeError(f"an array of boolean holds {value!r}")
-            self.out.append(1 if value else 0)
-            return
-        probe = Writer(self.lenient)
-        probe.depth = self.depth
-        probe.typed(kind, value)
-        octets = probe.finish()
+    def element(self, code: int, octets: Any) -> bool:
+        """Write an encoded value behind the shared constructor; False if it does not fit that."""
         have = octets[0]
         if have == code:
-            self.raw(octets[1:])
+            self.add(octets[1:])
+        elif code == 0x56:
+            self.add(b"\x01" if have == 0x41 else b"\x00")
+        elif have == 0x45:
+            # An empty list behind a shared constructor has to spell its count.
+            self.add(b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00")
         elif code >= 0xA0:
-            if have == 0x45:
-                # An empty list behind a shared constructor has to spell its count.
-                self.out += b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00"
-            elif have + 0x10 == code:
-                self.widen(octets, code)
+            if have + 0x10 != code:
+                return False
+            size = octets[1]
+            if code < 0xC0:
+                self.add(_pack_u32(size))
+                self.add(octets[2:])
             else:
-                raise self.misfit(code, value)
-        elif least == 0:
-            raise self.misfit(code, value)
-        elif 3 <= kind <= 10:
-            _, low, high = _INTEGER_RANGES[kind]
-            if least == 1 and kind != 3 and kind != 7:
-                low, high = (-128, 127) if kind == 9 or kind == 10 else (0, 255)
-            if not low <= value <= high:
-                raise self.misfit(code, value)
-            self.out += int(value).to_bytes(least, "big", signed=kind >= 7)
+                self.add(_pack_u32(size + 3) + _pack_u32(octets[2]))
+                self.add(octets[3:])
+        elif have == 0x43 or have == 0x44:
+            width = _LEAST[code]
+            if width == 0:
+                return False
+            self.add(bytes(width))
         else:
-            raise self.misfit(code, value)
-
-    def widen(self, octets: Any, code: int) -> None:
-        """Write a value that took its short form in the long form of its type."""
-        size = octets[1]
-        if code < 0xC0:
-            self.out += size.to_bytes(4, "big")
-            self.raw(octets[2:])
-        else:
-            self.out += (size + 3).to_bytes(4, "big")
-            self.out += octets[2].to_bytes(4, "big")
-            self.raw(octets[3:])
-
-    def misfit(self, code: int, value: Any) -> EncodeError:
-        return EncodeError(
-            f"{value!r} does not fit an array of constructor 0x{code:02X}: "
-            "build the array from the type's name"
-        )
+            # A one-octet form in the type's full width, with the sign where there is one.
+            width = _LEAST[code]
+            if _LEAST[have] != 1 or width < 4:
+                return False
+            signed = have == 0x54 or have == 0x55
+            number = int.from_bytes(octets[1:], "big", signed=signed)
+            self.add(number.to_bytes(width, "big", signed=signed))
+        return True
 
     def typed(self, kind: int, value: Any) -> None:
         """Write a value as this AMQP type; refuse one that says another."""
         have = _KINDS.get(type(value), 0)
         if have == kind:
-            self.value(value)
+            self.put(kind, value)
         elif have == 10 and (3 <= kind <= 9 or kind == 17):
             self.integer(kind, value)
         elif kind == 21 and have == 20:
-            if not value.isascii():
-                raise EncodeError(f"a symbol is ASCII, and {value!r} is not")
-            self.text(value.encode("ascii"), 0xA3)
+            self.symbol(value)
         elif kind == 17 and have == 41:
             self.integer(17, timestamp_of(value))
-        elif kind == 12 and have == 10:
-            self.value(float(value))
-        elif kind == 11 and (have == 12 or have == 10):
-            self.value(Float(value))
-        elif kind == 16 and have == 20:
-            self.value(Char(value))
-        elif 13 <= kind <= 15 and have == 42:
-            self.value((Decimal32, Decimal64, Decimal128)[kind - 13].from_decimal(value))
+        elif (
+            (11 <= kind <= 12 and (have == 10 or have == 12))
+            or (kind == 16 and have == 20)
+            or (13 <= kind <= 15 and have == 42)
+        ):
+            try:
+                if kind == 16:
+                    made: Any = Char(value)
+                elif kind == 12:
+                    made = float(value)
+                elif kind == 11:
+                    made = Float(value)
+                else:
+                    made = (Decimal32, Decimal64, Decimal128)[kind - 13].from_decimal(value)
+            except (ValueError, OverflowError) as error:
+                raise EncodeError(f"{value!r:.80} is no {_TYPE_NAMES[kind]}: {error}") from None
+            self.put(kind, made)
         elif kind == 23 and have == 40:
-            self.value(value)
+            self.put(40, value)
         elif kind == 26 or self.lenient:
-            self.value(value)
-        elif kind == 27:
+            self.put(have, value)
+        elif kind == 27 and have == 10:
             # A message-id: what is an int is a ulong.
-            if have == 10:
-                self.integer(6, value)
-            elif have == 6 or have == 18 or have == 19 or have == 20:
-                self.value(value)
-            else:
-                raise EncodeError(
-                    f"a message-id is ulong (int), uuid, binary or string, not "
-                    f"{type(value).__name__}"
-                )
+            self.integer(6, value)
+        elif kind == 27 and (have == 6 or have == 18 or have == 19 or have == 20):
+            self.put(have, value)
         elif kind == 28 and have == 20:
-            self.value(value)
+            self.put(20, value)
         elif kind == 29 and isinstance(value, dict):
             self.fields(value)
-        elif have == 0 and not isinstance(value, (list, tuple)) and value is not None:
+        elif have == 0 and value is not None:
             self.subclassed(kind, value)
         else:
-            raise EncodeError(f"{value!r} is no {_WANTED[kind]}{_hint(kind, value)}")
+            raise EncodeError(f"{value!r:.80} is no {_WANTED[kind]}{_hint(kind, value)}")
 
     def subclassed(self, kind: int, value: Any) -> None:
         """Write a value whose class is not known itself, by the known type behind it."""
         if isinstance(value, enum.Enum):
+            self.enter()
             self.typed(kind, value.value)
-        elif type(value) in _SPECS:
-            raise EncodeError(f"{type(value).__name__} is no {_TYPE_NAMES[kind]}")
-        elif isinstance(value, bool):
-            self.typed(kind, bool(value))
+            self.depth -= 1
         elif isinstance(value, int):
             self.typed(kind, int(value))
         elif isinstance(value, str):
-            self.typed(kind, str(value))
+            self.typed(kind, str.__str__(value))
         elif isinstance(value, float):
             self.typed(kind, float(value))
-        elif isinstance(value, dict) and kind == 23:
-            self.value(dict(value))
+        elif kind == 22 and isinstance(value, (list, tuple)):
+            self.write_list(value)
+        elif kind == 23 and isinstance(value, dict):
+            self.pairs(value.items(), len(value), value)
+        elif isinstance(value, (Described, Array, AmqpMap)) and _KINDS[_base(value)] == kind:
+            self.put(kind, value)
         elif isinstance(value, datetime.datetime):
             self.typed(kind, Timestamp.from_datetime(value))
         else:
-            raise EncodeError(f"{value!r} is no {_TYPE_NAMES[kind]}")
+            raise EncodeError(f"{value!r:.80} is no {_WANTED[kind]}")
 
     # Composites and sections.
 
+    def message(self, specs: Any, sections: Any) -> bool:
+        """Write the seven sections, header to footer; False where one is not of its very class.
+
+        What was written then does not count: the caller has a slower way that is more patient.
+        """
+        for i in range(7):
+            section = sections[i]
+            if section is None:
+                continue
+            spec = _SPECS.get(type(section))
+            if i == 5:
+                if spec is None:
+                    if type(section) is not list or not section:
+                        return False
+                    spec = _SPECS.get(type(section[0]))
+                    if spec is not specs[5] and spec is not specs[6]:
+                        return False
+                    for part in section:
+                        if _SPECS.get(type(part)) is not spec:
+                            return False
+                        self.section(spec, part)
+                    continue
+                if spec is not specs[5] and spec is not specs[6] and spec is not specs[7]:
+                    return False
+            elif spec is not specs[i if i < 5 else 8]:
+                return False
+            self.section(spec, section)
+        return True
+
     def section(self, spec: Any, value: Any) -> None:
         """Write a section or composite with its descriptor."""
-        self.out += spec.head
+        self.add(spec.head)
         shape = spec.shape
         if shape == 0:
             self.composite(spec, value)
@@ -1554,15 +1637,17 @@ class Writer:
         elif shape == 4:
             self.write_list(spec.get(value))
         else:
+            self.enter()
             self.value(spec.get(value))
+            self.depth -= 1
 
     def composite(self, spec: Any, value: Any) -> None:
-        values = spec.get(value)
+        values = [getattr(value, name) for name in spec.attributes]
         defaults = spec.defaults
         count = len(values)
         while count:
             last = values[count - 1]
-            if last is None or last == defaults[count - 1]:
+            if last is None or is_default(last, defaults[count - 1]):
                 count -= 1
             else:
                 break
@@ -1572,26 +1657,36 @@ class Writer:
             if i >= count:
                 count = i + 1
         if count == 0:
-            self.out.append(0x45)
+            self.add(_LIST0)
             return
-        mark = self.open(0xC0)
+        mark = self.open()
         kinds = spec.kinds
-        for i in range(count):
-            item = values[i]
-            if item is None or (item == defaults[i] and i not in spec.mandatory):
-                self.out.append(0x40)
-            elif kinds[i] == 20 and type(item) is str:
-                self.text(item.encode("utf-8"), 0xA1)
-            else:
-                try:
-                    if spec.multiple and spec.multiple[i]:
-                        self.several(kinds[i], item)
-                    else:
-                        self.typed(kinds[i], item)
-                except EncodeError as error:
-                    path = f".{error.path}" if error.path else ""
-                    raise EncodeError(error.reason, f"{spec.name}.{spec.names[i]}{path}") from None
-        self.close(mark, count)
+        i = 0
+        try:
+            for i in range(count):
+                item = values[i]
+                if item is None:
+                    self.add(_NULL)
+                    continue
+                default = defaults[i]
+                if default is not None and is_default(item, default):
+                    self.add(_NULL)
+                    continue
+                kind = kinds[i]
+                have = type(item)
+                if spec.multiple and spec.multiple[i]:
+                    self.several(kind, item)
+                elif have is str and (kind == 20 or kind == 27 or kind == 28):
+                    self.string(item)
+                elif have is int and (3 <= kind <= 10 or kind == 17):
+                    self.integer(kind, item)
+                else:
+                    self.typed(kind, item)
+        except (EncodeError, UnicodeEncodeError) as error:
+            fault = error if isinstance(error, EncodeError) else encode_fault(error)
+            path = f".{fault.path}" if fault.path else ""
+            raise EncodeError(fault.reason, f"{spec.name}.{spec.names[i]}{path}") from None
+        self.close(mark, 0xC0, count)
 
     def several(self, kind: int, values: Any) -> None:
         """Write a field that is declared multiple: null, one value or an array of them."""
@@ -1600,7 +1695,7 @@ class Writer:
         elif not isinstance(values, (list, tuple)):
             self.typed(kind, values)
         elif not values:
-            self.out.append(0x40)
+            self.add(_NULL)
         elif len(values) == 1:
             self.typed(kind, values[0])
         else:
@@ -1608,60 +1703,149 @@ class Writer:
 
     def fields(self, value: Any) -> None:
         """Write a map whose keys are symbols, also where they are plain str."""
-        mark = self.open(0xC1)
+        mark = self.open()
         for key, item in value.items():
             self.typed(21, key)
             self.value(item)
-        self.close(mark, 2 * len(value))
+        self.close(mark, 0xC1, 2 * len(value))
 
     def annotations(self, value: Any) -> None:
-        mark = self.open(0xC1)
+        mark = self.open()
         for key, item in value.items():
             kind = type(key)
             if kind is Symbol or (kind is str and not self.lenient):
-                if not key.isascii():
-                    raise EncodeError(f"an annotation's key is ASCII, and {key!r} is not")
-                self.text(key.encode("ascii"), 0xA3)
+                self.symbol(key)
             elif kind is ULong or (kind is int and not self.lenient):
                 self.integer(6, key)
             elif self.lenient:
                 self.value(key)
             elif isinstance(key, str) and kind is not Char:
-                self.typed(21, str(key))
+                self.typed(21, str.__str__(key))
             else:
-                raise EncodeError(f"an annotation's key is a symbol (str) or a ulong, not {key!r}")
-            self.value(item)
-        self.close(mark, 2 * len(value))
+                raise EncodeError(
+                    f"an annotation's key is a symbol (str) or a ulong (int), not {key!r:.80}"
+                )
+            self.put(_KINDS.get(type(item), 0), item)
+        self.close(mark, 0xC1, 2 * len(value))
 
     def properties(self, value: Any) -> None:
-        mark = self.open(0xC1)
+        mark = self.open()
         for key, item in value.items():
             if type(key) is str:
-                self.text(key.encode("utf-8"), 0xA1)
+                self.string(key)
             elif self.lenient:
                 self.value(key)
             else:
-                raise EncodeError(f"the key of an application property is a str, not {key!r}")
-            if not self.lenient and (not_simple(item) or isinstance(item, tuple)):
+                raise EncodeError(f"the key of an application property is a str, not {key!r:.80}")
+            kind = _KINDS.get(type(item), 0)
+            if (
+                (kind == 0 or 22 <= kind <= 25 or kind == 40)
+                and not self.lenient
+                and not_simple(item)
+            ):
                 raise EncodeError(
-                    f"an application property is of a simple type, and {key!r} is "
+                    f"an application property is of a simple type, and {key!r:.80} is "
                     f"{type(item).__name__}: put lists and maps into the body"
                 )
-            self.value(item)
-        self.close(mark, 2 * len(value))
+            self.put(kind, item)
+        self.close(mark, 0xC1, 2 * len(value))
+
+
+def is_default(item: Any, default: Any) -> bool:
+    """Tell whether an item is its field's default; 0.0 or 0 is no false."""
+    return item is default or (type(item) is type(default) and bool(item == default))
+
+
+def shared_code(kind: int, elements: Any) -> int:
+    """Choose the smallest constructor, of one octet or more, that fits all encoded elements.
+
+    Not one of no octets, though they exist: brokers refuse such arrays, whose count costs nothing.
+    """
+    if kind == 1:
+        return 0x40
+    if kind == 2:
+        return 0x56
+    if kind in _SHORT_CODES:
+        short = _SHORT_CODES[kind]
+        return short + 0x10 if any(e[0] == short + 0x10 for e in elements) else short
+    wide = _WIDE_CODES[kind]
+    if kind in _SMALL_CODES and elements and all(e[0] != wide for e in elements):
+        return _SMALL_CODES[kind]
+    return wide
+
+
+def check_parts(data: Any, limits: Any, codes: Any, names: Any) -> bytes:
+    """Pass over all sections, and give the input as bytes."""
+    data = octets_of(data, limits)
+    reader = Reader(data, 0, limits)
+    try:
+        while reader.pos < reader.end:
+            reader.part(codes)
+    except READ_FAULTS as error:
+        raise reader.fault(error, names) from None
+    return data
+
+
+def splice(data: Any, limits: Any, replaced: Any, specs: Any, codes: Any) -> bytes:
+    """Copy a message with some of its sections replaced, inserted or left out.
+
+    Args:
+        data: the encoded message, which `check_parts` found in order with the same limits.
+        limits: those of the reader.
+        replaced: for each of the nine codes False to keep, None to leave out, or the section.
+        specs: the row tables, in the order of the codes.
+        codes: codes by descriptor.
+    """
+    writer = Writer()
+    reader = Reader(data, 0, limits)
+    last = -1
+    keep = 0  # where the octets begin that are still to be copied
+    new = 0  # the first code whose section is still to be written
+    while reader.pos < reader.end:
+        start = reader.pos
+        code = reader.part(codes) - 0x70
+        if code < last or code < 0:
+            raise DecodeError(
+                "the sections are not in the order of Part 3, 3.2, so that there is no telling "
+                "where one belongs",
+                start,
+                rule="section-out-of-order",
+                data=data,
+            )
+        last = code
+        while new <= code:
+            section = replaced[new]
+            if section is not False and section is not None:
+                if keep < start:
+                    writer.add(data[keep:start])
+                    keep = start
+                writer.section(specs[new], section)
+            new += 1
+        if replaced[code] is not False:
+            if keep < start:
+                writer.add(data[keep:start])
+            keep = reader.pos
+    if keep < reader.end:
+        writer.add(data[keep:])
+    while new < 9:
+        section = replaced[new]
+        if section is not False and section is not None:
+            writer.section(specs[new], section)
+        new += 1
+    return writer.finish()
 
 
 _WIDE_CODES = {
     **{3: 0x50, 4: 0x60, 5: 0x70, 6: 0x80, 7: 0x51, 8: 0x61, 9: 0x71, 10: 0x81, 11: 0x72, 12: 0x82},
     **{13: 0x74, 14: 0x84, 15: 0x94, 16: 0x73, 17: 0x83, 18: 0x98},
 }
-_SMALL_RANGES = {
-    5: (0x52, 0, 255),
-    6: (0x53, 0, 255),
-    9: (0x54, -128, 127),
-    10: (0x55, -128, 127),
-}
+_SMALL_CODES = {5: 0x52, 6: 0x53, 9: 0x54, 10: 0x55}
 _SHORT_CODES = {19: 0xA0, 20: 0xA1, 21: 0xA3, 22: 0xC0, 23: 0xC1, 24: 0xE0}
+
+
+def _base(value: Any) -> type:
+    """Tell which known class a value's class derives from."""
+    return next(base for base in type(value).__mro__ if base in _KINDS)
 
 
 def _hint(kind: int, value: Any) -> str:
@@ -1738,11 +1922,20 @@ def read_message(cls: Any, data: Any, limits: Any, more: Any, plan: Any) -> Any:
         raise reader.fault(error, names) from None
     kind: Any = cls
     made = kind.__new__(kind)
-    found[0] = made
-    found.append(more)
-    found.append(data)
-    found.append(False)
-    fill(*found)
+    # One by one: that spares the tuple of fill(*found).
+    fill(
+        made,
+        found[1],
+        found[2],
+        found[3],
+        found[4],
+        found[5],
+        found[6],
+        found[7],
+        more,
+        data,
+        False,
+    )
     return made
 
 
@@ -1809,6 +2002,13 @@ def skip_value(data: Any, offset: int = 0) -> int:
     except READ_FAULTS as error:
         raise reader.fault(error) from None
     return int(reader.pos)
+
+
+def encode_key(key: Any) -> bytes:
+    """Encode a key that was decoded, to tell it from others: equal octets are identical keys."""
+    writer = Writer(True)
+    writer.value(key)
+    return writer.finish()
 
 
 def encode_value(value: Any) -> bytes:

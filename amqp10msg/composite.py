@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Callable, Iterator
-from operator import attrgetter
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -124,7 +123,7 @@ def composite(
             _wire.COMPOSITE,
             cls,
             filler(cls),
-            _getter(fields),
+            None,
             tuple(field.wire_name for field in fields),
             bytes(_kind_of(field) for field in fields),
             tuple(field.default for field in fields),
@@ -163,16 +162,6 @@ def filler(cls: type) -> Callable[..., None]:
     names = [field.name for field in own]
     twin = attrs.make_class(f"_{cls.__name__}", names, slots=True, eq=False, repr=False)
     return twin.__init__  # type: ignore[misc,no-any-return]
-
-
-def _getter(fields: tuple[Field, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    names = [field.name for field in fields]
-    if not names:
-        return lambda _: ()
-    if len(names) == 1:
-        one = attrgetter(names[0])
-        return lambda value: (one(value),)
-    return attrgetter(*names)
 
 
 def _kind_of(field: Field) -> int:
@@ -251,10 +240,11 @@ def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
             raise DecodeError("the value is not described", 0, rule="not-a-composite")
         reader.pos = 1
         entry = _registered(reader.value())
+        start = reader.pos
         made = reader.composite(entry.spec)
         if reader.pos != len(octets):
             raise reader.trailing()
-        return _refined(made, entry)
+        return _refined(made, entry, octets, start)
     except _wire.READ_FAULTS as error:
         raise reader.fault(error, _FIELD_NAMES) from None
 
@@ -283,14 +273,26 @@ def _registered(descriptor: Any) -> Composite:
     return entry
 
 
-def _refined(made: Any, entry: Composite) -> Any:
-    for field in entry.fields:
+def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
+    for index, field in enumerate(entry.fields):
         raw = getattr(made, field.name)
         if raw is not None and raw is not field.default:
-            better = _refine(field, raw, entry)
+            try:
+                better = _refine(field, raw, entry)
+            except DecodeError as error:
+                error.offset = _offset_of_field(octets, start, index)
+                raise
             if better is not raw:
                 setattr(made, field.name, better)
     return made
+
+
+def _offset_of_field(octets: bytes, start: int, index: int) -> int:
+    """Find a field in the list that begins at `start`, which was read without a fault."""
+    pos = start + (3 if octets[start] == 0xC0 else 9)
+    for _ in range(index):
+        pos = _wire.skip_value(octets, pos)
+    return pos
 
 
 def _refine(field: Field, raw: Any, entry: Composite) -> Any:

@@ -16,6 +16,7 @@ _MAX_ITEMS = 1_000_000
 # An array of zero-width elements has a count that nothing in the input pays for (ten octets may
 # ask for 2^32 - 1 values), so all of them in one input share this budget.
 _MAX_ZERO_WIDTH = 65_536
+_COUNT = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
 @attrs.frozen
@@ -35,8 +36,8 @@ class Limits:
         default=_MAX_DEPTH,
         validator=[attrs.validators.ge(1), attrs.validators.le(_MAX_DEPTH)],
     )
-    items: int = attrs.field(default=_MAX_ITEMS, validator=attrs.validators.ge(0))
-    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=attrs.validators.ge(0))
+    items: int = attrs.field(default=_MAX_ITEMS, validator=_COUNT)
+    zero_width: int = attrs.field(default=_MAX_ZERO_WIDTH, validator=_COUNT)
     size: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )

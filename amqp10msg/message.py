@@ -16,7 +16,6 @@ from typing import Any, Self, TypeAlias
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import filler
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, checked, read_section
@@ -45,7 +44,7 @@ Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequen
 
 _BODY_SPECS = {kind.cls: SPECS[kind.code - 0x70] for kind in BODY_KINDS}
 _SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
-_sections_of = attrgetter(*(kind.attribute for kind in _SECTION_KINDS))
+_sections_of = attrgetter(*(kind.attribute for kind in KINDS[:6]), "footer")
 
 
 def _to_body(body: Any) -> Body | None:
@@ -59,27 +58,7 @@ def _to_body(body: Any) -> Body | None:
     return AmqpValue(body)
 
 
-def _to_map(value: Any, cls: Any) -> Any:
-    return value if value is None or isinstance(value, cls) else cls(value)
-
-
-def _to_delivery_annotations(value: Mapping[Any, Any] | None) -> DeliveryAnnotations | None:
-    return _to_map(value, DeliveryAnnotations)  # type: ignore[no-any-return]
-
-
-def _to_message_annotations(value: Mapping[Any, Any] | None) -> MessageAnnotations | None:
-    return _to_map(value, MessageAnnotations)  # type: ignore[no-any-return]
-
-
-def _to_application_properties(value: Mapping[Any, Any] | None) -> ApplicationProperties | None:
-    return _to_map(value, ApplicationProperties)  # type: ignore[no-any-return]
-
-
-def _to_footer(value: Mapping[Any, Any] | None) -> Footer | None:
-    return _to_map(value, Footer)  # type: ignore[no-any-return]
-
-
-@attrs.define(eq=False, repr=False, on_setattr=attrs.setters.NO_OP)
+@attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
 class Message:
     """One annotated message: up to seven sections, each None where it is absent.
 
@@ -104,22 +83,53 @@ class Message:
             2^32 - 1; it is no part of the encoded message.
     """
 
-    body: Body | None = attrs.field(default=None, converter=_to_body)
-    header: Header | None = attrs.field(default=None, kw_only=True)
-    delivery_annotations: DeliveryAnnotations | None = attrs.field(
-        default=None, kw_only=True, converter=_to_delivery_annotations
-    )
-    message_annotations: MessageAnnotations | None = attrs.field(
-        default=None, kw_only=True, converter=_to_message_annotations
-    )
-    properties: Properties | None = attrs.field(default=None, kw_only=True)
-    application_properties: ApplicationProperties | None = attrs.field(
-        default=None, kw_only=True, converter=_to_application_properties
-    )
-    footer: Footer | None = attrs.field(default=None, kw_only=True, converter=_to_footer)
-    message_format: int = attrs.field(default=0, kw_only=True)
-    _wire: bytes | None = attrs.field(default=None, init=False)
-    _lenient: bool = attrs.field(default=False, init=False)
+    # The order in which the kernel's read_message sets them.
+    header: Header | None
+    delivery_annotations: DeliveryAnnotations | None
+    message_annotations: MessageAnnotations | None
+    properties: Properties | None
+    application_properties: ApplicationProperties | None
+    body: Body | None
+    footer: Footer | None
+    message_format: int
+    _wire: bytes | None
+    _lenient: bool
+
+    def __init__(
+        self,
+        body: Any = None,
+        *,
+        header: Header | None = None,
+        delivery_annotations: Mapping[Any, Any] | None = None,
+        message_annotations: Mapping[Any, Any] | None = None,
+        properties: Properties | None = None,
+        application_properties: Mapping[Any, Any] | None = None,
+        footer: Mapping[Any, Any] | None = None,
+        message_format: int = 0,
+    ) -> None:
+        self.header = header
+        self.delivery_annotations = (
+            delivery_annotations
+            if delivery_annotations is None or type(delivery_annotations) is DeliveryAnnotations
+            else DeliveryAnnotations(delivery_annotations)
+        )
+        self.message_annotations = (
+            message_annotations
+            if message_annotations is None or type(message_annotations) is MessageAnnotations
+            else MessageAnnotations(message_annotations)
+        )
+        self.properties = properties
+        self.application_properties = (
+            application_properties
+            if application_properties is None
+            or type(application_properties) is ApplicationProperties
+            else ApplicationProperties(application_properties)
+        )
+        self.body = body if body is None or type(body) in _BODY_SPECS else _to_body(body)
+        self.footer = footer if footer is None or type(footer) is Footer else Footer(footer)
+        self.message_format = message_format
+        self._wire = None
+        self._lenient = False
 
     # Decoding.
 
@@ -177,13 +187,20 @@ class Message:
 
     def _encode_new(self) -> bytes:
         writer = _wire.Writer(self._lenient)
-        for kind, section in zip(_SECTION_KINDS, _sections_of(self), strict=True):
+        try:
+            if writer.message(SPECS, _sections_of(self)):
+                return writer.finish()
+        except (EncodeError, RecursionError, UnicodeEncodeError):
+            pass  # again, one section after the other, to say where
+        writer = _wire.Writer(self._lenient)
+        for kind in _SECTION_KINDS:
             if kind.code == 0x78:
                 for part in self._body_sections():
                     _write(writer, _BODY_SPECS[type(part)], part)
+            section = getattr(self, kind.attribute)
             if section is not None:
                 _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
-        return bytes(writer.finish())
+        return writer.finish()
 
     def _body_sections(self) -> list[Any]:
         body: Any = self.body
@@ -204,69 +221,61 @@ class Message:
         return body
 
     def _encode_changes(self, wire: bytes) -> bytes:
+        writer = _wire.Writer(self._lenient)
+        try:
+            # Most senders choose the encodings that this library would choose.
+            if writer.message(SPECS, _sections_of(self)) and writer.finish() == wire:
+                return wire
+        except (EncodeError, RecursionError, UnicodeEncodeError):
+            pass  # section by section, to see whether it was so before, or to say where
         parts = _wire.Reader(wire, 0, UNLIMITED).scan(CODES)
-        sections = dict(zip(_SECTION_KINDS, _sections_of(self), strict=True))
+        sections = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = self._body_sections()
         in_body = [part for part in parts if _is_body(wire, part)]
         body_kept = len(in_body) == len(body) and all(
             self._unchanged(KINDS[part[0] - 0x70], section, wire, part)
             for part, section in zip(in_body, body, strict=True)
         )
+        # By order: what is to be written anew, and has no place among the parts yet.
+        new = {
+            kind.order: [self._encoded(kind, sections[kind.code])]
+            for kind in _SECTION_KINDS
+            if sections[kind.code] is not None and not any(part[0] == kind.code for part in parts)
+        }
+        if body and not body_kept:
+            new[5] = [
+                self._encoded(KINDS[_BODY_SPECS[type(part)].code - 0x70], part) for part in body
+            ]
         out: list[bytes] = []
         seen: set[int] = set()
-        waiting = [kind for kind in _SECTION_KINDS if sections[kind] is not None]
-        body_waits = bool(body) and not body_kept
-        changed = body_waits or (not body and bool(in_body) and not body_kept)
-        here = {part[0] for part in parts}
-        waiting = [kind for kind in waiting if kind.code not in here]
-
-        def emit_waiting(order: int) -> None:
-            nonlocal body_waits, changed
-            while waiting and waiting[0].order < order:
-                kind = waiting.pop(0)
-                if body_waits and not in_body and kind.order > 5:
-                    emit_body()
-                out.append(self._encoded(kind, sections[kind]))
-                changed = True
-            if body_waits and not in_body and order > 5:
-                emit_body()
-
-        def emit_body() -> None:
-            nonlocal body_waits
-            out.extend(
-                self._encoded(KINDS[_BODY_SPECS[type(part)].code - 0x70], part) for part in body
-            )
-            body_waits = False
-
+        changed = bool(new)
         for part in parts:
             code, start, _, end = part
-            if code < 0:
-                out.append(wire[start:end])
-                continue
-            kind = KINDS[code - 0x70]
-            emit_waiting(kind.order)
-            if kind.attribute == "body":
-                if body_kept or part not in in_body:
-                    out.append(wire[start:end])
-                elif body_waits:
-                    emit_body()
-                continue
-            again = code in seen
-            seen.add(code)
-            section = sections[kind]
-            if again or self._unchanged(kind, section, wire, part):
-                out.append(wire[start:end])
-                continue
-            changed = True
-            if section is not None:
-                out.append(self._encoded(kind, section))
-        emit_waiting(99)
+            if code >= 0:
+                kind = KINDS[code - 0x70]
+                for order in sorted(new):
+                    if order < kind.order or (order == 5 == kind.order and part in in_body):
+                        out.extend(new.pop(order))
+                if kind.attribute == "body":
+                    if part in in_body and not body_kept:
+                        changed = True
+                        continue
+                elif code not in seen:
+                    seen.add(code)
+                    if not self._unchanged(kind, sections[code], wire, part):
+                        changed = True
+                        if sections[code] is not None:
+                            out.append(self._encoded(kind, sections[code]))
+                        continue
+            out.append(wire[start:end])
+        for order in sorted(new):
+            out.extend(new[order])
         return b"".join(out) if changed else wire
 
     def _encoded(self, kind: SectionKind, section: Any) -> bytes:
         writer = _wire.Writer(self._lenient)
         _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
-        return bytes(writer.finish())
+        return writer.finish()
 
     def _unchanged(
         self, kind: SectionKind, section: Any, wire: bytes, part: tuple[int, int, int, int]
@@ -305,7 +314,7 @@ class Message:
         """
         encoded = self.encode()
         parts = _wire.Reader(encoded, 0, UNLIMITED).scan(CODES)
-        held = dict(zip((kind.code for kind in _SECTION_KINDS), _sections_of(self), strict=True))
+        held = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = iter(self._body_sections())
         listed: list[tuple[str, Any]] = []
         for part in parts:
@@ -322,7 +331,7 @@ class Message:
         writer = _wire.Writer(True)
         for _, section in self.sections():
             writer.value(section)
-        return bytes(writer.finish())
+        return writer.finish()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message):
@@ -352,16 +361,9 @@ class Message:
             TypeError: a name is no attribute of a message.
         """
         copy = self.__class__.__new__(self.__class__)
+        given = Message(**changes)
         for field in attrs.fields(Message):
-            name = field.name
-            value = getattr(self, name)
-            if name in changes and not name.startswith("_"):
-                value = changes.pop(name)
-                if field.converter is not None:
-                    value = field.converter(value)  # type: ignore[operator]
-            setattr(copy, name, value)
-        if changes:
-            raise TypeError(f"a message has no {', '.join(changes)}")
+            setattr(copy, field.name, getattr(given if field.name in changes else self, field.name))
         return copy
 
     # What users ask a message for.
@@ -454,7 +456,7 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-_PLAN = (SPECS, CODES, FIELD_NAMES, filler(Message))
+_PLAN = (SPECS, CODES, FIELD_NAMES, Message.__attrs_init__)
 
 
 # The constructors of a value that a body section can have; an amqp-value may have any.
@@ -503,13 +505,13 @@ def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
 
 def _reread(kind: SectionKind, wire: bytes, part: tuple[int, int, int, int], lenient: bool) -> Any:
     """Read a section again as it was decoded; None where it was not readable as what it is."""
-    _, start, content, end = part
+    _, _, content, end = part
     try:
         return read_section(wire, kind, content, end, UNLIMITED)
     except DecodeError:
         if not lenient:
             raise
-        return _interpret(kind, _wire.decode_value(wire[start:end], limits=UNLIMITED).value)
+        return _interpret(kind, _wire.decode_value(wire[content:end], limits=UNLIMITED))
 
 
 def _interpret(kind: SectionKind, value: Any) -> Any:
@@ -537,27 +539,24 @@ def _interpret(kind: SectionKind, value: Any) -> Any:
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
     octets = _wire.octets_of(data, limits)
-    reader = _wire.Reader(octets, 0, limits)
     found: dict[str, Any] = {}
     body: list[Any] = []
+    # One reader, so that the limits hold for the whole input.
+    reader = _wire.Reader(octets, 0, limits)
     try:
-        parts = reader.scan(CODES)
-        for part in parts:
-            code, start, content, end = part
+        for part in _wire.Reader(octets, 0, limits).scan(CODES):
             # Read everything, so that what does not parse is reported now and not later.
-            generic = _wire.Reader(octets, start, limits)
-            generic.end = end
-            try:
-                value = generic.value()
-            except _wire.READ_FAULTS as error:
-                raise generic.fault(error, FIELD_NAMES) from None
+            code, start, content, end = part
+            reader.pos = content if code >= 0 else start
+            reader.end = end
+            value = reader.value()
             if code < 0:
                 continue
             kind = KINDS[code - 0x70]
             try:
-                section = read_section(octets, kind, content, end, limits)
+                section = read_section(octets, kind, content, end, UNLIMITED)
             except DecodeError:
-                section = _interpret(kind, value.value)
+                section = _interpret(kind, value)
             if section is None:
                 continue
             if kind.attribute == "body":

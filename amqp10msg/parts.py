@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.errors import EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
+from amqp10msg.primitives import AmqpMap
+from amqp10msg.sections import CODES, KINDS, SPECS, Header, SectionKind
 
 __all__ = ["FIELD_NAMES", "Part", "Scan", "scan"]
 
@@ -18,8 +19,6 @@ __all__ = ["FIELD_NAMES", "Part", "Scan", "scan"]
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)
 }
-# What a node may replace: all that is not the bare message (Part 3, 3.2).
-_REPLACEABLE = ("header", "delivery_annotations", "message_annotations", "footer")
 _BY_NAME = {kind.name: kind for kind in KINDS}
 _BY_ATTRIBUTE = {kind.attribute: kind for kind in KINDS if kind.attribute != "body"}
 
@@ -65,12 +64,17 @@ class Scan:
         data: the encoded message.
     """
 
-    __slots__ = ("_limits", "_parts", "data")
+    __slots__ = ("_limits", "data")
 
-    def __init__(self, data: bytes, parts: list[tuple[int, int, int, int]], limits: Limits) -> None:
+    def __init__(self, data: bytes, limits: Limits) -> None:
         self.data = data
-        self._parts = parts
         self._limits = limits
+
+    @property
+    def _parts(self) -> list[tuple[int, int, int, int]]:
+        # Found anew when asked for: that is fast, and the forwarder's way needs no list.
+        parts: list[tuple[int, int, int, int]] = _wire.Reader(self.data, 0, self._limits).scan(CODES)
+        return parts
 
     def __len__(self) -> int:
         return len(self._parts)
@@ -116,67 +120,49 @@ class Scan:
                 end = stop
         return (start, end) if start >= 0 else (0, 0)
 
-    def replace(self, **sections: Any) -> bytes:
+    def replace(
+        self,
+        *,
+        header: Header | Literal[False] | None = False,
+        delivery_annotations: Mapping[Any, Any] | Literal[False] | None = False,
+        message_annotations: Mapping[Any, Any] | Literal[False] | None = False,
+        footer: Mapping[Any, Any] | Literal[False] | None = False,
+    ) -> bytes:
         """Give the message with other annotations around the same bare message.
 
+        What is not named stays as it is, octet for octet. The bare message cannot be named: it is
+        immutable in the network (Part 3, 3.2).
+
         Args:
-            sections: ``header``, ``delivery_annotations``, ``message_annotations`` or ``footer``
-                to a section, to a plain dict for the map sections, or to None to leave it out.
-                What is not named stays as it is, octet for octet.
+            header: the new header; None to leave it out, False to keep it.
+            delivery_annotations: likewise; a plain dict is taken.
+            message_annotations: likewise; a plain dict is taken.
+            footer: likewise; a plain dict is taken.
 
         Raises:
             EncodeError: a section holds what cannot be encoded.
-            TypeError: a section is named that belongs to the bare message, which is immutable.
             DecodeError: the sections do not stand in the order of Part 3, 3.2, so that there is no
                 telling where one belongs.
         """
-        replaced = {}
-        for name, value in sections.items():
-            if name not in _REPLACEABLE:
-                raise TypeError(
-                    f"{name} cannot be replaced: only {', '.join(_REPLACEABLE)} can, because the "
-                    "bare message is immutable in the network (Part 3, 3.2)"
-                )
-            replaced[_BY_ATTRIBUTE[name].code] = value
-        writer = _wire.Writer()
-        data = self.data
-        last = -1
-        waiting = sorted(replaced)
-        keep = 0  # where the octets begin that are still to be copied
+        replaced: list[Any] = [
+            *(header, delivery_annotations, message_annotations),
+            *(False, False, False, False, False, footer),
+        ]
+        for i in (0, 1, 2, 8):
+            section = replaced[i]
+            if section is not False and section is not None and type(section) is not KINDS[i].cls:
+                checked(KINDS[i], section)
         try:
-            for code, start, _, end in self._parts:
-                if code < last or code < 0:
-                    raise DecodeError(
-                        "the sections are not in the order of Part 3, 3.2",
-                        start,
-                        rule="section-out-of-order",
-                        data=data,
-                    )
-                last = code
-                while waiting and waiting[0] <= code:
-                    if keep < start:
-                        writer.raw(data[keep:start])
-                        keep = start
-                    new = waiting.pop(0)
-                    if replaced[new] is not None:
-                        writer.section(SPECS[new - 0x70], checked(KINDS[new - 0x70], replaced[new]))
-                if code in replaced:
-                    if keep < start:
-                        writer.raw(data[keep:start])
-                    keep = end
-            if keep < len(data):
-                writer.raw(data[keep:])
-            for new in waiting:
-                if replaced[new] is not None:
-                    writer.section(SPECS[new - 0x70], checked(KINDS[new - 0x70], replaced[new]))
+            return _wire.splice(self.data, self._limits, replaced, SPECS, CODES)
         except (RecursionError, UnicodeEncodeError) as error:
             raise _wire.encode_fault(error) from None
-        return bytes(writer.finish())
 
 
 def checked(kind: SectionKind, value: Any) -> Any:
     """Give the value back if it can stand for this kind of section, else raise EncodeError."""
-    if isinstance(value, kind.cls) or (kind.source == "map" and isinstance(value, Mapping)):
+    if isinstance(value, kind.cls):
+        return value
+    if kind.source == "map" and isinstance(value, Mapping) and not isinstance(value, AmqpMap):
         return value
     raise EncodeError(
         f"must be {kind.cls.__name__}{' or a dict' if kind.source == 'map' else ''}, "
@@ -208,10 +194,6 @@ def scan(data: bytes | bytearray | memoryview, *, limits: Limits | None = None) 
     Raises:
         DecodeError: the octets are not a sequence of encoded values.
     """
-    limits = limits or DEFAULT_LIMITS
-    octets = _wire.octets_of(data, limits)
-    reader = _wire.Reader(octets, 0, limits)
-    try:
-        return Scan(octets, reader.scan(CODES), limits)
-    except _wire.READ_FAULTS as error:
-        raise reader.fault(error, FIELD_NAMES) from None
+    if limits is None:
+        limits = DEFAULT_LIMITS
+    return Scan(_wire.check_parts(data, limits, CODES, FIELD_NAMES), limits)

@@ -14,6 +14,7 @@ import datetime as _datetime
 import decimal as _decimal
 import math
 import struct
+import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Self
 
@@ -511,25 +512,31 @@ class AmqpMap(Mapping[Any, Any]):
 
     Keys that Python calls equal but AMQP does not (uint 1 and long 1, symbol "a" and string "a"),
     and keys that Python cannot hash (lists, maps, arrays, described values) stand in `pairs` in
-    the order of the wire. Looking a key up compares its AMQP type too: see `identical`.
+    the order of the wire. Looking a key up compares its AMQP type too: see `identical`. It does
+    not change; make a new one from other pairs.
     """
 
-    __slots__ = ("pairs",)
-    pairs: list[tuple[Any, Any]]
+    __slots__ = ("_index", "pairs")
+    pairs: tuple[tuple[Any, Any], ...]
+    _index: dict[Any, list[tuple[Any, Any]]] | None
 
     def __init__(self, pairs: Iterable[tuple[Any, Any]] | Mapping[Any, Any] = ()) -> None:
-        if isinstance(pairs, Mapping):
+        if isinstance(pairs, AmqpMap):
+            pairs = pairs.pairs
+        elif isinstance(pairs, Mapping):
             pairs = pairs.items()
-        self.pairs = [(key, value) for key, value in pairs]
+        self.pairs = tuple((key, value) for key, value in pairs)
+        self._index = None
 
     def __getitem__(self, key: Any) -> Any:
-        for candidate, value in self.pairs:
+        if self._index is None:
+            self._index = {}
+            for pair in self.pairs:
+                self._index.setdefault(_bucket(pair[0]), []).append(pair)
+        for candidate, value in self._index.get(_bucket(key), ()):
             if identical(candidate, key):
                 return value
         raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        return any(identical(candidate, key) for candidate, _ in self.pairs)
 
     def __iter__(self) -> Iterator[Any]:
         return (key for key, _ in self.pairs)
@@ -542,10 +549,24 @@ class AmqpMap(Mapping[Any, Any]):
             return NotImplemented
         return identical(self, other)
 
-    __hash__ = None  # type: ignore[assignment]  # mutable, like dict
+    __hash__ = None  # type: ignore[assignment]  # its values may be mutable, like those of dict
 
     def __repr__(self) -> str:
-        return f"AmqpMap({self.pairs!r})"
+        return f"AmqpMap({list(self.pairs)!r})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (AmqpMap, (self.pairs,))
+
+
+def _bucket(key: Any) -> Any:
+    """Give what identical keys have in common, hashed with a secret (numbers are not)."""
+    if isinstance(key, (int, float, uuid.UUID)):
+        return repr(key)
+    try:
+        hash(key)
+    except TypeError:
+        return type(key)
+    return (type(key), key)
 
 
 _DOUBLE = struct.Struct(">d")

@@ -212,6 +212,34 @@ def test_a_file_whose_name_is_no_text(tmp_path: Path) -> None:
     assert [OCTETS] == data_of(items(name))
 
 
+@given(octets=st.binary(max_size=40).map(lambda body: Message(body).encode()), data=st.data())
+def test_the_shell_may_cut_hex_into_arguments(octets: bytes, data: st.DataObject) -> None:
+    digits = octets.hex()
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(digits) - 1), max_size=5)))
+    parts = [digits[a:b] for a, b in zip([0, *cuts], [*cuts, None], strict=True)]
+
+    assert [octets] == data_of(items(*parts))
+
+
+def test_arguments_that_each_begin_as_a_message_are_a_message_each(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(OTHER)
+
+    found = items(OCTETS.hex(), base64.b64encode(OTHER).decode(), file, OTHER.hex(), "{}")
+
+    assert [OCTETS, OTHER, OTHER, OTHER, b""] == data_of(found)
+    assert ["message 1", "message 2", str(file), "argument 2", "argument 3"] == [
+        item.source for item in found
+    ]
+
+
+def test_the_argument_that_is_at_fault_is_named() -> None:
+    with pytest.raises(click.UsageError) as caught:
+        items("005", "377a1", "no.bin", "00")
+
+    assert "'no.bin' is no file that is there, and neither hex nor base64" == str(caught.value)
+
+
 def test_hex_longer_than_any_name_can_be() -> None:
     octets = Message(b"x" * 100_000).encode()
 
@@ -225,9 +253,10 @@ def test_hex_longer_than_any_name_can_be() -> None:
         ("no.bin", "typed", "'no.bin' is no file that is there, and no JSON"),
         ("0053zz", "hex", "'0053zz' is no file that is there, and no hex: 'z' is no hex digit"),
         ("{oops", "auto", "no JSON: Expecting property name"),
-        ("", "auto", "the argument is empty"),
-        (" ", "hex", "the argument is empty"),
+        ("", "auto", "an argument is empty"),
+        (" ", "hex", "an argument is empty"),
         ("x" * 5_000, "auto", f"'{'x' * 40}…' is no file"),
+        ("00537", "auto", "'00537' is no file that is there, and no hex: 5 digits are half an"),
     ],
 )
 def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(

@@ -281,7 +281,7 @@ def test_breaking_the_declaration_is_refused(octets: str, rule: str) -> None:
         (Properties(message_id=1.5), "properties.message-id"),  # type: ignore[arg-type]
         (Properties(content_type="ü"), "properties.content-type"),
         (Properties(to=b"q"), "properties.to"),  # type: ignore[arg-type]
-        (Properties(subject="\ud800"), ""),
+        (Properties(subject="\ud800"), "properties.subject"),
         (delivery.Received(None, 1), "received"),  # type: ignore[arg-type]
         (
             delivery.Rejected(error=delivery.Error("amqp:x", description=1)),  # type: ignore[arg-type]

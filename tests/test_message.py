@@ -441,9 +441,9 @@ def test_evolve() -> None:
     assert evolved.body == AmqpValue("new")
     assert WIDE == message.encode()
     assert evolved.encode().startswith(APPLICATION_PROPERTIES)
-    with pytest.raises(TypeError, match="no colour"):
+    with pytest.raises(TypeError, match="colour"):
         message.evolve(colour=1)
-    with pytest.raises(TypeError, match="no _wire"):
+    with pytest.raises(TypeError, match="_wire"):
         message.evolve(_wire=b"")
 
 

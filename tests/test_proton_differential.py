@@ -660,12 +660,14 @@ def test_recorded_messages_convert_without_loss_or_say_what_is_lost() -> None:
             lost = losses(message)
         except AmqpError:
             continue
+        if in_c_strings(lost):
+            continue  # whether all of these is sent depends on the version of proton
         again = Message.decode(bytes(to_proton(message, lossy=True).encode()))
-        assert same_message(message, again) == (not lost or in_c_strings(lost)), octets.hex()
+        assert same_message(message, again) == (not lost), octets.hex()
         converted += 1
 
     assert converted > 1000, "too few for a comparison"
 
 
 def in_c_strings(lost: tuple[Any, ...]) -> bool:
-    return all("NUL" in loss.text for loss in lost)
+    return bool(lost) and all("NUL" in loss.text for loss in lost)

@@ -311,6 +311,29 @@ def test_outcomes_are_those_of_protons_handler() -> None:
     ] == [state for state, _ in client.outcomes]
 
 
+class Hesitant(Node):
+    """Decides about both of two messages when the second is here."""
+
+    first: Any = None
+
+    def on_message(self, event: Any) -> None:
+        if self.first is None:
+            self.first = event.delivery
+        else:
+            self.reject(self.first)
+            self.release(event.delivery)
+
+
+def test_without_auto_accept_nothing_is_settled_that_the_handler_does_not_settle() -> None:
+    client = exchange(
+        Hesitant(auto_accept=False), lambda address: Client(address, [Message("a"), Message("b")])
+    )
+
+    assert [proton.Delivery.REJECTED, proton.Delivery.MODIFIED] == [
+        state for state, _ in client.outcomes
+    ]
+
+
 def test_what_arrives_after_the_link_was_closed_is_released() -> None:
     client = exchange(Judge(), lambda address: Client(address, [Message("close"), Message("late")]))
 
@@ -348,6 +371,7 @@ class Raw(Node):
             return
         if delivery.aborted:
             assert receive_octets(delivery) is None
+            assert not hasattr(delivery, "amqp10msg_taken"), "it would be kept for ever"
             self.aborted.append(delivery.tag)
             delivery.settle()
             return
@@ -356,6 +380,7 @@ class Raw(Node):
             self.incomplete += delivery.partial
             return
         assert receive(delivery) is None, "it was taken"
+        assert not hasattr(delivery, "amqp10msg_taken"), "it would be kept for ever"
         self.received.append(message)
         delivery.update(proton.Delivery.ACCEPTED)
         delivery.settle()

@@ -93,7 +93,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=(
         "Completion of commands, options and file names by the shell: put "
-        "eval \"$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)\" into ~/.bashrc, or the same with "
+        'eval "$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)" into ~/.bashrc, or the same with '
         "zsh_source into ~/.zshrc; for fish, "
         "_AMQP10MSG_COMPLETE=fish_source amqp10msg | source into its configuration."
     ),

@@ -17,8 +17,9 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
 from amqp10msg.sections import CODES
+from amqp10msg.validation import validate
 
-__all__ = ["TARGETS", "is_message", "read", "write_all"]
+__all__ = ["TARGETS", "is_message", "read", "tree_of", "write_all"]
 
 
 def is_message(data: bytes) -> bool:
@@ -62,21 +63,22 @@ def _cbor(data: bytes) -> bytes:
         raise click.ClickException(str(error)) from None
 
 
-def _html(data: bytes) -> str:
-    return notation.render_html(data) + "\n"
+def tree_of(data: bytes, profile: str = "oasis") -> Any:
+    """Give the tree of a message with what breaks the rules in it, or of values."""
+    return notation.parse_tree(data, violations=validate(data, profile) if is_message(data) else ())
 
 
 _WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
     "typed": _json_lines(lambda value: notation.to_typed(value)),
     "plain": _json_lines(lambda value: notation.to_plain(value)),
     "cbor": _cbor,
-    "tree": lambda data: notation.render_text(data) + "\n",
+    "tree": lambda data: notation.render_text(tree_of(data)),
     "hex": lambda data: data.hex() + "\n",
     "base64": lambda data: base64.b64encode(data).decode() + "\n",
     "jsonl": lambda data: json.dumps({"raw": data.hex()}) + "\n",
     "raw": lambda data: data,
     "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
-    "html": _html,
+    "html": lambda data: notation.render_html(tree_of(data)),
 }
 #: What octets can be written as.
 TARGETS = tuple(_WRITERS)

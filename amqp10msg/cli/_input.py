@@ -93,7 +93,7 @@ class Inputs:
         self._open: IO[bytes] | None = None
         self._sources: list[tuple[str, Path | str | None, str]] = []
         for argument in arguments:
-            self._take(argument, many=len(arguments) > 1)
+            self._take(argument)
 
     @property
     def position(self) -> int:
@@ -102,7 +102,7 @@ class Inputs:
             return self._done + self._open.tell()
         return self._done
 
-    def _take(self, argument: str, *, many: bool) -> None:
+    def _take(self, argument: str) -> None:
         """Find out what an argument stands for; files are not opened yet."""
         if argument == "-":
             self.total = None
@@ -112,6 +112,8 @@ class Inputs:
         try:
             is_there = argument != "" and path.exists()
             is_folder = is_there and path.is_dir()
+        except PermissionError:
+            is_there, is_folder = True, False  # opening it will say so
         except OSError:  # too long for a name, as hex may well be
             is_there = is_folder = False
         if is_folder:
@@ -120,8 +122,18 @@ class Inputs:
         elif is_there:
             self._file(path)
         else:
-            name = f"argument {len(self._sources) + 1}" if many else "the argument"
-            self._sources.append((name, argument, ""))
+            self._text(argument)
+
+    def _text(self, argument: str) -> None:
+        """Take text; hex whose spaces the shell took for the ends of arguments is one text."""
+        joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
+        if joins and self._sources:
+            name, before, _ = self._sources[-1]
+            if isinstance(before, str) and not _is_json(before):
+                self._sources[-1] = ("the arguments", f"{before}\n{argument}", "")
+                return
+        texts = sum(isinstance(source, str) for _, source, _ in self._sources)
+        self._sources.append((f"argument {texts + 1}" if texts else "the argument", argument, ""))
 
     def _file(self, path: Path, fault: str = "") -> None:
         self._sources.append((str(path), path, fault))
@@ -141,32 +153,32 @@ class Inputs:
                 yield from self._guarded(name, source)
 
     def _argument(self, name: str, text: str) -> Iterator[Item]:
-        """Read a message that stands on the command line itself."""
-        if not text.strip():
-            raise click.UsageError(f"{name} is empty")
+        """Read messages that stand on the command line itself."""
+        if not all(part.strip() for part in text.split("\n")):
+            raise click.UsageError("an argument is empty")
+        if _is_json(text) and self.form not in _OCTETS:
+            yield from self._guarded(name, text.encode("utf-8", "surrogateescape"))
+            return
+        if self.form in ("jsonl", "written", "typed", "plain"):
+            raise click.UsageError(_nothing(text, "no JSON"))
+        form = self.form if self.form in ("hex", "base64") else None
         try:
-            is_json = text.lstrip().startswith(("{", "["))
-            if is_json and self.form not in _OCTETS:
-                yield from self._read(io.BytesIO(text.encode("utf-8", "surrogateescape")), name)
-                return
-            if self.form in ("jsonl", "written", "typed", "plain"):
-                raise _Bad("no JSON")
-            try:
-                found = octets_of_text(text, self.form if self.form in ("hex", "base64") else None)
-            except ValueError as error:
-                raise _Bad(str(error)) from None
-            for octets in found:
-                if self.form in _OCTETS:
-                    yield from self._read(io.BytesIO(octets), name)
-                else:
-                    yield Item(name, octets)
-        except _Bad as error:
-            shown = text if len(text) <= 40 else f"{text[:40]}…"
-            raise click.UsageError(f"'{shown}' is no file that is there, and {error}") from None
+            found = octets_of_text(text, form)
+        except ValueError as error:
+            raise click.UsageError(_blame(text, form, str(error))) from None
+        for number, octets in enumerate(found, 1):
+            source = name if len(found) == 1 else f"message {number}"
+            if self.form in _OCTETS:
+                yield from self._guarded(source, octets)
+            else:
+                yield Item(source, octets)
 
-    def _guarded(self, name: str, path: Path | None) -> Iterator[Item]:
-        """Read a file or standard input; what the system refuses is a fault of this one alone."""
+    def _guarded(self, name: str, path: Path | bytes | None) -> Iterator[Item]:
+        """Read a file, octets or standard input; what is wrong is a fault of this one alone."""
         try:
+            if isinstance(path, bytes):
+                yield from self._read(io.BytesIO(path), name)
+                return
             if path is None:
                 if sys.stdin is None:
                     raise _Bad("it is closed")
@@ -244,7 +256,7 @@ class Inputs:
                 )
             yield Item(f"{name}:{number}", octets)
 
-    def _json(self, stream: IO[bytes], name: str, form: str) -> Iterator[Item]:
+    def _json(self, stream: Any, name: str, form: str) -> Iterator[Item]:
         """Read JSON, a document a line or one document over many lines."""
         number = 0
         only = True
@@ -254,22 +266,43 @@ class Inputs:
                 raise _Bad(f"line {number}: {self._too_large}")
             if not line.strip():
                 continue
+            more = not only or bool(stream.peek(1))
+            source = f"{name}:{number}" if more else name
             try:
-                document = _parse(line)
+                yield _item_of_document(source, form, _parse(line))
             except _Bad as error:
-                if only and form != "jsonl":
-                    more = self._all(stream)
+                if only and more and form != "jsonl":
+                    rest = self._all(stream)
                     try:
-                        yield _item_of_document(name, form, _parse(line + more))
+                        yield _item_of_document(name, form, _parse(line + rest))
                         return
                     except _Bad as whole:
-                        if not _has_lines(more):
+                        if not _has_lines(rest):
                             raise whole from None
-                        stream = io.BytesIO(more)
-                yield Item(f"{name}:{number}", fault=str(error))
-            else:
-                yield _item_of_document(f"{name}:{number}", form, document)
+                        stream = _buffered(io.BytesIO(rest))
+                yield Item(source, fault=str(error))
             only = False
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith(("{", "["))
+
+
+def _nothing(text: str, reason: str) -> str:
+    shown = text if len(text) <= 40 else f"{text[:40]}…"
+    return f"'{shown}' is no file that is there, and {reason}"
+
+
+def _blame(text: str, form: str | None, reason: str) -> str:
+    """Say which of the arguments that are joined in a text is nothing, and why."""
+    for part in text.split("\n"):
+        try:
+            octets_of_text(part, form)
+        except ValueError as error:
+            # Half an octet is no fault of an argument that another one follows.
+            if "half an octet" not in str(error):
+                return _nothing(part, str(error))
+    return _nothing(text, reason)
 
 
 def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -397,9 +430,7 @@ def _or_stdin(
     return ("-",)
 
 
-def _completions(
-    _: click.Context, __: click.Parameter, incomplete: str
-) -> list[CompletionItem]:
+def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Let the shell complete names of files, which most sources are."""
     return [CompletionItem(incomplete, type="file")]
 

@@ -10,6 +10,7 @@ from typing import IO, Any, Self
 import click
 
 __all__ = [
+    "SEVERITY_COLORS",
     "Sink",
     "color_option",
     "count",
@@ -19,6 +20,8 @@ __all__ = [
     "safe",
     "use_color",
 ]
+
+SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 
 
 def safe(text: str) -> str:

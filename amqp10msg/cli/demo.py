@@ -1,3 +1,190 @@
+"""``amqp10msg demo``: real messages decoded, explained, validated and encoded again."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import attrs
 import click
+
+from amqp10msg import notation
+from amqp10msg.cli._forms import tree_of
+from amqp10msg.cli._output import SEVERITY_COLORS, color_option, plural, safe, use_color
+from amqp10msg.corpus import Case, demo_messages
+from amqp10msg.errors import DecodeError
+from amqp10msg.message import Message
+from amqp10msg.parts import scan
+from amqp10msg.validation import Violation, validate
+
+__all__ = ["demo"]
+
+_INDENT = "    "
+_MAX_WIDTH = 120
+
+
+@attrs.define
+class _Screen:
+    """Where it is shown: how wide, and whether in colour."""
+
+    colored: bool
+    width: int
+
+    def style(self, text: str, **styles: Any) -> str:
+        return click.style(text, **styles) if self.colored else text
+
+    def line(self, text: str = "", **styles: Any) -> None:
+        """Print a text; what is wider than the screen goes on below, indented as it is."""
+        indent = " " * (len(text) - len(text.lstrip()))
+        wrapped = textwrap.wrap(
+            text.strip(),
+            self.width,
+            initial_indent=indent,
+            subsequent_indent=indent + "  ",
+            break_on_hyphens=False,
+        )
+        for part in wrapped or [""]:
+            click.echo(self.style(part, **styles), color=self.colored)
+
+    def heading(self, text: str) -> None:
+        self.line()
+        self.line(text, bold=True)
+        self.line()
+
+
 @click.command()
-def demo() -> None: ...
+@color_option
+def demo(color: bool | None) -> int:
+    """Show what this library does, on messages that real software sent.
+
+    They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
+    is decoded, explained, held to the rules of the specification, and encoded again: the octets
+    must be those that came. The exit status is 0 where they all are.
+    """
+    screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
+    cases = demo_messages()
+    violations = {case.id: validate(case.data) for case in cases}
+    screen.heading("Two messages, octet by octet")
+    _explain(screen, _sound(cases, violations))
+    _explain(screen, _broken(cases, violations))
+    screen.heading(f"{plural(len(cases), 'message')}: decoded, validated, encoded again")
+    exact = 0
+    for number, case in enumerate(cases, 1):
+        exact += _show(screen, number, case, violations[case.id])
+    _damage(screen, cases[0])
+    _conclude(screen, len(cases), exact, list(itertools.chain(*violations.values())))
+    return int(exact < len(cases))
+
+
+def _sound(cases: list[Case], violations: dict[str, list[Violation]]) -> Case:
+    """Choose a message without faults: one with many sections and few octets."""
+    sound = [case for case in cases if not violations[case.id]]
+    return min(sound or cases, key=lambda case: (-len(scan(case.data)), len(case.data)))
+
+
+def _broken(cases: list[Case], violations: dict[str, list[Violation]]) -> Case:
+    """Choose a message with several faults and few octets."""
+    return min(cases, key=lambda case: (len(violations[case.id]) < 2, len(case.data)))
+
+
+def _explain(screen: _Screen, case: Case) -> None:
+    """Show a message as an annotated tree."""
+    screen.line(_origin(case))
+    screen.line(case.note)
+    text = notation.render_text(tree_of(case.data), color=screen.colored, width=screen.width)
+    click.echo(f"\n{text}", color=screen.colored)
+
+
+def _origin(case: Case) -> str:
+    return case.origin.removeprefix("recorded from ")
+
+
+def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
+    """Show a message in a line for each section; tell whether it encodes to its own octets."""
+    message = Message.decode(case.data, strict=False)
+    size = len(case.data)
+    kept = message.encode() == case.data and _keeps_the_bare_message(message)
+    screen.line(f"{number:>2}  {_origin(case)}", bold=True)
+    if kept:
+        screen.line(f"{_INDENT}{case.note}: {size} octets in, the same {size} out", fg="green")
+    else:
+        screen.line(f"{_INDENT}{case.note}: {size} octets in, others out", fg="red", bold=True)
+    plain = notation.to_plain(message)
+    for name, content in plain.get("sections", plain.items()):
+        shown = safe(json.dumps(content, ensure_ascii=False))
+        room = screen.width - len(_INDENT) - 24
+        shown = shown if len(shown) <= room else f"{shown[: room - 1]}…"
+        click.echo(
+            f"{_INDENT}{screen.style(f'{name:<24}', fg='cyan')}{shown}", color=screen.colored
+        )
+    for violation in violations:
+        mark = "!" if violation.severity == "error" else "?"
+        text = (
+            f"{_INDENT}{mark} byte {violation.offset}: {safe(violation.text)} ({violation.clause})"
+        )
+        screen.line(text, fg=SEVERITY_COLORS[violation.severity])
+    screen.line()
+    return kept
+
+
+def _keeps_the_bare_message(message: Message) -> bool:
+    """Tell whether another annotation leaves the bare message as it is, octet for octet."""
+    annotations = {**(message.message_annotations or {}), "x-opt-demo": 1}
+    return message.evolve(message_annotations=annotations).bare == message.bare
+
+
+def _damage(screen: _Screen, case: Case) -> None:
+    """Show what becomes of octets that were damaged on the way."""
+    cut = case.data[: len(case.data) * 2 // 3]
+    wrong = bytearray(case.data)
+    wrong[0] = 0x3F
+    screen.heading("The same octets, damaged")
+    for what, octets in (
+        (f"cut off behind octet {len(cut)}", cut),
+        ("the first octet changed to 3f", bytes(wrong)),
+    ):
+        try:
+            Message.decode(octets)
+        except DecodeError as error:
+            screen.line(f"{_INDENT}{what}")
+            screen.line(f"{_INDENT}  {error}", fg=SEVERITY_COLORS["error"])
+            screen.line(f"{_INDENT}  to answer the peer with: {error.condition}")
+
+
+def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) -> None:
+    """Sum it up, and say what to try next."""
+    screen.line()
+    good = exact == number
+    errors = sum(violation.severity == "error" for violation in found)
+    result = "all encoded again byte for byte" if good else f"{exact} encoded again byte for byte"
+    text = (
+        f"{plural(number, 'message')}, {result}; violations found: "
+        f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
+    )
+    screen.line(text, bold=True, fg="green" if good else "red")
+    screen.line()
+    screen.line("Next:")
+    octets = Message("hello").encode().hex()
+    me = _command()
+    for arguments, why in (
+        (f"inspect {octets}", "explain a message"),
+        ('encode \'{"body": "hello"}\'', "make one"),
+        ("validate FOLDER --report report.html", "judge many"),
+        ("--help", "all there is"),
+    ):
+        screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{why}")
+
+
+def _command() -> str:
+    """Say how this command line can be called from here."""
+    if shutil.which("amqp10msg"):
+        return "amqp10msg"
+    script = Path(sys.executable).with_name("amqp10msg")
+    if not script.exists():
+        return "python -m amqp10msg"
+    return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)

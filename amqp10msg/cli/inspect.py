@@ -1,3 +1,189 @@
+"""``amqp10msg inspect``: what every octet of a message means, also of a broken one."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
 import click
-@click.command()
-def inspect() -> None: ...
+
+from amqp10msg import notation
+from amqp10msg.cli._forms import is_message, read
+from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._output import (
+    SEVERITY_COLORS,
+    Sink,
+    color_option,
+    is_terminal,
+    output_option,
+    plural,
+    safe,
+    use_color,
+)
+from amqp10msg.errors import AmqpError
+from amqp10msg.validation import PROFILES, validate
+
+__all__ = ["inspect"]
+
+_VIEWS = {
+    "json": "Write plain JSON, indented, instead.",
+    "typed": "Write typed JSON, indented, instead: every value beside its type.",
+    "html": "Write the tree as a page for a browser instead; one message.",
+}
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg inspect message.bin
+  amqp10msg inspect 00 53 70 45 00 53 77 a1 05 68 65 6c 6c 6f
+  amqp10msg inspect --color recorded.jsonl.gz | less -R
+  amqp10msg inspect --json AFN3oQJoaQ== | jq .amqp_value
+  amqp10msg inspect --value 71 00 00 00 2a a1 02 68 69
+"""
+)
+@sources_argument
+@click.option("--json", "view", flag_value="json", help=_VIEWS["json"])
+@click.option("--typed", "view", flag_value="typed", help=_VIEWS["typed"])
+@click.option("--html", "view", flag_value="html", help=_VIEWS["html"])
+@click.option("--value", "as_values", is_flag=True, help="Read values, not a message.")
+@click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="oasis",
+    show_default=True,
+    help="The set of rules to judge by.",
+)
+@output_option
+@format_option
+@max_size_option
+@color_option
+def inspect(
+    sources: tuple[str, ...],
+    view: str | None,
+    as_values: bool,
+    profile: str,
+    output: Path | None,
+    form: str,
+    max_size: int,
+    color: bool | None,
+) -> int:
+    """Show what every octet of a message means.
+
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
+    is read where none are given; see validate for what files may hold. Hex may have spaces, colons
+    and 0x in it, or be a dump of xxd or hexdump.
+
+    Each line has the offset, the octets, the field, its type and encoding, and the value; below a
+    field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
+    as far as it goes and around what is broken, and the exit status is 1. What is no message, such
+    as an outcome or a terminus, is shown likewise.
+    """
+    failed = False
+    colored = use_color(color) and view is None
+    with Sink(output, color=colored) as sink:
+        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size))):
+            if view == "html" and number:
+                raise click.ClickException("there is more than one message: a page shows one")
+            if item.fault:
+                _complain(item, item.fault)
+                failed = True
+                continue
+            shown = _Shown(item, profile, as_values)
+            if view is None:
+                if number or more:
+                    sink.write(shown.title(first=not number, colored=colored))
+                sink.write(shown.tree(colored, None if output else _terminal_width()))
+            elif view == "html":
+                sink.write(shown.html())
+            elif not shown.fault:
+                sink.write(shown.json(view))
+            if shown.fault:
+                _complain(item, shown.fault)
+                failed = True
+    return int(failed)
+
+
+def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Say with each item whether another one follows."""
+    iterator = iter(items)
+    before = next(iterator, None)
+    if before is None:
+        raise click.ClickException("there are no messages in what was given")
+    for item in iterator:
+        yield before, True
+        before = item
+    yield before, False
+
+
+def _complain(item: Item, fault: str) -> None:
+    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
+
+
+def _terminal_width() -> int | None:
+    """Give the columns of the terminal that is watched, None where none is."""
+    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
+
+
+class _Shown:
+    """One message or run of values, and its views.
+
+    Attributes:
+        fault: why it does not parse; empty where it does.
+    """
+
+    def __init__(self, item: Item, profile: str, as_values: bool) -> None:
+        self.item = item
+        self.is_message = not as_values and is_message(item.data)
+        self.violations = validate(item.data, profile) if self.is_message else []
+        self.decoded: list[Any] = []
+        self.fault = ""
+        try:
+            self.decoded = read(item.data, as_values=not self.is_message)
+        except AmqpError as error:
+            self.fault = str(error)
+
+    def title(self, *, first: bool, colored: bool) -> str:
+        """Name the message, where there are several."""
+        title = safe(self.item.source)
+        return (
+            ("" if first else "\n") + (click.style(title, bold=True) if colored else title) + "\n"
+        )
+
+    def tree(self, colored: bool, width: int | None) -> str:
+        """Give the annotated tree and, in a last line, what is to be thought of it."""
+        tree = notation.parse_tree(self.item.data, violations=self.violations)
+        text = notation.render_text(tree, color=colored, width=width)
+        return f"{text}{self.verdict(colored)}\n"
+
+    def verdict(self, colored: bool) -> str:
+        """Say in a line how large it is and how many rules it breaks."""
+        size = plural(len(self.item.data), "octet")
+        if self.fault or not self.is_message:
+            what = "not all of it can be read" if self.fault else plural(len(self.decoded), "value")
+            return f"{size}, {what}"
+        parts = []
+        for severity, color in SEVERITY_COLORS.items():
+            found = [violation for violation in self.violations if violation.severity == severity]
+            if found:
+                text = plural(len(found), severity)
+                names = ", ".join(dict.fromkeys(violation.rule for violation in found))
+                parts.append(f"{click.style(text, fg=color) if colored else text} ({names})")
+        return f"{size}; {', '.join(parts) or 'no violations'}"
+
+    def json(self, view: str) -> str:
+        """Give the plain or typed notation, for people to read."""
+        write = notation.to_plain if view == "json" else notation.to_typed
+        return "".join(
+            json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded
+        )
+
+    def html(self) -> str:
+        """Give the tree as a page."""
+        tree = notation.parse_tree(self.item.data, violations=self.violations)
+        return notation.render_html(tree, title=self.item.source)

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import color_option, is_terminal, safe, use_color
+from amqp10msg.cli._output import SEVERITY_COLORS, color_option, is_terminal, safe, use_color
 from amqp10msg.cli._report import Report
 from amqp10msg.cli._tally import UNREADABLE, Tally, judge
 from amqp10msg.validation import PROFILES, Violation
@@ -28,7 +28,6 @@ __all__ = ["validate"]
 _WORTH_A_BAR = 1 << 18
 # From this width of the terminal there is room for where a rule was broken first.
 _WIDE = 110
-_SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 
 
 @click.command(
@@ -116,7 +115,7 @@ def validate(
 def _line(item: Item, violation: Violation, colored: bool) -> str:
     severity = violation.severity
     if colored:
-        severity = click.style(severity, fg=_SEVERITY_COLORS.get(severity), bold=True)
+        severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
     if violation.rule == UNREADABLE:
         return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
     where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
@@ -157,7 +156,7 @@ def _show_summary(tally: Tally, colored: bool) -> None:
             table.add_column("Places", justify="right")
             table.add_column("First in", overflow="fold")
         for rule, row in tally.rows():
-            severity = Text(row.severity, style=_SEVERITY_COLORS[row.severity])
+            severity = Text(row.severity, style=SEVERITY_COLORS[row.severity])
             more = [f"{row.violations:,}", safe(row.first)] if wide else []
             table.add_row(
                 rule, row.clause, severity, f"{row.messages:,}", *(Text(cell) for cell in more)

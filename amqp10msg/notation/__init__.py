@@ -2,14 +2,22 @@
 
 from amqp10msg.notation._error import NotationError
 from amqp10msg.notation.cbor import from_cbor, to_cbor
+from amqp10msg.notation.html import render_html
 from amqp10msg.notation.plain import from_plain, to_plain, value_from_plain
+from amqp10msg.notation.text import render_text
+from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.notation.typed import from_typed, to_typed
 
 __all__ = [
+    "Node",
     "NotationError",
+    "Tree",
     "from_cbor",
     "from_plain",
     "from_typed",
+    "parse_tree",
+    "render_html",
+    "render_text",
     "to_cbor",
     "to_plain",
     "to_typed",

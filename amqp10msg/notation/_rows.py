@@ -107,7 +107,10 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 
 
 def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
-    kind = inner.type + (f" {inner.encoding}" if inner.encoding else "")
+    kind = inner.type
+    if inner.encoding:
+        # list8 says that it is a list; str8-utf8 and smallint would leave one guessing.
+        kind = inner.encoding if inner.encoding.startswith(kind) else f"{kind} {inner.encoding}"
     descriptors = [child.value for child in merged[1::2]]
     known = node.value if node.type == "described" and node.value else None
     if descriptors and not (known and level == 0):

@@ -146,21 +146,34 @@ def parse_tree(
         nodes.append(node)
         pos = node.end
     tree = Tree(octets, nodes)
+    errors = tree.errors
     for violation in violations:
-        meant = _meant(tree, violation)
+        meant = _meant(tree, errors, violation)
         (tree if meant is None else meant).violations.append(violation)
     return tree
 
 
-def _meant(tree: Tree, violation: Violation) -> Node | None:
+def _meant(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
     """Find the node that a violation is about."""
-    path = tree.at(violation.offset)
+    at = violation.offset
+    if violation.clause.startswith("Part 1"):
+        # What does not parse is a node already. A value that is cut off is reported where it ends.
+        cut_off = violation.rule in ("truncated", "element-overruns-compound")
+        near = [
+            node
+            for node in errors
+            if (node.offset < at <= node.end or node.offset == at == node.end)
+            or (not cut_off and node.offset <= at < node.end)
+        ]
+        if near:
+            return max(near, key=lambda node: node.offset)
+    path = tree.at(at)
     if violation.rule == "count-exceeds-size":
-        # Found behind the count, where the first value stands.
+        # Reported behind the count, where the first value stands.
         path = [node for node in path if node.type in ("list", "map", "array")]
     for node in path:
         # What begins there: a section, a field, a key.
-        if node.offset == violation.offset:
+        if node.offset == at:
             return node
     return path[-1] if path else None
 
@@ -272,7 +285,7 @@ class _Parser:
         return node
 
     def short(self, row: FormatCode, start: int, place: _Place, stop: int) -> Node:
-        reason = f"this {row.type} takes {stop - start} octets, and {place.end - start} are left"
+        reason = f"this {row.type} takes {stop - start} octets, and {_are(place.end - start)} left"
         return self.broken(start, place, reason)
 
     def lost(self, at: int, end: int) -> Node:
@@ -288,8 +301,8 @@ class _Parser:
             return stop
         node.value = int.from_bytes(self.data[pos + row.width : at], "big")
         if stop > node.end:
-            left = node.end - pos - row.width
-            node.error = f"this {row.type} says it has {size} octets, and {left} are left"
+            left = _are(node.end - pos - row.width)
+            node.error = f"this {row.type} says it has {size} octets, and {left} left"
         elif row.type == "map" and node.value % 2:
             node.error = f"a map of {node.value} values has a key without a value"
         return at
@@ -319,8 +332,10 @@ class _Parser:
         while at < node.end and self.data[at] == 0 and level <= _MAX_DEPTH:
             if self.enough(node, at, 1):
                 return
+            made = Node(at, at + 1, "constructor", "constructor", 0, value="described")
+            made.content = at + 1
             descriptor = self.value(at + 1, _Place(node.end, "descriptor", level))
-            node.children.append(descriptor)
+            node.children += (made, descriptor)
             if self.cut:
                 return
             at = descriptor.end
@@ -359,9 +374,12 @@ class _Parser:
     def rest(self, node: Node, at: int) -> None:
         """Note octets that are left over behind the last value."""
         if at < node.end:
-            count = node.end - at
-            reason = f"{count} octet{' is' if count == 1 else 's are'} left over in the {node.type}"
+            reason = f"{_are(node.end - at)} left over behind the last value of the {node.type}"
             node.children.append(self.broken(at, _Place(node.end), reason))
+
+
+def _are(count: int) -> str:
+    return f"{count} {'is' if count == 1 else 'are'}"
 
 
 def _key(node: Node) -> str:

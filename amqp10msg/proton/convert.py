@@ -94,7 +94,7 @@ _ARRAY_TYPES = {
     if code != proton.Data.DESCRIBED
 }
 _ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
-# What proton's attributes pass through C strings; proton itself keeps and sends all of it.
+# What proton's attributes pass through C strings; from 0.40 on, proton keeps and sends all of it.
 _C_STRINGS = (
     *("to", "subject", "reply_to", "content_type", "content_encoding"),
     *("group_id", "reply_to_group_id"),
@@ -323,8 +323,8 @@ def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
         raise EncodeError(
             f"proton cannot encode this message: {error} (it takes 65,535 values a section at most)"
         ) from error
-    lost += _differences(said, back)
-    return made, lost
+    known = {loss.path for loss in lost}
+    return made, lost + [loss for loss in _differences(said, back) if loss.path not in known]
 
 
 def _left_out(message: Message, said: Message) -> Iterator[Loss]:

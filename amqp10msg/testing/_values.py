@@ -104,7 +104,6 @@ def _described(value: SearchStrategy[Any]) -> SearchStrategy[Described]:
     return st.builds(Described, descriptor | value, value)
 
 
-@functools.cache
 def values_of(type_name: str) -> SearchStrategy[Any]:
     """Values of one AMQP type.
 
@@ -122,19 +121,39 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
     Raises:
         ValueError: no type is called so.
     """
+    if type_name != "*" and type_name not in TYPES:
+        raise ValueError(f"no AMQP type is called {type_name!r}: use one of {TYPES}")
+    return _of_type(type_name)
+
+
+# A strategy shows itself with all that it draws from, which would take pages. These three stand
+# between and show their arguments alone.
+@st.composite
+def _of_type(draw: st.DrawFn, type_name: str) -> Any:
+    return draw(_strategy_of(type_name))
+
+
+@st.composite
+def _simple(draw: st.DrawFn) -> Any:
+    return draw(_SIMPLE)
+
+
+@st.composite
+def _values(draw: st.DrawFn, max_leaves: int) -> Any:
+    return draw(_nested(max_leaves))
+
+
+@functools.cache
+def _strategy_of(type_name: str) -> SearchStrategy[Any]:
     if type_name == "*":
         return values()
-    if type_name in {"list", "map", "array", "described"}:
-        leaves = simple_values()
-        if type_name == "list":
-            return st.lists(values(max_leaves=5), max_size=_SHORT)
-        if type_name == "map":
-            return maps(leaves, values(max_leaves=5))
-        return arrays() if type_name == "array" else _described(leaves)
-    try:
-        return _SCALARS[type_name]
-    except KeyError:
-        raise ValueError(f"no AMQP type is called {type_name!r}: use one of {TYPES}") from None
+    if type_name == "list":
+        return st.lists(values(max_leaves=5), max_size=_SHORT)
+    if type_name == "map":
+        return maps(simple_values(), values(max_leaves=5))
+    if type_name == "array":
+        return arrays()
+    return _described(simple_values()) if type_name == "described" else _SCALARS[type_name]
 
 
 _SCALARS: dict[str, SearchStrategy[Any]] = {
@@ -161,9 +180,9 @@ _SCALARS: dict[str, SearchStrategy[Any]] = {
     "string": _widened(st.text(max_size=40)),
     "symbol": _widened(symbol_text()).map(Symbol),
 }
+_SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
 
 
-@functools.cache
 def simple_values() -> SearchStrategy[Any]:
     """Values of every simple type: what application properties may hold (Part 3, 3.2.5).
 
@@ -175,7 +194,7 @@ def simple_values() -> SearchStrategy[Any]:
         ...     Message("", application_properties={"key": value}).encode()
         >>> test_it_fits()
     """
-    return st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
+    return _simple()
 
 
 def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
@@ -274,7 +293,7 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         st.sampled_from(_ZERO_WIDTH),
         st.integers(0, 5) | st.integers(250, 300),
     )
-    flat = st.one_of([_array(name, _SCALARS[name]) for name in SIMPLE_TYPES])
+    flat = st.one_of([_array(name, values_of(name)) for name in SIMPLE_TYPES])
     return st.one_of(
         flat,
         zero_width,
@@ -300,12 +319,6 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
         max_leaves: about how many values a drawn value may contain.
     """
     return _values(max_leaves)
-
-
-# A strategy shows itself with all that it draws from; this one would take pages.
-@st.composite
-def _values(draw: st.DrawFn, max_leaves: int) -> Any:
-    return draw(_nested(max_leaves))
 
 
 @functools.cache

@@ -131,7 +131,7 @@ def validate(
         # The kernel's name of this one ends in the octet.
         unknown = fault.rule.startswith("unknown-constructor-")
         name = "unknown-constructor" if unknown else fault.rule
-        report.add(name, Found(fault.offset, fault.path, fault.reason))
+        report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
     for rule in RULES.values():
         if rule.check is not None and rule.id in profile:
             for found in islice(rule.check(view), LISTED):

@@ -277,7 +277,7 @@ def value_not_simple(view: View) -> Iterator[Found]:
             have = type_at(view.data, _undescribed(view.data, place[1], place[2]))
             if have in ("list", "map", "array"):
                 child = section.entry(place)
-                text = f"an application property is of a simple type, and {child.name} is a {have}"
+                text = f"an application property is of a simple type, not {have}"
                 yield Found(child.value, child.path, text)
 
 
@@ -305,12 +305,11 @@ def key_reserved(view: View) -> Iterator[Found]:
             elif have != "ulong":
                 continue
             child = section.entry(place)
-            says = "all ulong keys are" if have == "ulong" else f"{child.name} is"
             yield Found(
                 child.key,
                 child.path,
-                f"{says} reserved: take a symbol that begins with x-opt-, or with x- if receivers "
-                "that do not know it are to refuse the message",
+                "the key is reserved: take a symbol that begins with x-opt-, or with x- if "
+                "receivers that do not know it are to refuse the message",
             )
 
 

@@ -98,6 +98,14 @@ _ROWS = (
         _LIMIT,
         "Arrays hold no more elements without octets than Limits.zero_width.",
     ),
+    # Lenient decoding keeps such a map as a value, and so does a body.
+    Rule(
+        "keys-limit",
+        _LIMIT,
+        "error",
+        "A section of annotations has no more ulong keys than a dict takes from strangers: 4,096.",
+        refused=True,
+    ),
     _structural("size-limit", _LIMIT, "The message has no more octets than Limits.size."),
     # The sections.
     Rule(

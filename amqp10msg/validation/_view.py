@@ -15,7 +15,7 @@ import attrs
 from amqp10msg import _wire
 from amqp10msg._path import _text as key_text
 from amqp10msg.composite import Field, rows
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
@@ -25,6 +25,8 @@ __all__ = ["LISTED", "Child", "Section", "View", "read", "text_at", "type_at"]
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
 
+# A map of fewer octets has no more keys than a dict takes from strangers.
+_LARGE = 4096
 _NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
 
 
@@ -33,18 +35,18 @@ class Child:
     """A field of a section's list, or an entry of its map.
 
     Attributes:
-        name: the field's name, or the key as a path shows it.
         path: where it is, such as ``properties.to`` or ``footer['x-opt-hash']``.
         key: where the key's constructor is; in a list the same as `value`.
         value: where the value's constructor is.
         end: where the value ends.
+        whole: its size is intact.
     """
 
-    name: str
     path: str
     key: int
     value: int
     end: int
+    whole: bool = True
 
 
 @attrs.define
@@ -65,6 +67,7 @@ class Section:
     content: int
     end: int
     _starts: list[int] | None = attrs.field(default=None, init=False, repr=False)
+    _fields: list[tuple[Field, Child]] | None = attrs.field(default=None, init=False, repr=False)
     _torn: bool = attrs.field(default=False, init=False, repr=False)
 
     @property
@@ -111,21 +114,22 @@ class Section:
             self._starts = starts
         return self._starts
 
-    def fields(self, *, whole: bool = False) -> Iterator[tuple[Field, Child]]:
-        """Give the fields that are set, with their rows; only those of intact size if `whole`."""
-        starts = self.starts()
-        last = len(starts) - 2 if self._torn and whole else -1
-        for index, (row, start, end) in enumerate(
-            zip(rows(self.kind.cls), starts, starts[1:], strict=False)
-        ):
-            if self.data[start] != 0x40 and index != last:
-                path = f"{self.kind.name}.{row.wire_name}"
-                yield row, Child(row.wire_name, path, start, start, end)
+    def fields(self) -> list[tuple[Field, Child]]:
+        """Give the fields that are set, with their rows."""
+        if self._fields is None:
+            starts = self.starts()
+            last = starts[-2] if self._torn else -1
+            self._fields = [
+                (row, Child(f"{self.kind.name}.{row.wire_name}", start, start, end, start != last))
+                for row, start, end in zip(rows(self.kind.cls), starts, starts[1:], strict=False)
+                if self.data[start] != 0x40
+            ]
+        return self._fields
 
     def field(self, name: str) -> Child | None:
         """Give a field, or None if it is not set or damaged in size."""
-        fields = self.fields(whole=True)
-        return next((child for row, child in fields if row.wire_name == name), None)
+        fields = self.fields()
+        return next((child for row, child in fields if row.wire_name == name and child.whole), None)
 
     def key_places(self) -> Iterator[tuple[int, int]]:
         """Give the places of a map's keys, with or without values, and where they end."""
@@ -143,7 +147,7 @@ class Section:
         """Name the entry at a place that `entries` gave."""
         key, value, end = place
         name = key_text(self.data, key, value)
-        return Child(name, f"{self.kind.name}[{name}]", key, value, end)
+        return Child(f"{self.kind.name}[{name}]", key, value, end)
 
 
 @attrs.define
@@ -195,6 +199,7 @@ def read(data: bytes, limits: Limits) -> View:
     view = View(data, limits)
     strangers = {True: 0, False: 0}
     faults: dict[str, int] = {}
+    whole = limits
     reader = _wire.Reader(data, 0, limits)
     start = 0
     while start < len(data):
@@ -215,6 +220,10 @@ def read(data: bytes, limits: Limits) -> View:
                 reader.pos = content
             reader.value()
             end = reader.pos
+            if kind is not None and kind.source == "map" and end - content > _LARGE:
+                found = _typed(Section(kind, data, start, content, end), limits)
+                if found is not None and found.rule == "keys-limit":
+                    view.faults.append(found)
         except _wire.READ_FAULTS as error:
             end = _end(data, start)
             view.complete = end >= 0
@@ -227,9 +236,13 @@ def read(data: bytes, limits: Limits) -> View:
                 # A new reader has a new budget for what no octet pays for. Each has half the last
                 # one, so that damage does not buy more than twice the whole; what is then beyond
                 # it is not the message's fault.
-                if not view.faults or fault.condition != RESOURCE_LIMIT_EXCEEDED:
+                if limits is whole or fault.condition != RESOURCE_LIMIT_EXCEEDED:
                     view.faults.append(fault)
-            if limits.zero_width:
+                if kind is not None and fault.rule == "map-duplicate-key":
+                    other = _typed(Section(kind, data, start, content, end), limits)
+                    if other is not None and other.rule != fault.rule and not _of_model(other):
+                        view.faults.append(other)
+            if limits is whole or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
             reader = _wire.Reader(data, end, limits)
         if kind is not None:
@@ -240,6 +253,25 @@ def read(data: bytes, limits: Limits) -> View:
                 view.strangers.append((start, described))
         start = end
     return view
+
+
+def _typed(section: Section, limits: Limits) -> DecodeError | None:
+    """Read a section as its own class, for a fault that it does not have as a plain value.
+
+    That refuses maps which a dict is no good for, and it looks for keys that stand twice when all
+    has been read, so that it may come across something else before.
+    """
+    reader = _wire.Reader(section.data, section.content, limits)
+    try:
+        reader.section(SPECS[section.kind.code - 0x70])
+    except _wire.READ_FAULTS as error:
+        return _located(section.data, section.offset, section.end, reader.pos, error)
+    return None
+
+
+def _of_model(fault: DecodeError) -> bool:
+    """Tell whether a rule of Part 3 finds this, so that it need not be noted."""
+    return fault.condition == INVALID_FIELD
 
 
 def _kind_of(descriptor: object) -> SectionKind | None:

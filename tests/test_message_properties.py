@@ -1,0 +1,437 @@
+"""Messages as properties: whatever a valid message is spelled like, nothing of it is lost."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from collections.abc import Iterator
+from types import ModuleType
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import amqp10msg
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    Data,
+    DecodeError,
+    Described,
+    Header,
+    Message,
+    Properties,
+    UInt,
+    ULong,
+    scan,
+)
+from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.parts import FIELD_NAMES
+from amqp10msg.primitives import identical
+from amqp10msg.sections import CODES, KINDS, SPECS
+from amqp10msg.testing import bodies, encodings, malformed, messages, mutated, sections
+
+SECTIONS = tuple(kind.attribute for kind in KINDS if kind.attribute != "body")
+ATTRIBUTES = (*SECTIONS, "body")
+# A message without a body is read, too.
+any_message = messages(body=st.none() | bodies())
+
+
+def spelled(message: Message) -> st.SearchStrategy[tuple[Message, bytes]]:
+    return st.tuples(st.just(message), encodings(message))
+
+
+pairs = any_message.flatmap(spelled)
+octets_of_messages = any_message.flatmap(encodings)
+
+
+def exact(part: Any) -> Any:
+    """A section or body as plain data that `identical` compares type by type and bit by bit."""
+    if isinstance(part, dict):
+        return [type(part).__name__, dict(part)]
+    if isinstance(part, (Header, Properties, Data, AmqpSequence, AmqpValue)):
+        fields = attrs.fields(type(part))
+        return [type(part).__name__, [getattr(part, field.name) for field in fields]]
+    return [exact(item) for item in part] if isinstance(part, list) else part
+
+
+def same(one: Message, other: Message) -> bool:
+    return all(
+        identical(exact(getattr(one, name)), exact(getattr(other, name))) for name in ATTRIBUTES
+    )
+
+
+# Reading.
+
+
+@given(any_message)
+def test_round_trip(message: Message) -> None:
+    encoded = message.encode()
+
+    decoded = Message.decode(encoded)
+
+    assert same(message, decoded)
+    assert message == decoded
+    assert encoded == decoded.encode()
+
+
+@given(pairs)
+def test_every_legal_spelling_is_the_same_message(pair: tuple[Message, bytes]) -> None:
+    message, octets = pair
+
+    assert same(message, Message.decode(octets))
+    assert same(message, Message.decode(octets, strict=False))
+    assert Message.decode(octets, strict=False).violations == () or message.body is None
+
+
+@given(octets_of_messages)
+def test_what_was_not_touched_is_not_rewritten(octets: bytes) -> None:
+    for strict in (True, False):
+        message = Message.decode(octets, strict=strict)
+        assert octets == message.encode()
+
+        look_at(message)
+
+        assert octets == message.encode()
+        assert octets == Message.decode(message.encode(), strict=strict).encode()
+        assert octets == message.evolve().encode()
+
+
+def look_at(message: Message) -> None:
+    """Read every part of a message, in every way a reader may."""
+    repr(message)
+    for name in ATTRIBUTES:
+        part = getattr(message, name)
+        if isinstance(part, dict):
+            assert list(part) == [key for key, _ in part.items()]
+            for key in part:
+                repr(part[key])
+        elif isinstance(part, list):
+            assert len(list(part)) == len(part)
+        else:
+            repr(part)
+    message.sections()
+    message.plain_application_properties()
+    assert message.bare in (b"", *[message.bare])
+    assert message == message.evolve()
+    for convert in (message.body_bytes, message.text):
+        try:
+            convert()
+        except ValueError:
+            pass
+
+
+@given(octets_of_messages, st.sampled_from([bytearray, memoryview]))
+def test_any_buffer(octets: bytes, kind: Any) -> None:
+    buffer = kind(bytearray(octets))
+
+    message = Message.decode(buffer)
+    for at in range(len(octets)):
+        buffer[at] = 0xFF
+
+    assert octets == message.encode()
+
+
+# Changing.
+
+
+def ranges(octets: bytes) -> dict[str, bytes]:
+    """The octets of each section, those of the body together."""
+    found: dict[str, bytes] = {}
+    for part in scan(octets):
+        assert part.kind is not None
+        name = part.kind.attribute
+        found[name] = found.get(name, b"") + octets[part.offset : part.end]
+    return found
+
+
+@given(octets_of_messages, st.sampled_from(ATTRIBUTES), st.data())
+def test_a_change_leaves_the_other_sections_alone(
+    octets: bytes, name: str, data: st.DataObject
+) -> None:
+    message = Message.decode(octets)
+    new = data.draw(st.none() | (bodies() if name == "body" else sections(name)))
+    before = ranges(octets)
+
+    evolved = message.evolve(**{name: new})
+    setattr(message, name, new)
+
+    after = ranges(message.encode())
+    assert message.encode() == evolved.encode()
+    assert {k: v for k, v in before.items() if k != name} == {
+        k: v for k, v in after.items() if k != name
+    }
+    assert (new is not None) == (name in after)
+    order = [kind.attribute for kind in KINDS]
+    assert sorted(after, key=order.index) == list(after)
+    read = Message.decode(message.encode())
+    assert identical(exact(new), exact(getattr(read, name)))
+    assert same(message, read)
+
+
+@given(octets_of_messages, st.data())
+def test_putting_back_what_was_there_restores_the_octets(
+    octets: bytes, data: st.DataObject
+) -> None:
+    message = Message.decode(octets)
+    name = data.draw(st.sampled_from(ATTRIBUTES))
+    kept = getattr(message, name)
+
+    setattr(message, name, None)
+    message.encode()
+    setattr(message, name, copy.deepcopy(kept))
+
+    assert octets == message.encode()
+
+
+MAPPINGS = ("delivery_annotations", "message_annotations", "application_properties", "footer")
+
+
+@given(octets_of_messages, st.sampled_from(MAPPINGS), st.data())
+def test_a_change_inside_a_mapping_is_noticed(
+    octets: bytes, name: str, data: st.DataObject
+) -> None:
+    message = Message.decode(octets)
+    mapping = getattr(message, name)
+    assume(mapping is not None)
+    before = ranges(octets)
+    change = data.draw(st.sampled_from(["add", "delete", "replace", "clear"]))
+    if change == "add":
+        mapping["x-added-by-the-test"] = True
+    elif not mapping:
+        assume(False)
+    elif change == "clear":
+        mapping.clear()
+    else:
+        key = data.draw(st.sampled_from(list(mapping)))
+        if change == "delete":
+            del mapping[key]
+        else:
+            mapping[key] = [mapping[key]] if name != "application_properties" else b"other"
+            assume(name != "application_properties" or mapping[key] != b"other" or True)
+
+    encoded = message.encode()
+    after = ranges(encoded)
+    read = getattr(Message.decode(encoded), name)
+    assert identical(dict(mapping), dict(read))
+    assert {k: v for k, v in before.items() if k != name} == {
+        k: v for k, v in after.items() if k != name
+    }
+
+
+@given(octets_of_messages, st.sampled_from(MAPPINGS))
+def test_a_change_of_the_wire_type_alone_is_noticed(octets: bytes, name: str) -> None:
+    message = Message.decode(octets).evolve(**{name: {"k": 1}})
+    as_long = message.encode()
+
+    read = Message.decode(as_long)
+    getattr(read, name)["k"] = UInt(1)
+
+    assert getattr(read, name) == {"k": 1}
+    assert as_long != read.encode()
+    assert type(getattr(Message.decode(read.encode()), name)["k"]) is UInt
+
+
+@given(octets_of_messages)
+def test_a_change_inside_a_nested_value_is_noticed(octets: bytes) -> None:
+    message = Message.decode(octets).evolve(body=AmqpValue([{"k": [1]}]))
+    read = Message.decode(message.encode())
+
+    read.body.value[0]["k"].append(Described(ULong(1), None))
+
+    assert [1, Described(ULong(1), None)] == Message.decode(read.encode()).body.value[0]["k"]
+    before, after = ranges(message.encode()), ranges(read.encode())
+    assert {name for name in after if before.get(name) != after[name]} == {"body"}
+
+
+# Copies, equality, the bare message.
+
+
+@given(octets_of_messages, st.sampled_from([copy.copy, copy.deepcopy, "pickle", "evolve"]))
+def test_copies(octets: bytes, way: Any) -> None:
+    message = Message.decode(octets, message_format=7)
+    if way == "pickle":
+        twin = pickle.loads(pickle.dumps(message))
+    else:
+        twin = message.evolve() if way == "evolve" else way(message)
+
+    assert type(twin) is Message
+    assert twin == message
+    assert same(twin, message)
+    assert octets == twin.encode()
+    assert twin.message_format == 7
+    twin.footer = {"x-changed": 1}
+    assert octets == message.encode()
+
+
+class Ours(Message):
+    """A subclass of the user's own."""
+
+
+@given(octets_of_messages)
+def test_a_subclass_is_kept(octets: bytes) -> None:
+    message = Ours.decode(octets)
+
+    assert type(message) is Ours
+    assert type(message.evolve(footer=None)) is Ours
+    assert type(copy.deepcopy(message)) is Ours
+    assert octets == message.encode()
+
+
+@given(any_message, any_message)
+def test_equality_is_of_values(one: Message, other: Message) -> None:
+    assert (one == other) is (one.encode() == other.encode())
+    assert one == one.evolve()
+    assert one != one.evolve(message_format=1)
+    assert one != "message"
+
+
+@given(octets_of_messages)
+def test_the_bare_message_survives_the_network(octets: bytes) -> None:
+    message = Message.decode(octets)
+    bare = [part for part in scan(octets) if part.kind and part.kind.bare]
+    expected = octets[bare[0].offset : bare[-1].end] if bare else b""
+
+    assert expected == message.bare == scan(octets).bare
+    onward = message.evolve(
+        header=Header(delivery_count=5), delivery_annotations=None, footer={"x-sum": b"1"}
+    )
+    assert expected == onward.bare
+    assert expected == Message.decode(onward.encode()).bare
+    assert expected == scan(onward.encode()).bare
+
+
+# scan
+
+
+@given(pairs)
+def test_scan_agrees_with_decode(pair: tuple[Message, bytes]) -> None:
+    message, octets = pair
+    found = scan(octets)
+
+    assert len(found) == len(list(found))
+    end = 0
+    for part in found:
+        assert end == part.offset
+        assert part.offset < part.content < part.end
+        assert part.end - part.offset == part.length
+        end = part.end
+    assert len(octets) == end
+    for name in SECTIONS:
+        assert identical(exact(getattr(message, name)), exact(found.section(name)))
+    first = message.body[0] if isinstance(message.body, list) else message.body
+    for kind in KINDS[5:8]:
+        expected = first if type(first) is kind.cls else None
+        assert identical(exact(expected), exact(found.section(kind.name)))
+
+
+REPLACEABLE = ("header", "delivery_annotations", "message_annotations", "footer")
+
+
+@given(octets_of_messages, st.data())
+def test_replacing_is_evolving(octets: bytes, data: st.DataObject) -> None:
+    names = data.draw(st.sets(st.sampled_from(REPLACEABLE)))
+    changes = {name: data.draw(st.none() | sections(name)) for name in names}
+
+    replaced = scan(octets).replace(**changes)
+
+    message = Message.decode(octets)
+    for name in changes:  # a section given anew is written anew, even if it says the same
+        setattr(message, name, None)
+    message = Message.decode(message.encode()).evolve(**changes)
+    assert message.encode() == replaced
+    assert message.bare == scan(replaced).bare
+
+
+# Whatever happens to the octets on the way.
+
+messages_gone_wrong = st.one_of(
+    octets_of_messages,
+    octets_of_messages.flatmap(mutated),
+    malformed(),
+    st.lists(
+        st.sampled_from([kind.name for kind in KINDS]).flatmap(sections).flatmap(encodings),
+        max_size=4,
+    ).map(b"".join),
+)
+
+
+@given(messages_gone_wrong)
+def test_strict_and_lenient(octets: bytes) -> None:
+    try:
+        strict = Message.decode(octets)
+    except DecodeError as error:
+        strict, fault = None, error
+        assert octets == fault.data
+        assert 0 <= fault.offset <= len(octets)
+    try:
+        lenient = Message.decode(octets, strict=False)
+    except DecodeError:
+        assert strict is None
+        return
+
+    assert octets == lenient.encode()
+    look_at(lenient)
+    assert octets == lenient.encode()
+    assert octets == pickle.loads(pickle.dumps(lenient)).encode()
+    assert sum(1 for _ in scan(octets)) == len(lenient.sections())
+    if strict is not None:
+        assert octets == strict.encode()
+        assert same(strict, lenient)
+
+
+@given(malformed())
+def test_malformed_messages_are_refused(octets: bytes) -> None:
+    with pytest.raises(DecodeError):
+        Message.decode(octets)
+
+
+def kernel_of(build: ModuleType) -> Iterator[Any]:
+    """The row tables of the sections, made again for a build of the kernel."""
+    for spec in SPECS:
+        if type(spec) is build.Spec:
+            yield spec
+        else:
+            names = build.Spec.__init__.__code__.co_varnames[1:] if False else SPEC_ARGUMENTS
+            yield build.Spec(*(getattr(spec, name) for name in names))
+
+
+SPEC_ARGUMENTS = (
+    *("name", "code", "symbol", "shape", "cls", "fill", "get"),
+    *("names", "kinds", "defaults", "mandatory", "multiple"),
+)
+
+
+def outcome(build: ModuleType, octets: bytes) -> tuple[Any, ...]:
+    reader = build.Reader(octets, 0, DEFAULT_LIMITS)
+    try:
+        return ("sections", exact(reader.message(tuple(kernel_of(build)), CODES)))
+    except build.READ_FAULTS as error:
+        fault = reader.fault(error, FIELD_NAMES)
+    return ("error", fault.rule, fault.offset, fault.condition, fault.path, str(fault))
+
+
+@pytest.fixture(scope="session", name="builds")
+def builds_fixture(request: pytest.FixtureRequest) -> tuple[ModuleType, ModuleType]:
+    if not amqp10msg.COMPILED:
+        pytest.skip("only one build runs")
+    conftest = next(
+        plugin
+        for plugin in request.config.pluginmanager.get_plugins()
+        if hasattr(plugin, "load_pure_kernel")
+    )
+    return conftest.load_pure_kernel(), amqp10msg._wire
+
+
+@given(octets=messages_gone_wrong)
+def test_the_builds_agree(builds: tuple[ModuleType, ModuleType], octets: bytes) -> None:
+    pure, compiled = (outcome(build, octets) for build in builds)
+
+    assert pure[0] == compiled[0]
+    if pure[0] == "sections":
+        assert identical(pure[1], compiled[1])
+        assert octets == Message.decode(octets).encode()
+    else:
+        assert pure == compiled

@@ -1,0 +1,476 @@
+"""The HTML page: self-contained, safe, and looked at in Chromium with a real pointer.
+
+Chromium is driven over its debugging pipe. Without it these tests are skipped; with
+AMQP10MSG_REQUIRE_CHROMIUM=1 they fail.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Data, Header, Message, Properties, validate
+from amqp10msg.notation import parse_tree, render_html
+from amqp10msg.testing import messages, mutated
+
+MESSAGE = Message(
+    "hello",
+    header=Header(durable=True, ttl=60000),
+    properties=Properties(message_id="m-1", subject="s"),
+    application_properties={"key": 1},
+)
+HOSTILE = [
+    "</script><script>document.title='owned'</script>",
+    "<img src=x onerror=\"document.title='owned'\">",
+    "\"'><b onmouseover=alert(1)>",
+    "--><!--",
+    "&lt;b&gt; &amp; &#60;",
+    "\x1b[31mred\x00\x07",
+    "right\u202eto left\u2066",
+    "line\nends\r\u2028\u2029\x85",
+    "]]>{{7*7}}${7*7}",
+]
+
+
+class Parsed(HTMLParser):
+    """The elements of a page, and the text of its body."""
+
+    VOID = ("meta", "link", "img", "br", "input")
+
+    def __init__(self, page: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text: list[str] = []
+        self.feed(page)
+        self.close()
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attributes)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] not in ("script", "style"):
+            self.text.append(data)
+
+    def count(self, tag: str, **attributes: str) -> int:
+        return sum(
+            name == tag
+            and all(have.get(key.rstrip("_")) == value for key, value in attributes.items())
+            for name, have in self.elements
+        )
+
+
+def bytes_of(page: str) -> bytes:
+    """Collect the octets that a page shows in hex."""
+    hexes = re.findall(r'<span class="hex">(.*?)<span class="chars">', page)
+    return bytes.fromhex("".join(re.findall(r"<b>([0-9a-f]{2})</b>", "".join(hexes))))
+
+
+@given(messages())
+def test_the_page_shows_every_octet_and_every_field(message: Message) -> None:
+    octets = message.encode()
+    page = render_html(message, max_octets=10**6)
+    parsed = Parsed(page)
+    assert [] == parsed.open
+    if len(octets) < 512:
+        assert octets == bytes_of(page)
+    text = "".join(parsed.text)
+    for name, _ in message.sections():
+        assert name in text
+
+
+@given(messages().map(Message.encode).flatmap(mutated) | st.binary(max_size=80))
+def test_broken_messages_have_a_page_too(octets: bytes) -> None:
+    parsed = Parsed(render_html(octets))
+    assert [] == parsed.open
+    text = "".join(parsed.text)
+    for violation in validate(octets)[:100]:
+        assert violation.text.split("'")[0][:30] in text
+
+
+def every_place(text: str) -> Message:
+    return Message(
+        {text: text, "list": [text.encode("utf-8", "replace")]},
+        properties=Properties(subject=text),
+        application_properties={text: text},
+    )
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_text_stays_text(text: str) -> None:
+    clean = Parsed(render_html(every_place("x"), title="x", labels=["x"]))
+    page = render_html(every_place(text), title=text, labels=[text])
+    parsed = Parsed(page)
+    tags = {tag for tag, _ in clean.elements}
+    names = {name for _, attributes in clean.elements for name in attributes}
+    assert {tag for tag, _ in parsed.elements} <= tags
+    assert {name for _, attributes in parsed.elements for name in attributes} <= names
+    assert 1 == parsed.count("script") == parsed.count("style") == parsed.count("title")
+    assert not re.search(r"[^\n -~\u00a0-\uffff]|[\u2028-\u202e\u2066-\u2069]", page)
+
+
+def test_the_page_refers_to_nothing_else() -> None:
+    page = render_html(MESSAGE)
+    parsed = Parsed(page)
+    for _, attributes in parsed.elements:
+        assert not attributes.keys() & {"src", "srcset", "action", "style", "onclick", "onload"}
+        assert (attributes.get("href") or "#").startswith("#")
+    for outside in ("http:", "https:", "//cdn", "@import", "url("):
+        assert outside not in page
+    policy = next(
+        have["content"]
+        for _, have in parsed.elements
+        if "content-security-policy" in str(have).lower()
+    )
+    assert policy is not None
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+
+
+def test_violations_stand_at_the_top_and_at_their_place() -> None:
+    octets = bytes.fromhex("005375a00000537045")
+    page = render_html(octets)
+    text = "header stands behind data"
+    assert 2 == page.count(text)
+    assert 'href="#message-1-byte-5"' in page
+    assert "1 error" in page
+    assert text not in render_html(parse_tree(octets))
+
+
+def test_several_messages_and_their_names() -> None:
+    page = render_html([b"", MESSAGE, MESSAGE.encode()], labels=["first", "<2>"], max_messages=3)
+    assert 3 == Parsed(page).count("article")
+    assert ["first ", "&lt;2&gt; ", "Message 3 "] == re.findall("<h2>(.*?)<small>", page)
+    cut = render_html((MESSAGE for _ in range(10)), max_messages=4)
+    assert 4 == Parsed(cut).count("article")
+    assert "… and 6 messages more" in cut
+
+
+def test_large_messages_are_cut() -> None:
+    many = Message(
+        Data(bytes(range(256)) * 4000), application_properties={f"k{i}": i for i in range(9)}
+    )
+    page = render_html(many)
+    assert len(page) < 200_000
+    assert "octets …" in page
+    shown = bytes_of(page)
+    assert many.encode()[:256] == shown[:256]
+    assert many.encode()[-32:] == shown[-32:]
+    wide = Message(list(range(100_000)))
+    page = render_html(wide, max_octets=1024)
+    assert len(page) < 3_000_000
+    assert "octets more" in page
+    assert "… and more fields in" in page
+    assert wide.encode()[:1024] == bytes_of(page)
+
+
+# In Chromium.
+
+
+def find_chromium() -> str:
+    for name in ("chromium", "chromium-browser", "google-chrome", "chrome"):
+        path = shutil.which(name)
+        if path:
+            return path
+    reason = "no Chromium on the PATH: install chromium to test the page in a browser"
+    if os.environ.get("AMQP10MSG_REQUIRE_CHROMIUM") == "1":
+        pytest.fail(reason)
+    pytest.skip(reason)
+
+
+class Browser:
+    """One page in a headless Chromium, spoken to in the DevTools protocol over its pipe."""
+
+    def __init__(self, program: str, profile: Path) -> None:
+        to_browser, self.out = os.pipe()
+        self.back, from_browser = os.pipe()
+        # It takes commands from descriptor 3 and answers on 4.
+        launch = (
+            "import os, sys; os.dup2(int(sys.argv[1]), 3); os.dup2(int(sys.argv[2]), 4); "
+            "os.execv(sys.argv[3], sys.argv[3:])"
+        )
+        command = [
+            *(sys.executable, "-c", launch, str(to_browser), str(from_browser), program),
+            *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+            *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+            *("--disable-dev-shm-usage", "--remote-debugging-pipe", "--window-size=1300,900"),
+            *(f"--user-data-dir={profile}", "about:blank"),
+        ]
+        self.process = subprocess.Popen(
+            command,
+            pass_fds=(to_browser, from_browser),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self.pending = b""
+        self.events: list[dict[str, Any]] = []
+        self.number = 0
+        self.session = ""
+        targets = self.call("Target.getTargets")["targetInfos"]
+        target = next(one["targetId"] for one in targets if one["type"] == "page")
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def receive(self) -> dict[str, Any]:
+        while b"\0" not in self.pending:
+            more = os.read(self.back, 65536)
+            assert more, "Chromium ended"
+            self.pending += more
+        message, _, self.pending = self.pending.partition(b"\0")
+        return json.loads(message)  # type: ignore[no-any-return]
+
+    def call(self, method: str, **parameters: Any) -> Any:
+        self.number += 1
+        command = {"id": self.number, "method": method, "params": parameters}
+        if self.session:
+            command["sessionId"] = self.session
+        os.write(self.out, json.dumps(command).encode() + b"\0")
+        while True:
+            message = self.receive()
+            if message.get("id") == self.number:
+                assert "error" not in message, message
+                return message["result"]
+            self.events.append(message)
+
+    def open(self, url: str) -> None:
+        self.events.clear()
+        # Twice the same file with another fragment would not load it again.
+        self.call("Page.navigate", url="about:blank")
+        self.call("Page.navigate", url=url)
+        deadline = time.monotonic() + 30
+        while self.run("document.readyState === 'complete' && location.href") is False:
+            assert time.monotonic() < deadline
+        self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+
+    def run(self, expression: str) -> Any:
+        answer = self.call(
+            "Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True
+        )
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
+
+    def point(self, selector: str, index: int = 0) -> None:
+        """Move the pointer to the middle of an element."""
+        x, y = self.run(
+            f"(() => {{const e = document.querySelectorAll({json.dumps(selector)})[{index}];"
+            "e.scrollIntoView({block: 'nearest'});"
+            "const r = e.getBoundingClientRect();"
+            "return [r.x + r.width / 2, r.y + r.height / 2]})()"
+        )
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+
+    def press(self, key: str) -> None:
+        for kind in ("rawKeyDown", "keyUp"):
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def lit(self) -> tuple[list[str], list[str]]:
+        """Give the names of the fields that are lit, and the octets in hex."""
+        names = self.run(
+            "[...document.querySelectorAll('tr.lit > .name')].map(e => e.textContent.trim())"
+        )
+        octets = self.run("[...document.querySelectorAll('.hex b.lit')].map(e => e.textContent)")
+        return names, octets
+
+    def problems(self) -> list[Any]:
+        """Give what went wrong in the page: exceptions, refusals of its policy, failed requests."""
+        return [
+            event
+            for event in self.events
+            if event["method"]
+            in ("Runtime.exceptionThrown", "Log.entryAdded", "Network.loadingFailed")
+        ]
+
+    def requested(self) -> list[str]:
+        return [
+            event["params"]["request"]["url"]
+            for event in self.events
+            if event["method"] == "Network.requestWillBeSent"
+        ]
+
+    def close(self) -> None:
+        self.session = ""
+        self.call("Browser.close")
+        self.process.wait(20)
+        os.close(self.out)
+        os.close(self.back)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    opened = Browser(find_chromium(), tmp_path_factory.mktemp("profile"))
+    yield opened
+    opened.close()
+
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    file = tmp_path / "page.html"
+    file.write_text(render_html(MESSAGE), encoding="utf-8")
+    return file
+
+
+def field_of(octet: int) -> tuple[str, list[str]]:
+    """Tell from the tree which line an octet belongs to, and the octets of that line."""
+    data = MESSAGE.encode()
+    path = parse_tree(data).at(octet)
+    section = path[0]
+    value = section.children[1]
+    if octet < value.content or not value.children:
+        return section.name, [f"{one:02x}" for one in data[section.offset : value.content]]
+    inner = path[2]
+    return inner.name, [f"{one:02x}" for one in data[inner.offset : inner.content]]
+
+
+def test_hovering_a_byte_lights_its_field(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    assert ([], []) == browser.lit()
+    for octet in range(len(MESSAGE.encode())):
+        browser.point(".hex b", octet)
+        name, octets = field_of(octet)
+        assert ([name], octets) == browser.lit(), octet
+        status = browser.run("document.querySelector('.status').textContent")
+        assert status.startswith(f"byte {octet} ")
+        assert name in status
+    browser.point("h1")
+    assert ([], []) == browser.lit()
+    assert [] == browser.problems()
+    assert [page.as_uri()] == [url for url in browser.requested() if url != "about:blank"]
+
+
+def test_hovering_a_field_lights_its_bytes(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    rows = browser.run("document.querySelectorAll('tr[data-a]').length")
+    for index in range(rows):
+        browser.point("tr[data-a] > .name", index)
+        start, stop = browser.run(
+            "(e => [Number(e.dataset.a), Number(e.dataset.b)])"
+            f"(document.querySelectorAll('tr[data-a]')[{index}])"
+        )
+        _, octets = browser.lit()
+        assert [f"{one:02x}" for one in MESSAGE.encode()[start:stop]] == octets
+
+
+def test_what_encloses_a_field_is_marked(browser: Browser, page: Path) -> None:
+    browser.open(f"{page.as_uri()}#byte-6")
+    assert (["durable"], ["41"]) == browser.lit()
+    around = "[...document.querySelectorAll('tr.around > .name')].map(e => e.textContent.trim())"
+    assert ["header"] == browser.run(around)
+    browser.open(f"{page.as_uri()}#byte-1")
+    inside = browser.run("document.querySelectorAll('.hex b.in').length")
+    header = parse_tree(MESSAGE).nodes[0]
+    assert header.end - header.children[1].content == inside
+
+
+def test_the_address_says_which_byte(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    file.write_text(render_html([MESSAGE, Message(b"abc")]), encoding="utf-8")
+    browser.open(f"{file.as_uri()}#message-2-byte-6")
+    assert (["data"], ["00", "53", "75", "a0", "03", "61", "62", "63"]) == browser.lit()
+    browser.run("location.hash = '#message-1-byte-6'")
+    browser.run("new Promise(done => setTimeout(done, 50))")
+    assert (["durable"], ["41"]) == browser.lit()
+    for nonsense in ("#byte-99999", "#message-9-byte-0", "#byte--1", "#<img src=x>"):
+        browser.open(f"{file.as_uri()}{nonsense}")
+        assert ([], []) == browser.lit()
+        assert [] == browser.problems()
+
+
+def test_the_keyboard_moves_and_lets_go(browser: Browser, page: Path) -> None:
+    data = MESSAGE.encode()
+    browser.open(page.as_uri())
+    browser.run("document.querySelector('.octets').focus()")
+    for key, octet in [
+        ("ArrowRight", 0),
+        ("ArrowRight", 1),
+        ("ArrowDown", 17),
+        ("ArrowUp", 1),
+        ("ArrowLeft", 0),
+        ("ArrowLeft", 0),
+        ("End", len(data) - 1),
+        ("ArrowDown", len(data) - 1),
+        ("Home", 0),
+    ]:
+        browser.press(key)
+        assert f"#byte-{octet}" == browser.run("location.hash")
+        assert [field_of(octet)[0]] == browser.lit()[0]
+    browser.press("Escape")
+    assert ([], []) == browser.lit()
+    assert "" == browser.run("location.hash")
+    browser.run("document.querySelector('.tree').focus()")
+    for key, name in [
+        ("ArrowDown", "header"),
+        ("ArrowDown", "durable"),
+        ("ArrowUp", "header"),
+        ("End", "amqp-value"),
+        ("ArrowDown", "amqp-value"),
+    ]:
+        browser.press(key)
+        assert [name] == browser.lit()[0]
+
+
+def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
+    browser.open(page.as_uri())
+    browser.point(".hex b", 6)
+    x, y = browser.run(
+        "(r => [r.x + r.width / 2, r.y + r.height / 2])"
+        "(document.querySelectorAll('.hex b')[6].getBoundingClientRect())"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    browser.point("h1")
+    assert (["durable"], ["41"]) == browser.lit()
+    assert "#byte-6" == browser.run("location.hash")
+
+
+def test_hostile_text_does_nothing_in_a_browser(browser: Browser, tmp_path: Path) -> None:
+    file = tmp_path / "page.html"
+    several = [every_place(text) for text in HOSTILE]
+    file.write_text(render_html(several, title="title", labels=HOSTILE), encoding="utf-8")
+    browser.open(file.as_uri())
+    assert "title" == browser.run("document.title")
+    assert 0 == browser.run("document.querySelectorAll('img, main b b, main script').length")
+    shown = browser.run("[...document.querySelectorAll('td.value')].map(e => e.textContent).join()")
+    assert "<img src=x onerror=" in html.unescape(shown)
+    for index in range(0, browser.run("document.querySelectorAll('tr[data-a]').length"), 3):
+        browser.point("tr[data-a] > .name", index)
+    assert "title" == browser.run("document.title")
+    assert [] == browser.problems()
+    assert [file.as_uri()] == [url for url in browser.requested() if url != "about:blank"]
+
+
+def test_the_policy_stops_what_is_not_the_page(browser: Browser, page: Path) -> None:
+    injected = page.read_text(encoding="utf-8").replace(
+        "<main>", "<main><script>document.title = 'owned'</script><img src='x.png'>"
+    )
+    page.write_text(injected, encoding="utf-8")
+    browser.open(page.as_uri())
+    assert "AMQP message" == browser.run("document.title")
+    refused = [str(event) for event in browser.problems()]
+    assert any("Content Security Policy" in one for one in refused)
