@@ -11,6 +11,11 @@ cdef dict _SYMBOLS
 cdef dict _SYMBOL_OCTETS
 cdef dict _KINDS
 cdef dict _SPECS
+cdef list _SECTIONS
+cdef dict _CODES
+cdef dict _NAMES
+cdef list _OCTETS
+cdef dict _HEADS
 cdef list _UBYTES
 cdef list _UINTS
 cdef list _ULONGS
@@ -163,19 +168,19 @@ cdef class Reader:
     cpdef object section(self, Spec spec)
 
     @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
-    cdef int section_code(self, dict codes) except -2
+    cdef int section_code(self) except -2
 
     @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list)
-    cpdef list message(self, tuple specs, dict codes)
+    cpdef list message(self)
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)
 
     @cython.locals(start=Py_ssize_t, code=int)
-    cdef int part(self, dict codes) except -2
+    cdef int part(self) except -2
 
     @cython.locals(start=Py_ssize_t, code=int, parts=list)
-    cpdef list scan(self, dict codes)
+    cpdef list scan(self)
 
 
 @cython.final
@@ -218,7 +223,7 @@ cdef class Writer:
     cpdef typed(self, int kind, value)
     cdef subclassed(self, int kind, value)
     @cython.locals(i=int, spec=Spec)
-    cpdef bint message(self, tuple specs, tuple sections) except -1
+    cpdef bint message(self, tuple sections) except -1
     @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
     @cython.locals(values=list, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes,
@@ -235,14 +240,20 @@ cdef class Writer:
 
 cdef bint is_default(item, default) except -1
 
-@cython.locals(reader=Reader)
-cpdef bytes check_parts(data, limits, dict codes, names)
+cdef class Scanned:
+    cdef public bytes data
+    cdef public object limits
 
-@cython.locals(writer=Writer, reader=Reader, last=int, code=int, keep=Py_ssize_t,
+@cython.locals(writer=Writer, reader=Reader, spec=Spec, last=int, code=int, keep=Py_ssize_t,
                start=Py_ssize_t, new=int)
-cpdef bytes splice(bytes data, limits, list replaced, tuple specs, dict codes)
+cdef bytes splice(bytes data, limits, list replaced)
+
+cpdef check_section(Spec spec, section)
+
+@cython.locals(kind=type, data=bytes, reader=Reader, made=Scanned)
+cpdef scanned(cls, data, limits)
 
 cpdef bytes octets_of(data, limits)
 
-@cython.locals(kind=type, found=list, data=bytes, specs=tuple, codes=dict, reader=Reader)
-cpdef read_message(cls, data, limits, more, tuple plan)
+@cython.locals(kind=type, found=list, data=bytes, reader=Reader)
+cpdef read_message(cls, data, limits, message_format, fill)

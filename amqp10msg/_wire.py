@@ -19,7 +19,7 @@ import decimal
 import enum
 import struct
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from amqp10msg._path import path_of
@@ -973,7 +973,7 @@ class Reader:
             raise self.wrong_value(spec, code, "a list", start)
         return spec.wrap(self.read(code))
 
-    def section_code(self, codes: Any) -> int:
+    def section_code(self) -> int:
         """Read a section's constructor and descriptor; tell its code, or -1 if it is none."""
         pos = self.pos
         buf = self.buf
@@ -988,12 +988,12 @@ class Reader:
         descriptor = self.value()
         kind = type(descriptor)
         if kind is ULong or kind is Symbol:
-            found = codes.get(descriptor)
+            found = _CODES.get(descriptor)
             if found is not None:
                 return found
         return -1
 
-    def message(self, specs: Any, codes: Any) -> Any:
+    def message(self) -> Any:
         """Read the sections of a message: a list of [None, header … body, footer].
 
         That is the order of the attributes of Message; the first place is for the instance.
@@ -1003,16 +1003,16 @@ class Reader:
         several = False
         while self.pos < self.end:
             start = self.pos
-            code = self.section_code(codes)
+            code = self.section_code()
             if code < 0:
                 raise self.no_section(start)
             index = code - 0x70
             if index <= last:
                 if index != last or index > 6 or index < 5:
-                    raise self.misplaced(index, last, found, specs, start)
+                    raise self.misplaced(index, last, found, start)
             elif last >= 5 and index < 8:
-                raise self.misplaced(index, last, found, specs, start)
-            made = self.section(specs[index])
+                raise self.misplaced(index, last, found, start)
+            made = self.section(_SECTIONS[index])
             if index < 5:
                 found[index + 1] = made
             elif index == 8:
@@ -1044,13 +1044,13 @@ class Reader:
             condition=NOT_IMPLEMENTED,
         )
 
-    def misplaced(self, index: int, last: int, found: Any, specs: Any, start: int) -> DecodeError:
-        name = specs[index].name
+    def misplaced(self, index: int, last: int, found: Any, start: int) -> DecodeError:
+        name = _SECTIONS[index].name
         if index == last or (index < 5 and found[index + 1] is not None):
             return DecodeError(f"{name} stands twice", start, rule="duplicate-section")
         if 5 <= index <= 7 and 5 <= last <= 7:
             return DecodeError(
-                f"{name} stands beside {specs[last].name}: a body is one kind of section",
+                f"{name} stands beside {_SECTIONS[last].name}: a body is one kind of section",
                 start,
                 rule="mixed-body-sections",
             )
@@ -1059,7 +1059,7 @@ class Reader:
                 f"{name} stands behind the footer", start, rule="section-out-of-order"
             )
         return DecodeError(
-            f"{name} stands behind {specs[last].name}", start, rule="section-out-of-order"
+            f"{name} stands behind {_SECTIONS[last].name}", start, rule="section-out-of-order"
         )
 
     # Passing over.
@@ -1084,25 +1084,25 @@ class Reader:
             else:
                 self.take(self.buf[self.take(1)])
 
-    def part(self, codes: Any) -> int:
+    def part(self) -> int:
         """Pass over one section; tell its code or -1, and set `first` to where its value begins."""
         start = self.pos
         self.items -= _PART_ITEMS
         if self.items < 0:
             raise self.exceeded("items limit: there are too many sections", start)
-        code = self.section_code(codes)
+        code = self.section_code()
         if code < 0:
             self.pos = start
         self.first = self.pos
         self.skip()
         return code
 
-    def scan(self, codes: Any) -> Any:
+    def scan(self) -> Any:
         """Find the sections: a list of (code or -1, start, start of the value, end)."""
         parts = []
         while self.pos < self.end:
             start = self.pos
-            code = self.part(codes)
+            code = self.part()
             parts.append((code, start, self.first, self.pos))
         return parts
 
@@ -1153,8 +1153,12 @@ _KINDS: dict[type, int] = {
     decimal.Decimal: 42,
 }
 
-# Classes of composites and sections, filled by their declarations.
+# Classes of composites and sections, filled by their declarations; the nine kinds of section in
+# the order of their codes, their codes by descriptor, and names for the paths in errors.
 _SPECS: dict[type, Spec] = {}
+_SECTIONS: list[Any] = []
+_CODES: dict[Any, int] = {}
+_NAMES: dict[Any, Any] = {}
 
 _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     3: ("ubyte", 0, 2**8 - 1),
@@ -1179,7 +1183,9 @@ _UBYTE_PARTS = [bytes((0x50, n)) for n in range(256)]
 _INT_PARTS = [bytes((0x54, n)) for n in range(256)]
 _LONG_PARTS = [bytes((0x55, n)) for n in range(256)]
 
-_pack_head8 = struct.Struct(">BBB").pack
+# A compound's header is two parts: code and size, then the count.
+_OCTETS = [bytes((n,)) for n in range(256)]
+_HEADS = {code: [bytes((code, n)) for n in range(256)] for code in (0xC0, 0xC1, 0xE0)}
 _pack_head32 = struct.Struct(">BII").pack
 _pack_double = struct.Struct(">Bd").pack
 _pack_float = struct.Struct(">Bf").pack
@@ -1232,7 +1238,8 @@ class Writer:
         """Begin a compound; tell which part is its header."""
         self.enter()
         self.parts.append(self.size)
-        return len(self.parts) - 1
+        self.parts.append(_NULL)
+        return len(self.parts) - 2
 
     def close(self, mark: int, code: int, count: int) -> None:
         """Fill in the header of the compound that began there; the code is that of its short form."""
@@ -1241,7 +1248,8 @@ class Writer:
         size = self.size - before
         # The size counts the count's own octets: one here, four in the long form.
         if size < 255 and count <= 255:
-            self.parts[mark] = _pack_head8(code, size + 1, count)
+            self.parts[mark] = _HEADS[code][size + 1]
+            self.parts[mark + 1] = _OCTETS[count]
             self.size += 3
         else:
             if size > _WORD_MAX - 4:
@@ -1249,6 +1257,7 @@ class Writer:
                     f"a compound of {size} octets does not fit AMQP: 2^32 - 5 at most"
                 )
             self.parts[mark] = _pack_head32(code + 0x10, size + 4, count)
+            self.parts[mark + 1] = b""
             self.size += 9
 
     # Values.
@@ -1593,7 +1602,7 @@ class Writer:
 
     # Composites and sections.
 
-    def message(self, specs: Any, sections: Any) -> bool:
+    def message(self, sections: Any) -> bool:
         """Write the seven sections, header to footer; False where one is not of its very class.
 
         What was written then does not count: the caller has a slower way that is more patient.
@@ -1608,16 +1617,20 @@ class Writer:
                     if type(section) is not list or not section:
                         return False
                     spec = _SPECS.get(type(section[0]))
-                    if spec is not specs[5] and spec is not specs[6]:
+                    if spec is not _SECTIONS[5] and spec is not _SECTIONS[6]:
                         return False
                     for part in section:
                         if _SPECS.get(type(part)) is not spec:
                             return False
                         self.section(spec, part)
                     continue
-                if spec is not specs[5] and spec is not specs[6] and spec is not specs[7]:
+                if (
+                    spec is not _SECTIONS[5]
+                    and spec is not _SECTIONS[6]
+                    and spec is not _SECTIONS[7]
+                ):
                     return False
-            elif spec is not specs[i if i < 5 else 8]:
+            elif spec is not _SECTIONS[i if i < 5 else 8]:
                 return False
             self.section(spec, section)
         return True
@@ -1774,65 +1787,125 @@ def shared_code(kind: int, elements: Any) -> int:
     return wide
 
 
-def check_parts(data: Any, limits: Any, codes: Any, names: Any) -> bytes:
-    """Pass over all sections, and give the input as bytes."""
-    data = octets_of(data, limits)
-    reader = Reader(data, 0, limits)
-    try:
-        while reader.pos < reader.end:
-            reader.part(codes)
-    except READ_FAULTS as error:
-        raise reader.fault(error, names) from None
-    return data
+class Scanned:
+    """An encoded message whose sections were passed over once; `replace` copies it."""
+
+    def __init__(self, data: Any, limits: Any) -> None:
+        self.data = data
+        self.limits = limits
+
+    def replace(
+        self,
+        *,
+        header: Any = False,
+        delivery_annotations: Any = False,
+        message_annotations: Any = False,
+        footer: Any = False,
+    ) -> bytes:
+        """Give the message with other annotations around the same bare message.
+
+        What is not named stays as it is, octet for octet. The bare message cannot be named: it is
+        immutable in the network (Part 3, 3.2).
+
+        Args:
+            header: the new Header; None to leave it out, False to keep it.
+            delivery_annotations: likewise, a DeliveryAnnotations or a plain dict.
+            message_annotations: likewise, a MessageAnnotations or a plain dict.
+            footer: likewise, a Footer or a plain dict.
+
+        Raises:
+            EncodeError: a section holds what cannot be encoded.
+            DecodeError: the sections do not stand in the order of Part 3, 3.2, so that there is no
+                telling where one belongs.
+        """
+        replaced = [
+            *(header, delivery_annotations, message_annotations),
+            *(False, False, False, False, False, footer),
+        ]
+        try:
+            return splice(self.data, self.limits, replaced)
+        except (RecursionError, UnicodeEncodeError) as error:
+            raise encode_fault(error) from None
 
 
-def splice(data: Any, limits: Any, replaced: Any, specs: Any, codes: Any) -> bytes:
+def splice(data: Any, limits: Any, replaced: Any) -> bytes:
     """Copy a message with some of its sections replaced, inserted or left out.
 
     Args:
-        data: the encoded message, which `check_parts` found in order with the same limits.
+        data: the encoded message, which was passed over once with the same limits.
         limits: those of the reader.
-        replaced: for each of the nine codes False to keep, None to leave out, or the section.
-        specs: the row tables, in the order of the codes.
-        codes: codes by descriptor.
+        replaced: for each of the nine kinds False to keep, None to leave out, or the section.
     """
     writer = Writer()
     reader = Reader(data, 0, limits)
     last = -1
     keep = 0  # where the octets begin that are still to be copied
-    new = 0  # the first code whose section is still to be written
-    while reader.pos < reader.end:
+    new = 0  # the first kind whose section is still to be written
+    while True:
         start = reader.pos
-        code = reader.part(codes) - 0x70
-        if code < last or code < 0:
-            raise DecodeError(
-                "the sections are not in the order of Part 3, 3.2, so that there is no telling "
-                "where one belongs",
-                start,
-                rule="section-out-of-order",
-                data=data,
-            )
-        last = code
+        code = 8
+        if start < reader.end:
+            code = reader.part() - 0x70
+            if code < last or code < 0:
+                raise DecodeError(
+                    "the sections are not in the order of Part 3, 3.2, so that there is no telling "
+                    "where one belongs",
+                    start,
+                    rule="section-out-of-order",
+                    data=data,
+                )
+            last = code
         while new <= code:
             section = replaced[new]
             if section is not False and section is not None:
                 if keep < start:
                     writer.add(data[keep:start])
                     keep = start
-                writer.section(specs[new], section)
+                spec = _SECTIONS[new]
+                if type(section) is not spec.cls:
+                    check_section(spec, section)
+                writer.section(spec, section)
             new += 1
+        if start >= reader.end:
+            break
         if replaced[code] is not False:
             if keep < start:
                 writer.add(data[keep:start])
             keep = reader.pos
     if keep < reader.end:
         writer.add(data[keep:])
-    while new < 9:
-        section = replaced[new]
-        if section is not False and section is not None:
-            writer.section(specs[new], section)
-        new += 1
     return writer.finish()
+
+
+def check_section(spec: Any, section: Any) -> None:
+    """Refuse what cannot stand for this kind of section."""
+    is_map = spec.shape == 1 or spec.shape == 2
+    if not isinstance(section, spec.cls) and not (
+        is_map and isinstance(section, Mapping) and not isinstance(section, AmqpMap)
+    ):
+        raise EncodeError(
+            f"must be {spec.cls.__name__}{' or a dict' if is_map else ''}, "
+            f"not {type(section).__name__}",
+            spec.name,
+        )
+
+
+def scanned(cls: Any, data: Any, limits: Any) -> Any:
+    """Pass over all sections of an encoded message; give a Scanned of this class."""
+    if limits is None:
+        limits = DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    reader = Reader(data, 0, limits)
+    try:
+        while reader.pos < reader.end:
+            reader.part()
+    except READ_FAULTS as error:
+        raise reader.fault(error, _NAMES) from None
+    kind: Any = cls
+    made = kind.__new__(kind)
+    made.data = data
+    made.limits = limits
+    return made
 
 
 _WIDE_CODES = {
@@ -1878,6 +1951,15 @@ def register(cls: type, spec: Spec) -> None:
     _SPECS[cls] = spec
 
 
+def register_section(cls: type, spec: Spec) -> None:
+    """Make readers and writers of messages know a kind of section; the kinds come in order."""
+    _SPECS[cls] = spec
+    _SECTIONS.append(spec)
+    for key in (spec.code, spec.symbol):
+        _CODES[key] = spec.code
+        _NAMES[key] = (spec.name, spec.names)
+
+
 # The entry points.
 
 
@@ -1901,25 +1983,24 @@ def octets_of(data: Any, limits: Any) -> bytes:
     return data
 
 
-def read_message(cls: Any, data: Any, limits: Any, more: Any, plan: Any) -> Any:
+def read_message(cls: Any, data: Any, limits: Any, message_format: Any, fill: Any) -> Any:
     """Decode a message into an instance of this class.
 
     Args:
         cls: Message, or a subclass that adds no attributes.
         data: bytes, bytearray or memoryview.
         limits: or None for the defaults.
-        more: the message-format.
-        plan: row tables, codes by descriptor, names for errors, and what sets the attributes.
+        message_format: of the transfer.
+        fill: sets the attributes of a bare instance by position.
     """
     if limits is None:
         limits = DEFAULT_LIMITS
     data = octets_of(data, limits)
-    specs, codes, names, fill = plan
     reader = Reader(data, 0, limits)
     try:
-        found = reader.message(specs, codes)
+        found = reader.message()
     except READ_FAULTS as error:
-        raise reader.fault(error, names) from None
+        raise reader.fault(error, _NAMES) from None
     kind: Any = cls
     made = kind.__new__(kind)
     # One by one: that spares the tuple of fill(*found).
@@ -1932,7 +2013,7 @@ def read_message(cls: Any, data: Any, limits: Any, more: Any, plan: Any) -> Any:
         found[5],
         found[6],
         found[7],
-        more,
+        message_format,
         data,
         False,
     )

@@ -18,11 +18,10 @@ import attrs
 from amqp10msg import _wire
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
-from amqp10msg.parts import FIELD_NAMES, checked, read_section
+from amqp10msg.parts import FIELD_NAMES, read_section
 from amqp10msg.primitives import Timestamp, plain
 from amqp10msg.sections import (
     BODY_KINDS,
-    CODES,
     KINDS,
     SPECS,
     AmqpSequence,
@@ -160,7 +159,7 @@ class Message:
                 error's `data` holds the input.
         """
         if strict:
-            return _wire.read_message(cls, data, limits, message_format, _PLAN)  # type: ignore[no-any-return]
+            return _wire.read_message(cls, data, limits, message_format, _fill)  # type: ignore[no-any-return]
         return _read_leniently(cls, data, limits or DEFAULT_LIMITS, message_format)
 
     @property
@@ -188,7 +187,7 @@ class Message:
     def _encode_new(self) -> bytes:
         writer = _wire.Writer(self._lenient)
         try:
-            if writer.message(SPECS, _sections_of(self)):
+            if writer.message(_sections_of(self)):
                 return writer.finish()
         except (EncodeError, RecursionError, UnicodeEncodeError):
             pass  # again, one section after the other, to say where
@@ -199,7 +198,7 @@ class Message:
                     _write(writer, _BODY_SPECS[type(part)], part)
             section = getattr(self, kind.attribute)
             if section is not None:
-                _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
+                _write(writer, SPECS[kind.code - 0x70], section)
         return writer.finish()
 
     def _body_sections(self) -> list[Any]:
@@ -224,11 +223,11 @@ class Message:
         writer = _wire.Writer(self._lenient)
         try:
             # Most senders choose the encodings that this library would choose.
-            if writer.message(SPECS, _sections_of(self)) and writer.finish() == wire:
+            if writer.message(_sections_of(self)) and writer.finish() == wire:
                 return wire
         except (EncodeError, RecursionError, UnicodeEncodeError):
             pass  # section by section, to see whether it was so before, or to say where
-        parts = _wire.Reader(wire, 0, UNLIMITED).scan(CODES)
+        parts = _wire.Reader(wire, 0, UNLIMITED).scan()
         sections = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = self._body_sections()
         in_body = [part for part in parts if _is_body(wire, part)]
@@ -274,7 +273,7 @@ class Message:
 
     def _encoded(self, kind: SectionKind, section: Any) -> bytes:
         writer = _wire.Writer(self._lenient)
-        _write(writer, SPECS[kind.code - 0x70], checked(kind, section))
+        _write(writer, SPECS[kind.code - 0x70], section)
         return writer.finish()
 
     def _unchanged(
@@ -301,7 +300,7 @@ class Message:
         """The exact octets of the bare message, properties to body, for hashes and signatures."""
         encoded = self.encode()
         reader = _wire.Reader(encoded, 0, UNLIMITED)
-        ends = [part for part in reader.scan(CODES) if 0x73 <= part[0] <= 0x77]
+        ends = [part for part in reader.scan() if 0x73 <= part[0] <= 0x77]
         return encoded[ends[0][1] : ends[-1][3]] if ends else b""
 
     # Looking at it.
@@ -313,7 +312,7 @@ class Message:
         or not readable as what they are) stands here as `Described`, under ``unknown`` or its name.
         """
         encoded = self.encode()
-        parts = _wire.Reader(encoded, 0, UNLIMITED).scan(CODES)
+        parts = _wire.Reader(encoded, 0, UNLIMITED).scan()
         held = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = iter(self._body_sections())
         listed: list[tuple[str, Any]] = []
@@ -456,7 +455,7 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-_PLAN = (SPECS, CODES, FIELD_NAMES, Message.__attrs_init__)
+_fill: Any = Message.__attrs_init__
 
 
 # The constructors of a value that a body section can have; an amqp-value may have any.
@@ -479,6 +478,7 @@ def _milliseconds(moment: datetime.datetime | int) -> int:
 
 def _write(writer: Any, spec: Any, section: Any) -> None:
     try:
+        _wire.check_section(spec, section)
         writer.section(spec, section)
     except EncodeError as error:
         if error.path.startswith(spec.name):
@@ -544,7 +544,7 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     # One reader, so that the limits hold for the whole input.
     reader = _wire.Reader(octets, 0, limits)
     try:
-        for part in _wire.Reader(octets, 0, limits).scan(CODES):
+        for part in _wire.Reader(octets, 0, limits).scan():
             # Read everything, so that what does not parse is reported now and not later.
             code, start, content, end = part
             reader.pos = content if code >= 0 else start

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Literal
+from collections.abc import Iterator
+from typing import Any
 
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.errors import EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.primitives import AmqpMap
-from amqp10msg.sections import CODES, KINDS, SPECS, Header, SectionKind
+from amqp10msg.limits import Limits
+from amqp10msg.sections import KINDS, SPECS, SectionKind
 
 __all__ = ["FIELD_NAMES", "Part", "Scan", "scan"]
 
@@ -55,25 +53,22 @@ class Part:
         return self.end - self.offset
 
 
-class Scan:
+class Scan(_wire.Scanned):
     """The sections of one encoded message: where they are, and what can be done without decoding.
 
     Made by `scan`. Iterating gives the parts in the order of the wire.
 
     Attributes:
         data: the encoded message.
+        limits: what decoding a section on demand may cost.
     """
 
-    __slots__ = ("_limits", "data")
-
-    def __init__(self, data: bytes, limits: Limits) -> None:
-        self.data = data
-        self._limits = limits
+    __slots__ = ()
 
     @property
     def _parts(self) -> list[tuple[int, int, int, int]]:
         # Found anew when asked for: that is fast, and the forwarder's way needs no list.
-        parts: list[tuple[int, int, int, int]] = _wire.Reader(self.data, 0, self._limits).scan(CODES)
+        parts: list[tuple[int, int, int, int]] = _wire.Reader(self.data, 0, self.limits).scan()
         return parts
 
     def __len__(self) -> int:
@@ -102,7 +97,7 @@ class Scan:
             raise ValueError(f"no section is called {name!r}: use one of {', '.join(_BY_NAME)}")
         for code, _, content, end in self._parts:
             if code == kind.code:
-                return read_section(self.data, kind, content, end, self._limits)
+                return read_section(self.data, kind, content, end, self.limits)
         return None
 
     @property
@@ -119,56 +114,6 @@ class Scan:
                     start = offset
                 end = stop
         return (start, end) if start >= 0 else (0, 0)
-
-    def replace(
-        self,
-        *,
-        header: Header | Literal[False] | None = False,
-        delivery_annotations: Mapping[Any, Any] | Literal[False] | None = False,
-        message_annotations: Mapping[Any, Any] | Literal[False] | None = False,
-        footer: Mapping[Any, Any] | Literal[False] | None = False,
-    ) -> bytes:
-        """Give the message with other annotations around the same bare message.
-
-        What is not named stays as it is, octet for octet. The bare message cannot be named: it is
-        immutable in the network (Part 3, 3.2).
-
-        Args:
-            header: the new header; None to leave it out, False to keep it.
-            delivery_annotations: likewise; a plain dict is taken.
-            message_annotations: likewise; a plain dict is taken.
-            footer: likewise; a plain dict is taken.
-
-        Raises:
-            EncodeError: a section holds what cannot be encoded.
-            DecodeError: the sections do not stand in the order of Part 3, 3.2, so that there is no
-                telling where one belongs.
-        """
-        replaced: list[Any] = [
-            *(header, delivery_annotations, message_annotations),
-            *(False, False, False, False, False, footer),
-        ]
-        for i in (0, 1, 2, 8):
-            section = replaced[i]
-            if section is not False and section is not None and type(section) is not KINDS[i].cls:
-                checked(KINDS[i], section)
-        try:
-            return _wire.splice(self.data, self._limits, replaced, SPECS, CODES)
-        except (RecursionError, UnicodeEncodeError) as error:
-            raise _wire.encode_fault(error) from None
-
-
-def checked(kind: SectionKind, value: Any) -> Any:
-    """Give the value back if it can stand for this kind of section, else raise EncodeError."""
-    if isinstance(value, kind.cls):
-        return value
-    if kind.source == "map" and isinstance(value, Mapping) and not isinstance(value, AmqpMap):
-        return value
-    raise EncodeError(
-        f"must be {kind.cls.__name__}{' or a dict' if kind.source == 'map' else ''}, "
-        f"not {type(value).__name__}",
-        kind.name,
-    )
 
 
 def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits: Limits) -> Any:
@@ -194,6 +139,5 @@ def scan(data: bytes | bytearray | memoryview, *, limits: Limits | None = None) 
     Raises:
         DecodeError: the octets are not a sequence of encoded values.
     """
-    if limits is None:
-        limits = DEFAULT_LIMITS
-    return Scan(_wire.check_parts(data, limits, CODES, FIELD_NAMES), limits)
+    made: Scan = _wire.scanned(Scan, data, limits)
+    return made

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import inspect
 import pickle
-from collections.abc import Iterator
 from types import ModuleType
 from typing import Any
 
@@ -20,6 +21,7 @@ from amqp10msg import (
     Data,
     DecodeError,
     Described,
+    Footer,
     Header,
     Message,
     Properties,
@@ -114,13 +116,11 @@ def look_at(message: Message) -> None:
             repr(part)
     message.sections()
     message.plain_application_properties()
-    assert message.bare in (b"", *[message.bare])
+    assert message.bare in message.encode()
     assert message == message.evolve()
     for convert in (message.body_bytes, message.text):
-        try:
+        with contextlib.suppress(ValueError):
             convert()
-        except ValueError:
-            pass
 
 
 @given(octets_of_messages, st.sampled_from([bytearray, memoryview]))
@@ -209,8 +209,7 @@ def test_a_change_inside_a_mapping_is_noticed(
         if change == "delete":
             del mapping[key]
         else:
-            mapping[key] = [mapping[key]] if name != "application_properties" else b"other"
-            assume(name != "application_properties" or mapping[key] != b"other" or True)
+            mapping[key] = b"another value"
 
     encoded = message.encode()
     after = ranges(encoded)
@@ -239,9 +238,11 @@ def test_a_change_inside_a_nested_value_is_noticed(octets: bytes) -> None:
     message = Message.decode(octets).evolve(body=AmqpValue([{"k": [1]}]))
     read = Message.decode(message.encode())
 
+    assert isinstance(read.body, AmqpValue)
     read.body.value[0]["k"].append(Described(ULong(1), None))
 
-    assert [1, Described(ULong(1), None)] == Message.decode(read.encode()).body.value[0]["k"]
+    again = Message.decode(read.encode())
+    assert AmqpValue([{"k": [1, Described(ULong(1), None)]}]) == again.body
     before, after = ranges(message.encode()), ranges(read.encode())
     assert {name for name in after if before.get(name) != after[name]} == {"body"}
 
@@ -262,7 +263,7 @@ def test_copies(octets: bytes, way: Any) -> None:
     assert same(twin, message)
     assert octets == twin.encode()
     assert twin.message_format == 7
-    twin.footer = {"x-changed": 1}
+    twin.footer = Footer({"x-changed": 1})
     assert octets == message.encode()
 
 
@@ -388,26 +389,18 @@ def test_malformed_messages_are_refused(octets: bytes) -> None:
         Message.decode(octets)
 
 
-def kernel_of(build: ModuleType) -> Iterator[Any]:
-    """The row tables of the sections, made again for a build of the kernel."""
-    for spec in SPECS:
-        if type(spec) is build.Spec:
-            yield spec
-        else:
-            names = build.Spec.__init__.__code__.co_varnames[1:] if False else SPEC_ARGUMENTS
-            yield build.Spec(*(getattr(spec, name) for name in names))
-
-
-SPEC_ARGUMENTS = (
-    *("name", "code", "symbol", "shape", "cls", "fill", "get"),
-    *("names", "kinds", "defaults", "mandatory", "multiple"),
-)
+def specs_of(build: ModuleType) -> tuple[Any, ...]:
+    """The row tables of the sections; made again for the build that does not run them."""
+    if build.COMPILED is amqp10msg.COMPILED:
+        return SPECS
+    names = list(inspect.signature(build.Spec).parameters)
+    return tuple(build.Spec(*(getattr(spec, name) for name in names)) for spec in SPECS)
 
 
 def outcome(build: ModuleType, octets: bytes) -> tuple[Any, ...]:
     reader = build.Reader(octets, 0, DEFAULT_LIMITS)
     try:
-        return ("sections", exact(reader.message(tuple(kernel_of(build)), CODES)))
+        return ("sections", exact(reader.message(specs_of(build), CODES)))
     except build.READ_FAULTS as error:
         fault = reader.fault(error, FIELD_NAMES)
     return ("error", fault.rule, fault.offset, fault.condition, fault.path, str(fault))

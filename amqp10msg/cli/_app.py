@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
@@ -43,26 +42,19 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 class App(click.Group):
     """The group; a fault of any command ends here, in one line."""
 
-    def main(  # type: ignore[override]
-        self,
-        args: Sequence[str] | None = None,
-        prog_name: str | None = "amqp10msg",
-        complete_var: str | None = None,
-        standalone_mode: bool = True,
-        windows_expand_args: bool = True,
-        **extra: Any,
-    ) -> Any:
+    def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; in standalone mode leave the process with its status."""
         for stream in (sys.stdout, sys.stderr):
             # What the terminal's encoding has no character for is escaped, not an error.
             if hasattr(stream, "reconfigure"):
                 stream.reconfigure(errors="backslashreplace")
-        if not standalone_mode:
-            return super().main(args, prog_name, complete_var, False, windows_expand_args, **extra)
+        extra.setdefault("prog_name", "amqp10msg")
+        standalone = extra.pop("standalone_mode", True)
+        run: Any = super().main
+        if not standalone:
+            return run(*args, standalone_mode=False, **extra)
         try:
-            status = super().main(
-                args, prog_name, complete_var, False, windows_expand_args, **extra
-            )
+            status = run(*args, standalone_mode=False, **extra)
         except (click.ClickException, click.Abort, AmqpError, OSError, MemoryError) as error:
             line, status = _line_of(error)
             click.echo(safe(line), err=True)
@@ -88,6 +80,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
 
 
 @click.group(
+    "amqp10msg",
     cls=App,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -17,9 +17,8 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
 from amqp10msg.sections import CODES
-from amqp10msg.validation import validate
 
-__all__ = ["TARGETS", "is_message", "read", "tree_of", "write_all"]
+__all__ = ["TARGETS", "is_message", "read", "write_all"]
 
 
 def is_message(data: bytes) -> bool:
@@ -63,30 +62,18 @@ def _cbor(data: bytes) -> bytes:
         raise click.ClickException(str(error)) from None
 
 
-def tree_of(data: bytes, profile: str = "oasis") -> Any:
-    """Give the tree of a message with what breaks the rules in it, or of values."""
-    return notation.parse_tree(data, violations=validate(data, profile) if is_message(data) else ())
-
-
 _WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
-    "typed": _json_lines(lambda value: notation.to_typed(value)),
-    "plain": _json_lines(lambda value: notation.to_plain(value)),
+    "typed": _json_lines(notation.to_typed),
+    "plain": _json_lines(notation.to_plain),
     "cbor": _cbor,
-    "tree": lambda data: notation.render_text(tree_of(data)),
     "hex": lambda data: data.hex() + "\n",
     "base64": lambda data: base64.b64encode(data).decode() + "\n",
     "jsonl": lambda data: json.dumps({"raw": data.hex()}) + "\n",
     "raw": lambda data: data,
     "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
-    "html": lambda data: notation.render_html(tree_of(data)),
 }
 #: What octets can be written as.
 TARGETS = tuple(_WRITERS)
-# Of these there can only be one in a file.
-_SINGLE = {
-    "raw": "octets alone do not tell where a message ends: use prefixed, jsonl or hex",
-    "html": "a page shows one message",
-}
 
 
 def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
@@ -99,8 +86,11 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
     number = 0
     for item in items:
         number += 1
-        if number > 1 and target in _SINGLE:
-            raise click.ClickException(f"there is more than one message: {_SINGLE[target]}")
+        if number > 1 and target == "raw":
+            raise click.ClickException(
+                "there is more than one message, and nothing in raw octets tells where one ends: "
+                "use prefixed, jsonl or hex"
+            )
         data = item.octets()
         try:
             sink.write(_WRITERS[target](data))

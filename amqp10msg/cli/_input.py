@@ -8,6 +8,7 @@ thousand. Streams are read a message at a time where their format has lines or l
 from __future__ import annotations
 
 import codecs
+import contextlib
 import gzip
 import io
 import json
@@ -69,7 +70,7 @@ class Item:
         return self.data
 
 
-class _Bad(Exception):
+class _BadInputError(Exception):
     """What stands there is no message in the format that it should be in."""
 
 
@@ -87,7 +88,7 @@ class Inputs:
 
     def __init__(self, arguments: Sequence[str], form: str, max_size: int) -> None:
         self.form = form
-        self.max_size = max_size
+        self.max_size = min(max_size, sys.maxsize - 1)
         self.total: int | None = 0
         self._done = 0
         self._open: IO[bytes] | None = None
@@ -128,7 +129,7 @@ class Inputs:
         """Take text; hex whose spaces the shell took for the ends of arguments is one text."""
         joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
-            name, before, _ = self._sources[-1]
+            _, before, _ = self._sources[-1]
             if isinstance(before, str) and not _is_json(before):
                 self._sources[-1] = ("the arguments", f"{before}\n{argument}", "")
                 return
@@ -138,10 +139,8 @@ class Inputs:
     def _file(self, path: Path, fault: str = "") -> None:
         self._sources.append((str(path), path, fault))
         if self.total is not None:
-            try:
+            with contextlib.suppress(OSError):  # opening it will say why
                 self.total = self.total + path.stat().st_size if path.is_file() else None
-            except OSError:
-                pass  # opening it will say why
 
     def __iter__(self) -> Iterator[Item]:
         for name, source, fault in self._sources:
@@ -181,11 +180,11 @@ class Inputs:
                 return
             if path is None:
                 if sys.stdin is None:
-                    raise _Bad("it is closed")
+                    raise _BadInputError("it is closed")
                 standard = io.BufferedReader(cast("Any", sys.stdin.buffer))
                 try:
                     if not standard.peek(1):
-                        raise _Bad("nothing came")
+                        raise _BadInputError("nothing came")
                     yield from self._read(standard, name)
                 finally:
                     standard.detach()
@@ -196,7 +195,7 @@ class Inputs:
                     yield from self._read(file, name)
                 finally:
                     self._done, self._open = self.position, None
-        except _Bad as error:
+        except _BadInputError as error:
             yield Item(name, fault=str(error))
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
             yield Item(name, fault=f"the gzip file is damaged: {error}")
@@ -220,9 +219,9 @@ class Inputs:
                 try:
                     found = octets_of_text(text, None if form == "text" else form)
                 except ValueError as error:
-                    raise _Bad(str(error)) from None
+                    raise _BadInputError(str(error)) from None
                 if not found:
-                    raise _Bad("there is no message in it")
+                    raise _BadInputError("there is no message in it")
                 for index, octets in enumerate(found, 1):
                     yield Item(name if len(found) == 1 else f"{name}:{index}", octets)
             case "cbor":
@@ -233,7 +232,7 @@ class Inputs:
     def _all(self, stream: IO[bytes]) -> bytes:
         octets = stream.read(self.max_size + 1)
         if len(octets) > self.max_size:
-            raise _Bad(self._too_large)
+            raise _BadInputError(self._too_large)
         return octets
 
     @property
@@ -246,12 +245,12 @@ class Inputs:
             number += 1
             size = int.from_bytes(prefix, "big")
             if len(prefix) < 4:
-                raise _Bad(f"message {number}: its length is cut off")
+                raise _BadInputError(f"message {number}: its length is cut off")
             if size > self.max_size:
-                raise _Bad(f"message {number}: {self._too_large}")
+                raise _BadInputError(f"message {number}: {self._too_large}")
             octets = stream.read(size)
             if len(octets) < size:
-                raise _Bad(
+                raise _BadInputError(
                     f"message {number}: cut off, {count(len(octets))} of {count(size)} bytes"
                 )
             yield Item(f"{name}:{number}", octets)
@@ -263,20 +262,20 @@ class Inputs:
         while line := stream.readline(self.max_size + 1):
             number += 1
             if len(line) > self.max_size:
-                raise _Bad(f"line {number}: {self._too_large}")
+                raise _BadInputError(f"line {number}: {self._too_large}")
             if not line.strip():
                 continue
             more = not only or bool(stream.peek(1))
             source = f"{name}:{number}" if more else name
             try:
                 yield _item_of_document(source, form, _parse(line))
-            except _Bad as error:
+            except _BadInputError as error:
                 if only and more and form != "jsonl":
                     rest = self._all(stream)
                     try:
                         yield _item_of_document(name, form, _parse(line + rest))
                         return
-                    except _Bad as whole:
+                    except _BadInputError as whole:
                         if not _has_lines(rest):
                             raise whole from None
                         stream = _buffered(io.BytesIO(rest))
@@ -345,7 +344,7 @@ def _text_of(octets: bytes) -> str:
     try:
         return octets.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _Bad("this is no text: give --format raw for a message as it is") from None
+        raise _BadInputError("this is no text: give --format raw for a message as it is") from None
 
 
 def _parse(octets: bytes) -> Any:
@@ -353,13 +352,13 @@ def _parse(octets: bytes) -> Any:
         return json.loads(octets.decode("utf-8-sig"))
     except json.JSONDecodeError as error:
         place = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise _Bad(f"no JSON: {error.msg} ({place}column {error.colno})") from None
+        raise _BadInputError(f"no JSON: {error.msg} ({place}column {error.colno})") from None
     except UnicodeDecodeError:
-        raise _Bad("no JSON: this is not UTF-8") from None
+        raise _BadInputError("no JSON: this is not UTF-8") from None
     except RecursionError:
-        raise _Bad("no JSON: nested too deeply") from None
+        raise _BadInputError("no JSON: nested too deeply") from None
     except ValueError as error:  # an integer of thousands of digits
-        raise _Bad(f"no JSON: {error}") from None
+        raise _BadInputError(f"no JSON: {error}") from None
 
 
 def _has_lines(octets: bytes) -> bool:
@@ -368,7 +367,7 @@ def _has_lines(octets: bytes) -> bool:
         try:
             if isinstance(_parse(line), (dict, list)):
                 return True
-        except _Bad:
+        except _BadInputError:
             continue
     return False
 
@@ -398,7 +397,7 @@ def _item(name: str, form: str, document: Any) -> Item:
         return Item(name, _octets_of_notation(form, document))
     except ImportError as error:  # an extra that says itself how to install it
         raise click.ClickException(str(error)) from None
-    except (AmqpError, _Bad) as error:
+    except (AmqpError, _BadInputError) as error:
         return Item(name, fault=str(error))
 
 
@@ -451,9 +450,9 @@ format_option = click.option(
 
 max_size_option = click.option(
     "--max-size",
-    type=click.IntRange(1, sys.maxsize - 1),
+    type=click.IntRange(min=1),
     default=_MAX_SIZE,
-    show_default=True,
+    show_default="256 MiB",
     metavar="BYTES",
     help="What one message may take in its input.",
 )

@@ -8,14 +8,15 @@ from html import escape
 
 from amqp10msg import notation
 from amqp10msg.cli._input import Item
-from amqp10msg.cli._output import safe
+from amqp10msg.cli._output import plural, safe
 from amqp10msg.cli._tally import Tally
 from amqp10msg.validation import PROFILES, RULES, Violation
 
 __all__ = ["Report"]
 
-# Examples of each rule, and octets of one: the page's size depends on the rules, not the messages.
+# Examples of each rule, and octets of one: page and memory depend on the rules, not the messages.
 _EXAMPLES = 3
+_MAX_SIZE = 1 << 20
 _MAX_OCTETS = 4_096
 _MAX_UNREADABLE = 20
 
@@ -27,19 +28,20 @@ _STYLE = """
   padding: 0; list-style: none; }
 .summary ul.counts b { display: block; font-size: 1.5rem; font-weight: 650; line-height: 1.2;
   font-variant-numeric: tabular-nums; }
-.summary .bar { display: flex; height: 0.5rem; margin: 0 0 1rem; border-radius: 4px;
-  overflow: hidden; background: var(--rule); }
 .summary svg { display: block; width: 100%; height: 0.5rem; border-radius: 4px; margin: 0 0 1rem; }
 .summary .sound { color: var(--text); }
-.summary table { border-collapse: collapse; width: 100%; }
+.summary table { border-collapse: collapse; width: 100%; font: inherit; }
 .summary th { text-align: left; font-weight: 600; color: var(--faint); white-space: nowrap; }
 .summary th, .summary td { padding: 0.3rem 1.2rem 0.3rem 0; vertical-align: top;
   border-bottom: 1px solid var(--rule); }
-.summary .number { text-align: right; font-variant-numeric: tabular-nums; }
-.summary code { font: 0.92em var(--mono); white-space: nowrap; }
-.summary td.what { min-width: 18rem; }
-.summary td.clause { white-space: nowrap; }
-.summary .faint { color: var(--faint); }
+.summary td { font: inherit; color: inherit; }
+.summary td.error { color: var(--error); }
+.summary td.warning { color: var(--warning); }
+.summary .count { text-align: right; font-variant-numeric: tabular-nums; }
+.summary code { display: block; font: 600 0.92em var(--mono); }
+.summary td.what { min-width: 14rem; }
+.summary td.faint { min-width: 7rem; }
+.summary .faint, .summary td.faint { color: var(--faint); }
 .summary ul.faults { margin: 0.8rem 0 0; padding-left: 1.2rem; }
 """
 
@@ -68,7 +70,7 @@ class Report:
             for violation in found
             if len(self._by_rule.get(violation.rule, ())) < _EXAMPLES
         }
-        if not lacking:
+        if not lacking or len(item.data) > _MAX_SIZE:
             return
         self._examples.append((item, found))
         for rule in lacking:
@@ -110,18 +112,18 @@ class Report:
             if number or name in ("messages", "sound")
         )
         rows = "".join(
-            f'<tr><td class="{row.severity}">{row.severity}</td><td><code>{escape(rule)}</code></td>'
-            f'<td class="what">{escape(RULES[rule].text)}</td>'
-            f'<td class="clause">{escape(RULES[rule].clause)}</td>'
-            f'<td class="number">{row.messages:,}</td><td class="number">{row.violations:,}</td>'
+            f'<tr><td class="{row.severity}">{row.severity}</td><td class="what">'
+            f"<code>{escape(rule)}</code>{escape(RULES[rule].text)}</td>"
+            f'<td class="faint">{escape(RULES[rule].clause)}</td>'
+            f'<td class="count">{row.messages:,}</td><td class="count">{row.violations:,}</td>'
             f"<td>{self._links(rule)}</td></tr>\n"
             for rule, row in tally.rows()
             if rule in RULES
         )
         table = (
             '<table>\n<thead><tr><th scope="col">severity</th><th scope="col">rule</th>'
-            '<th scope="col">what must be</th><th scope="col">clause</th>'
-            '<th scope="col" class="number">messages</th><th scope="col" class="number">places</th>'
+            '<th scope="col">clause</th>'
+            '<th scope="col" class="count">messages</th><th scope="col" class="count">places</th>'
             f'<th scope="col">examples</th></tr></thead>\n<tbody>\n{rows}</tbody></table>\n'
         )
         return (
@@ -129,13 +131,24 @@ class Report:
             f'<p class="faint">Held to the {len(profile)} rules of the profile '
             f"<b>{escape(profile.name)}</b>: {escape(profile.description)}</p>\n"
             f'<ul class="counts">\n{numbers}</ul>\n{_bar(tally)}{table if rows else ""}'
-            f"{self._faults(tally)}</section>\n"
+            f"{self._faults(tally)}</section>\n{self._caption()}"
         )
 
     def _links(self, rule: str) -> str:
         return " ".join(
-            f'<a href="#message-{number}">{number}</a>' for number in self._by_rule.get(rule, ())
+            f'<a href="#message-{number}" title="{self._source(number)}">{number}</a>'
+            for number in self._by_rule.get(rule, ())
         )
+
+    def _source(self, number: int) -> str:
+        return escape(safe(self._examples[number - 1][0].source))
+
+    def _caption(self) -> str:
+        """Say what follows."""
+        if not self._examples:
+            return ""
+        number = plural(len(self._examples), "message")
+        return f'<p class="hint">Below: {number}, up to {_EXAMPLES} examples of each rule.</p>\n'
 
     def _faults(self, tally: Tally) -> str:
         """List what could not be read."""
@@ -165,4 +178,5 @@ def _bar(tally: Tally) -> str:
             f'<rect x="{at:.3f}" width="{width:.3f}" height="1" fill="var({color})"></rect>'
         )
         at += width
-    return f'<svg viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true">{"".join(parts)}</svg>\n'
+    box = 'viewBox="0 0 100 1" preserveAspectRatio="none" aria-hidden="true"'
+    return f"<svg {box}>{''.join(parts)}</svg>\n"

@@ -7,7 +7,7 @@ import base64
 import binascii
 import re
 
-from amqp10msg._wire import FORMAT_CODES
+from amqp10msg.primitives import FORMAT_CODES
 
 __all__ = ["octets_of_base64", "octets_of_hex", "octets_of_text"]
 

@@ -53,8 +53,6 @@ def convert(
     typed     JSON with every value beside its type: lossless
     plain     JSON as one would write it, with types where they matter
     cbor      lossless and compact
-    tree      the annotated tree that inspect shows
-    html      the same as a page (only to)
 
     Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
     used: hex to typed and back gives the smallest encoding. A value that is no message is converted

@@ -14,7 +14,6 @@ import attrs
 import click
 
 from amqp10msg import notation
-from amqp10msg.cli._forms import tree_of
 from amqp10msg.cli._output import SEVERITY_COLORS, color_option, plural, safe, use_color
 from amqp10msg.corpus import Case, demo_messages
 from amqp10msg.errors import DecodeError
@@ -50,6 +49,15 @@ class _Screen:
         )
         for part in wrapped or [""]:
             click.echo(self.style(part, **styles), color=self.colored)
+
+    def cut(self, text: str, rest: str = "", **styles: Any) -> None:
+        """Print one line, the beginning in a style; what is wider than the screen is left out."""
+        room = self.width - len(text)
+        if room < 0:
+            text = f"{text[: self.width - 1]}…"
+        elif len(rest) > room:
+            rest = f"{rest[: room - 1]}…"
+        click.echo(f"{self.style(text, **styles)}{rest}", color=self.colored)
 
     def heading(self, text: str) -> None:
         self.line()
@@ -96,7 +104,7 @@ def _explain(screen: _Screen, case: Case) -> None:
     """Show a message as an annotated tree."""
     screen.line(_origin(case))
     screen.line(case.note)
-    text = notation.render_text(tree_of(case.data), color=screen.colored, width=screen.width)
+    text = notation.render_text(case.data, color=screen.colored, width=screen.width)
     click.echo(f"\n{text}", color=screen.colored)
 
 
@@ -117,17 +125,11 @@ def _show(screen: _Screen, number: int, case: Case, violations: list[Violation])
     plain = notation.to_plain(message)
     for name, content in plain.get("sections", plain.items()):
         shown = safe(json.dumps(content, ensure_ascii=False))
-        room = screen.width - len(_INDENT) - 24
-        shown = shown if len(shown) <= room else f"{shown[: room - 1]}…"
-        click.echo(
-            f"{_INDENT}{screen.style(f'{name:<24}', fg='cyan')}{shown}", color=screen.colored
-        )
+        screen.cut(f"{_INDENT}{name:<24}", shown, fg="cyan")
     for violation in violations:
         mark = "!" if violation.severity == "error" else "?"
-        text = (
-            f"{_INDENT}{mark} byte {violation.offset}: {safe(violation.text)} ({violation.clause})"
-        )
-        screen.line(text, fg=SEVERITY_COLORS[violation.severity])
+        text = f"{mark} {violation.clause}: {violation.text}"
+        screen.cut(f"{_INDENT}{safe(text)}", fg=SEVERITY_COLORS[violation.severity])
     screen.line()
     return kept
 

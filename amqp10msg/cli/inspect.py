@@ -32,8 +32,12 @@ __all__ = ["inspect"]
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
     "typed": "Write typed JSON, indented, instead: every value beside its type.",
-    "html": "Write the tree as a page for a browser instead; one message.",
+    "html": "Write a page for a browser instead, octets and fields side by side.",
 }
+
+
+# What render_html shows at most, unless told otherwise.
+_MAX_PAGES = 100
 
 
 @click.command(
@@ -84,29 +88,39 @@ def inspect(
     as far as it goes and around what is broken, and the exit status is 1. What is no message, such
     as an outcome or a terminus, is shown likewise.
     """
-    failed = False
     colored = use_color(color) and view is None
+    width = None if output else _terminal_width()
+    pages: list[_Shown] = []
+    failed = False
     with Sink(output, color=colored) as sink:
         for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size))):
-            if view == "html" and number:
-                raise click.ClickException("there is more than one message: a page shows one")
             if item.fault:
                 _complain(item, item.fault)
                 failed = True
                 continue
             shown = _Shown(item, profile, as_values)
-            if view is None:
+            if view == "html":
+                if len(pages) == _MAX_PAGES:
+                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
+                pages.append(shown)
+            elif view is not None:
+                sink.write(shown.json(view))
+            else:
                 if number or more:
                     sink.write(shown.title(first=not number, colored=colored))
-                sink.write(shown.tree(colored, None if output else _terminal_width()))
-            elif view == "html":
-                sink.write(shown.html())
-            elif not shown.fault:
-                sink.write(shown.json(view))
+                sink.write(shown.text(colored, width))
             if shown.fault:
                 _complain(item, shown.fault)
                 failed = True
+        if pages:
+            sink.write(_page(pages))
     return int(failed)
+
+
+def _page(pages: list[_Shown]) -> str:
+    sources = [safe(shown.item.source) for shown in pages]
+    title = sources[0] if len(pages) == 1 else plural(len(pages), "message")
+    return notation.render_html([shown.tree() for shown in pages], title=title, labels=sources)
 
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
@@ -155,10 +169,13 @@ class _Shown:
             ("" if first else "\n") + (click.style(title, bold=True) if colored else title) + "\n"
         )
 
-    def tree(self, colored: bool, width: int | None) -> str:
+    def tree(self) -> notation.Tree:
+        """Give the tree, what breaks a rule noted in it."""
+        return notation.parse_tree(self.item.data, violations=self.violations)
+
+    def text(self, colored: bool, width: int | None) -> str:
         """Give the annotated tree and, in a last line, what is to be thought of it."""
-        tree = notation.parse_tree(self.item.data, violations=self.violations)
-        text = notation.render_text(tree, color=colored, width=width)
+        text = notation.render_text(self.tree(), color=colored, width=width)
         return f"{text}{self.verdict(colored)}\n"
 
     def verdict(self, colored: bool) -> str:
@@ -182,8 +199,3 @@ class _Shown:
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded
         )
-
-    def html(self) -> str:
-        """Give the tree as a page."""
-        tree = notation.parse_tree(self.item.data, violations=self.violations)
-        return notation.render_html(tree, title=self.item.source)

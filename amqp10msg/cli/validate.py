@@ -85,6 +85,8 @@ def validate(
     What breaks a rule is shown a line each, with its place, the rule and its clause; then come the
     counts. The exit status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
+    if report is not None and not report.parent.is_dir():
+        raise click.UsageError(f"--report: there is no folder {report.parent}")
     inputs = Inputs(sources, form, max_size)
     colored = use_color(color)
     tally = Tally(profile)

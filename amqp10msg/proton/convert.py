@@ -198,7 +198,8 @@ def from_proton(message: proton.Message) -> Message:
     sends it, else an `AmqpValue`. The message-format, which proton does not know, is 0.
 
     Args:
-        message: is read only. What proton decoded into it is copied.
+        message: is left as it was; no other thread may use it meanwhile. What proton decoded into
+            it is copied.
 
     Raises:
         EncodeError: a value has no AMQP encoding; the error says where it stands.

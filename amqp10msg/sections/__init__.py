@@ -111,12 +111,14 @@ _CONTENT: dict[type, Callable[[Any], Any]] = {
 
 def _spec_of(kind: SectionKind) -> _wire.Spec:
     if kind.source == "list" and kind.name not in _SHAPES:
-        return composite_of(kind.cls).spec  # type: ignore[no-any-return]
+        known: _wire.Spec = composite_of(kind.cls).spec
+        _wire.register_section(kind.cls, known)
+        return known
     get = _CONTENT.get(kind.cls)
     shape = _SHAPES[kind.name]
     fill = filler(kind.cls) if get else None
     spec = _wire.Spec(kind.name, kind.code, kind.symbol, shape, kind.cls, fill, get)
-    _wire.register(kind.cls, spec)
+    _wire.register_section(kind.cls, spec)
     return spec
 
 
