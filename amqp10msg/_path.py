@@ -10,6 +10,8 @@ from amqp10msg.primitives import FORMAT_CODES
 __all__ = ["path_of"]
 
 _MAX_LEVELS = 32
+# Siblings passed over on the way; a place behind more than these is named by its parent alone.
+_MAX_STEPS = 10_000
 
 
 def path_of(data: bytes, offset: int, names: Mapping[Any, tuple[str, tuple[str, ...]]]) -> str:
@@ -20,17 +22,18 @@ def path_of(data: bytes, offset: int, names: Mapping[Any, tuple[str, tuple[str, 
         offset: the place.
         names: name and field names of composites by the octets of their descriptor's content.
     """
-    path = ""
     pos = 0
     try:
-        while pos < offset and pos < len(data):
+        for _ in range(_MAX_STEPS):
+            if not pos < min(offset, len(data)):
+                break
             end = _end(data, pos, len(data))
             if offset < end or end >= len(data):
                 return _inside(data, pos, offset, names, 0).lstrip(".")
             pos = end
-    except (IndexError, ValueError):
+    except IndexError:
         pass
-    return path
+    return ""
 
 
 def _end(data: bytes, pos: int, end: int) -> int:
@@ -99,6 +102,8 @@ def _inside(data: bytes, pos: int, offset: int, names: Any, level: int) -> str:
             return path + (step or key) + below
         at = stop
         index += 1
+        if index > _MAX_STEPS:
+            return path + "[…]"
     return path
 
 

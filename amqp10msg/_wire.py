@@ -1242,7 +1242,7 @@ class Writer:
         return len(self.parts) - 2
 
     def close(self, mark: int, code: int, count: int) -> None:
-        """Fill in the header of the compound that began there; the code is that of its short form."""
+        """Fill in the header of a compound; the code is that of its short form."""
         self.depth -= 1
         before = self.parts[mark]
         size = self.size - before

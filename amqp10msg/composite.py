@@ -280,11 +280,25 @@ def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
             try:
                 better = _refine(field, raw, entry)
             except DecodeError as error:
-                error.offset = _offset_of_field(octets, start, index)
-                raise
+                raise _placed(error, octets, _offset_of_field(octets, start, index)) from None
             if better is not raw:
                 setattr(made, field.name, better)
     return made
+
+
+def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
+    """Place a fault that was found in the value of a field, or in a composite in it."""
+    if octets[at] != 0:
+        error.offset = at
+        return error
+    # The composite in the field was read from an encoding of our own: read the octets that came.
+    try:
+        decode_composite(octets[at : _wire.skip_value(octets, at)])
+    except DecodeError as inner:
+        inner.offset += at
+        return inner
+    error.offset = at
+    return error
 
 
 def _offset_of_field(octets: bytes, start: int, index: int) -> int:

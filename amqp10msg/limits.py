@@ -6,8 +6,8 @@ import attrs
 
 __all__ = ["DEFAULT_LIMITS", "UNLIMITED", "Limits"]
 
-# One frame of the compiled reader takes some 200 octets of C stack and the pure one two Python
-# frames; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
+# A level takes some 200 octets of C stack in the compiled build and two Python frames in the pure
+# one; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
 # recursion limit of 1,000. Real messages nest about ten levels.
 _MAX_DEPTH = 256
 # The costliest item is list0: one octet of input makes an empty Python list, 56 octets and a

@@ -111,8 +111,8 @@ def test_every_section_has_numeric_and_symbolic_descriptors() -> None:
 
 def test_every_rule_is_broken_by_a_message() -> None:
     broken = {rule for one in shipped() for rule, _ in one.violations or ()}
-    # A limit that only callers set, and what octets cannot show.
-    invisible = {"items-limit", "size-limit", "message-format", "not-encodable"}
+    # Limits, which take a caller or a message too large to ship, and what octets cannot show.
+    invisible = {"items-limit", "keys-limit", "size-limit", "message-format", "not-encodable"}
     assert set(RULES) - invisible == broken
 
 
@@ -122,7 +122,7 @@ def test_every_refusal_of_a_message_is_one_of_a_rule() -> None:
         for one in shipped()
         if one.kind == "message" and one.error is not None
     }
-    limits = {"items-limit", "size-limit"}
+    limits = {"items-limit", "keys-limit", "size-limit"}
     assert {rule.id for rule in RULES.values() if rule.refused} - limits == refused
 
 

@@ -86,7 +86,7 @@ def test_dashes_are_read_too(message: Message) -> None:
     assert message == from_plain(dashed(to_plain(message)))
 
 
-VALUES = [
+VALUES: list[tuple[Any, Any]] = [
     (None, None),
     (True, True),
     (5, 5),

@@ -46,15 +46,15 @@ def test_a_line_for_each_field() -> None:
         properties=Properties(message_id="m-1", creation_time=1709208000000),
     )
     assert (
-        " 0  00 53 70 c0 08 03        header               list8             3 values\n"
-        " 6  41                         durable            boolean true      true\n"
+        " 0  00 53 70 c0 08 03        header               list8         3 values\n"
+        " 6  41                         durable            boolean true  true\n"
         " 7  40                         priority           null\n"
-        " 8  70 00 00 ea 60             ttl                uint              60000\n"
-        "13  00 53 72 c1 17 02        message-annotations  map8              1 entry\n"
-        '19  a3 0f 78 2d 6f 70 74 2d    key                symbol sym8       "x-opt-long-name"\n'
+        " 8  70 00 00 ea 60             ttl                uint          60000\n"
+        "13  00 53 72 c1 17 02        message-annotations  map8          1 entry\n"
+        '19  a3 0f 78 2d 6f 70 74 2d    key                symbol sym8   "x-opt-long-name"\n'
         "    6c 6f 6e 67 2d 6e 61 6d\n"
         "    65\n"
-        "36  70 00 00 01 2c             x-opt-long-name    uint              300\n"
+        "36  70 00 00 01 2c             x-opt-long-name    uint          300\n"
     ) == render_text(parse_tree(message.encode()[:41]))
     assert (
         " 6  83 00 00 01 8d f4 bc 56    message-id  timestamp ms64  "
@@ -69,8 +69,8 @@ def test_what_is_wrong_stands_below_its_field() -> None:
         "                       ! header stands behind data (Part 3, 3.2)\n"
         "12  41                   durable   boolean true  true\n"
         "13  50                   priority  error         1 octet\n"
-        "                         ! the value needs 1 more octets, and the input has 0 (Part 1, 1.2)"
-        " (Part 1, 1.2.3, 1.2.4)\n"
+        "                         ! the value needs 1 more octets, and the input has 0 "
+        "(Part 1, 1.2)\n"
     ) == render_text(bytes.fromhex("005375a00161005370c003024150"))
 
 
@@ -119,7 +119,7 @@ def test_a_long_value_is_cut() -> None:
     text = render_text(parse_tree(encode_value("x" * 100_000)))
     assert len(text) < 500
     assert "… 99,981 more" in text
-    assert text.rstrip().count("\n") == 4
+    assert 4 == text.count("\n")
     text = render_text(parse_tree(encode_value(("é" * 100_000).encode())))
     assert '200,000 octets: "éé' in text
     assert "…" in text

@@ -335,7 +335,8 @@ def test_deeper_nesting_is_refused(wrap: Any) -> None:
 
 
 def test_what_is_found_is_shown_briefly() -> None:
-    for found in ("x" * 10**6, 10**5000, ["y" * 10**6], [[]] * 10**5, {"k" * 10**5: 1}):
+    large: list[Any] = ["x" * 10**6, 10**5000, ["y" * 10**6], [[]] * 10**5, {"k" * 10**5: 1}]
+    for found in large:
         with pytest.raises(NotationError) as caught:
             from_typed(["uint", found])
         assert len(str(caught.value)) < 200

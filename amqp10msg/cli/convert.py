@@ -45,7 +45,8 @@ def convert(
 
     \b
     raw       the octets of one message as they are
-    hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are understood
+    hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are
+              understood
     base64    of either alphabet
     jsonl     an object a line, the message in hex or base64 under
               raw, hex, base64 or data_base64

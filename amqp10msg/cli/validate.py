@@ -36,7 +36,7 @@ _WIDE = 110
 Examples:
   amqp10msg validate captured/
   amqp10msg validate --quiet --report report.html recorded.jsonl.gz
-  amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false) | .source'
+  amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false)'
 """
 )
 @sources_argument

@@ -15,6 +15,8 @@ __all__ = ["render_text"]
 _PER_LINE = 8
 _MAX_LINES = 4
 _MAX_NAME = 40
+_LEAST_ROOM = 30
+_NAMELESS = "·"
 # Of the sixteen colours that every terminal has, those that are readable on black and on white.
 _COLORS = {
     "offset": "2",
@@ -47,7 +49,7 @@ def render_text(
         data: an encoded message or encoded values, a `Message`, or a tree of `parse_tree`. Unless
             it is a tree already, what `validate` says of it is shown too.
         color: colour it with escape sequences for a terminal.
-        width: columns that a line may take; None for no bound.
+        width: columns that a line may take, 70 or more; None for no bound.
 
     Raises:
         EncodeError: the `Message` cannot be encoded.
@@ -55,31 +57,38 @@ def render_text(
     tree = tree_of(data)
     rows = list(rows_of(tree))
     places = max(len(str(len(tree.data))), 2)
-    names = min(max((2 * row.level + _width(row.name) for row in rows), default=0), _MAX_NAME)
+    names = min(
+        max((2 * row.level + _width(row.name or _NAMELESS) for row in rows), default=0), _MAX_NAME
+    )
     types = max((len(row.type) for row in rows), default=0)
     octets = max((min(row.stop - row.offset, _PER_LINE) for row in rows), default=1) * 3 - 1
     paint = _paint if color else _plain
+    values: int | None = None
+    if width is not None:
+        room = max(width - places - octets - 8, _LEAST_ROOM)
+        names = min(names, room * 2 // 5)
+        types = min(types, room - names - 10)
+        values = room - names - types
     lines = []
     for row in rows:
-        value_room = None
-        if width is not None:
-            value_room = max(width - places - octets - names - types - 8, 8)
         hexes = _octets(tree.data, row, octets)
         group = "name" if row.level else "section"
-        name = _fit("  " * row.level + (row.name or "·"), names)
+        name = _fit("  " * row.level + (row.name or _NAMELESS), names)
         indent = len(name) - len(name.lstrip(" "))
         line = "  ".join(
             (
                 paint("offset", f"{row.offset:>{places}}"),
                 paint(row.group, next(hexes)),
                 name[:indent] + paint(group, name[indent:]),
-                paint("type", f"{row.type:<{types}}"),
-                paint(row.group, _clip(row.value, value_room)),
+                paint("type", _fit(row.type, types)),
+                paint(row.group, _clip(row.value, values)),
             )
         )
         lines.append(line.rstrip())
         lines.extend(" " * places + "  " + paint(row.group, more) for more in hexes)
         margin = places + octets + 4 + 2 * row.level
+        if width is not None:
+            margin = min(margin, width // 2)
         for problem in row.problems:
             lines += _problem(problem, margin, width, paint)
     for violation in tree.violations:
@@ -138,7 +147,7 @@ def _clip(text: str, width: int | None) -> str:
     """Cut a text to this many columns."""
     if width is None or _width(text) <= width:
         return text
-    while _width(text) > width - 1:
+    while text and _width(text) > width - 1:
         text = text[: max(len(text) - max((_width(text) - width + 1) // 2, 1), 0)]
     return text + "…"
 

@@ -111,7 +111,9 @@ def validate(
                 f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
             )
         if message.message_format != 0:
-            text = f"the message-format is 0x{message.message_format:08X}, and that of Part 3 is 0"
+            given = message.message_format
+            shown = f"0x{given:08X}" if isinstance(given, int) else repr(given)
+            text = f"the message-format is {shown}, and that of Part 3 is 0"
             report.add("message-format", Found(0, "message-format", text))
         try:
             message = message.encode()

@@ -172,12 +172,17 @@ class View:
     faults: list[DecodeError] = attrs.Factory(list)
     complete: bool = True
     known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
     def of(self, *names: str) -> Iterator[Section]:
         """Give the sections of these names whose value is of the type that it must be."""
-        for section in self.sections:
-            if section.kind.name in names and section.type == section.kind.source:
-                yield section
+        if self._by_name is None:
+            self._by_name = {}
+            for section in self.sections:
+                if section.type == section.kind.source:
+                    self._by_name.setdefault(section.kind.name, []).append(section)
+        for name in names:
+            yield from self._by_name.get(name, ())
 
 
 def type_at(data: bytes, pos: int) -> str:
