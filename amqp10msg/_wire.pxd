@@ -59,7 +59,7 @@ cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
 @cython.final
 cdef class Spec:
     cdef readonly str name
-    cdef readonly int code
+    cdef readonly object code
     cdef readonly str symbol
     cdef readonly int shape
     cdef readonly type cls
@@ -250,10 +250,10 @@ cdef bytes splice(bytes data, limits, list replaced)
 
 cpdef check_section(Spec spec, section)
 
-@cython.locals(kind=type, data=bytes, reader=Reader, made=Scanned)
+@cython.locals(kind=type, reader=Reader, made=Scanned)
 cpdef scanned(cls, data, limits)
 
 cpdef bytes octets_of(data, limits)
 
-@cython.locals(kind=type, found=list, data=bytes, reader=Reader)
+@cython.locals(kind=type, found=list, reader=Reader)
 cpdef read_message(cls, data, limits, message_format, fill)

@@ -159,8 +159,10 @@ class Message:
                 error's `data` holds the input.
         """
         if strict:
-            return _wire.read_message(cls, data, limits, message_format, _fill)  # type: ignore[no-any-return]
-        return _read_leniently(cls, data, limits or DEFAULT_LIMITS, message_format)
+            made: Self = _wire.read_message(cls, data, limits, message_format, _fill)
+        else:
+            made = _read_leniently(cls, data, limits or DEFAULT_LIMITS, message_format)
+        return made
 
     @property
     def violations(self) -> tuple[Violation, ...]:

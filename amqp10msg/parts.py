@@ -104,7 +104,7 @@ class Scan(_wire.Scanned):
     def bare(self) -> bytes:
         """The octets of the bare message, properties to body, exactly as they came."""
         start, end = self._bare_range()
-        return self.data[start:end]
+        return bytes(self.data[start:end])
 
     def _bare_range(self) -> tuple[int, int]:
         start = end = -1

@@ -189,16 +189,17 @@ def test_the_collector_is_off_while_the_clock_runs_and_then_as_before(enabled: b
     assert enabled == after
 
 
-def test_a_batch_is_sized_to_last_as_long_as_asked() -> None:
-    calls = 0
+def test_a_batch_lasts_as_long_as_asked_by_the_clock_and_gives_the_time_of_one_call() -> None:
+    calls: list[None] = []
+    microsecond = Contender("a microsecond", lambda: calls.append(None))
 
-    def call() -> None:
-        nonlocal calls
-        calls += 1
+    timings = harness.measure(
+        [microsecond], Effort(rounds=3, batch_ms=1), lambda: 1000 * len(calls)
+    )
 
-    harness.measure([Contender("counted", call)], Effort(rounds=1, batch_ms=1))
-
-    assert calls > 100
+    assert list(timings.entries[0].rounds) == [1000.0] * 3
+    # 1, 4, 16, 64, 128 and 256 calls to size the batch, then a warm-up and a batch, three times.
+    assert len(calls) == 469 + 3 * (1 + 1000)
 
 
 def test_the_figure_is_the_median_and_ratios_are_relative_to_the_first() -> None:

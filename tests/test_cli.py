@@ -9,18 +9,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
 import amqp10msg
 from amqp10msg import Message
-
-click = pytest.importorskip("click")
-pytest.importorskip("rich")
-
-from click.testing import CliRunner
-
 from amqp10msg.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -35,6 +31,7 @@ def process(
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
         command,
         **{"cwd": ROOT, "capture_output": True, "timeout": 60, "input": b"", **options},
+        check=False,
         env={**os.environ, "PYTHONWARNINGS": "error", **(env or {})},
     )
 
@@ -116,8 +113,8 @@ class TestHelp:
     "arguments, error",
     [
         (["nothing"], "amqp10msg: No such command 'nothing' (see amqp10msg --help)\n"),
-        (["--nothing"], "amqp10msg: No such option '--nothing' (see amqp10msg --help)\n"),
-        (["inspect", "--width"], "amqp10msg inspect: No such option '--width'"),
+        (["--nothing"], "amqp10msg: No such option"),
+        (["inspect", "--width"], "amqp10msg inspect: No such option"),
         (["convert", "00"], "amqp10msg convert: Missing option '--to'"),
         (["convert", "--to", "x", "00"], "amqp10msg convert: Invalid value for '--to': 'x' is not"),
         (
@@ -126,11 +123,11 @@ class TestHelp:
         ),
         (
             ["validate", "no.bin"],
-            "amqp10msg validate: 'no.bin' is no file that is there, and neither",
+            "amqp10msg validate: no such file, and neither hex nor base64: 'no.bin'",
         ),
         (
             ["inspect", "a\x1b[2J\nb"],
-            r"amqp10msg inspect: 'a\x1b[2J' is no file that is there, and",
+            r"amqp10msg inspect: no such file, and neither hex nor base64: 'a\x1b[2J'",
         ),
         (["validate", "--report", "no/where.html", "00"], "--report: there is no folder no (see"),
     ],
@@ -139,9 +136,7 @@ def test_a_wrong_command_line_is_one_line_and_status_2(arguments: list[str], err
     result = CliRunner().invoke(main, arguments)
 
     assert (2, "") == (result.exit_code, result.stdout)
-    assert error.replace("No such option '--", "") in result.stderr.replace(
-        "No such option '--", ""
-    ).replace("No such option: --", "")
+    assert error in result.stderr
     assert 1 == result.stderr.count("\n")
 
 
@@ -182,6 +177,7 @@ def test_whatever_is_given_there_is_a_status_and_no_traceback(
         assert line.startswith("amqp10msg")
 
 
+@pytest.mark.once
 class TestProcess:
     """What only shows from outside."""
 
@@ -312,6 +308,7 @@ def shown(*arguments: str, env: dict[str, str] | None = None) -> str:
     return b"".join(pieces).decode().replace("\r\n", "\n")
 
 
+@pytest.mark.once
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals there")
 class TestTerminal:
     """What somebody sees who watches."""

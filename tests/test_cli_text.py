@@ -1,17 +1,16 @@
-"""Octets from text, as people have it at hand: hex in all its spellings, base64, dumps, literals."""
+"""Octets from text as people have it at hand: hex in all spellings, base64, dumps, literals."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
+import re
 import shutil
 import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-pytest.importorskip("click")
-pytest.importorskip("rich")
 
 from amqp10msg import Message
 from amqp10msg.cli._text import octets_of_base64, octets_of_hex, octets_of_text
@@ -117,10 +116,8 @@ def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
     ],
 )
 def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         octets_of_text(text)
-
-    assert reason == str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -134,10 +131,8 @@ def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
     ],
 )
 def test_a_form_that_was_named_is_insisted_on(form: str, text: str, reason: str) -> None:
-    with pytest.raises(ValueError) as caught:
+    with pytest.raises(ValueError, match=f"^{re.escape(reason)}$"):
         octets_of_text(text, form)
-
-    assert reason == str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["", "  \n\t"])
@@ -148,9 +143,5 @@ def test_no_text_is_no_message(text: str) -> None:
 @given(text=st.text())
 def test_whatever_the_text_is_there_are_octets_or_a_value_error(text: str) -> None:
     for form in (None, "hex", "base64"):
-        try:
-            found = octets_of_text(text, form)
-        except ValueError as error:
-            assert str(error)
-        else:
-            assert all(isinstance(octets, bytes) for octets in found)
+        with contextlib.suppress(ValueError):
+            assert all(isinstance(octets, bytes) for octets in octets_of_text(text, form))

@@ -291,7 +291,7 @@ def test_the_path_names_the_place(octets: str, path: str) -> None:
 def test_limits() -> None:
     data = Message(body=[[["x"]]]).encode()
 
-    assert Message.decode(data, limits=Limits(depth=3))
+    assert Message.decode(data, limits=Limits(depth=3)) == Message.decode(data)
     for limits, rule in (
         (Limits(depth=2), "depth-limit"),
         (Limits(items=2), "items-limit"),

@@ -204,9 +204,9 @@ class Inputs:
 
     def _read(self, stream: Any, name: str) -> Iterator[Item]:
         stream = _buffered(stream)
-        if stream.peek(2)[:2] == _GZIP:
-            stream = _buffered(gzip.GzipFile(fileobj=stream))
         form = self.form
+        if form != "raw" and stream.peek(2)[:2] == _GZIP:
+            stream = _buffered(gzip.GzipFile(fileobj=stream))
         if form == "auto":
             form = _sniff(stream.peek(4096)[:4096])
         match form:
@@ -289,7 +289,7 @@ def _is_json(text: str) -> bool:
 
 def _nothing(text: str, reason: str) -> str:
     shown = text if len(text) <= 40 else f"{text[:40]}…"
-    return f"'{shown}' is no file that is there, and {reason}"
+    return f"no such file, and {reason}: '{shown}'"
 
 
 def _blame(text: str, form: str | None, reason: str) -> str:

@@ -63,6 +63,14 @@ Examples:
     show_default=True,
     help="The set of rules to judge by.",
 )
+@click.option(
+    "--max-fields",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="NUMBER",
+    help="About how many fields of one message to show.",
+)
 @output_option
 @format_option
 @max_size_option
@@ -72,6 +80,7 @@ def inspect(
     view: str | None,
     as_values: bool,
     profile: str,
+    max_fields: int,
     output: Path | None,
     form: str,
     max_size: int,
@@ -98,7 +107,7 @@ def inspect(
                 _complain(item, item.fault)
                 failed = True
                 continue
-            shown = _Shown(item, profile, as_values)
+            shown = _Shown(item, profile, as_values, max_fields)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
                     raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
@@ -151,8 +160,9 @@ class _Shown:
         fault: why it does not parse; empty where it does.
     """
 
-    def __init__(self, item: Item, profile: str, as_values: bool) -> None:
+    def __init__(self, item: Item, profile: str, as_values: bool, max_fields: int) -> None:
         self.item = item
+        self.max_fields = max_fields
         self.is_message = not as_values and is_message(item.data)
         self.violations = validate(item.data, profile) if self.is_message else []
         self.decoded: list[Any] = []
@@ -171,12 +181,14 @@ class _Shown:
 
     def tree(self) -> notation.Tree:
         """Give the tree, what breaks a rule noted in it."""
-        return notation.parse_tree(self.item.data, violations=self.violations)
+        return notation.parse_tree(
+            self.item.data, violations=self.violations, limit=self.max_fields
+        )
 
     def text(self, colored: bool, width: int | None) -> str:
         """Give the annotated tree and, in a last line, what is to be thought of it."""
         text = notation.render_text(self.tree(), color=colored, width=width)
-        return f"{text}{self.verdict(colored)}\n"
+        return f"{text}\n{self.verdict(colored)}\n"
 
     def verdict(self, colored: bool) -> str:
         """Say in a line how large it is and how many rules it breaks."""

@@ -110,8 +110,10 @@ def validate(
     if as_json:
         click.echo(json.dumps({"summary": tally.as_json()}))
     else:
+        if tally.rules and not quiet:
+            click.echo()
         _show_summary(tally, colored)
-    return int(tally.failed or (strict_warnings and tally.warned > 0))
+    return int(tally.failed > 0 or (strict_warnings and tally.warned > 0))
 
 
 def _line(item: Item, violation: Violation, colored: bool) -> str:

@@ -108,7 +108,7 @@ class PlainReader:
 
     def marker(self, plain: dict[str, Any]) -> Any:
         """Read an object that says its type."""
-        name = next(key for key in plain if key[:1] == "$")
+        name = next(key for key in map(str, plain) if key[:1] == "$")
         if name == "$array":
             return self.array(plain)
         if len(plain) > 1:
@@ -163,7 +163,7 @@ class PlainReader:
             )
         name = plain["$array"]
         constructor = name
-        if name not in _NAMES and name not in ("list", "map", "array"):
+        if not isinstance(name, str) or name not in _ELEMENTS:
             raise self.wrong("the name of the elements' type", name)
         if "code" in plain:
             code = plain["code"]
@@ -331,6 +331,7 @@ class PlainReader:
 
 
 _NAMES = frozenset(TYPES.values()) - {"list", "map", "array", "described"}
+_ELEMENTS = _NAMES | {"list", "map", "array"}
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -221,7 +221,7 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
     if found.cls is AmqpSequence:
         return st.lists(values(max_leaves=8), max_size=4).map(AmqpSequence)
     if found.cls is AmqpValue:
-        return values().map(AmqpValue)
+        return values(max_leaves=10).map(AmqpValue)
     if found.cls is ApplicationProperties:
         return application_property_maps().map(ApplicationProperties)
     if found.source == "map":
@@ -234,8 +234,22 @@ def _messages(draw: st.DrawFn, strategies: dict[str, SearchStrategy[Any]]) -> Me
     return Message(**{name: draw(strategy) for name, strategy in strategies.items()})
 
 
+def _made_valid(message: Message) -> Message:
+    """Take back what the sections rule out together, where hypothesis drew both."""
+    properties = message.properties
+    if properties is not None and properties.content_encoding is not None:
+        body = message.body[0] if isinstance(message.body, list) else message.body
+        if not isinstance(body, Data) or properties.content_encoding == "identity":
+            properties.content_encoding = None
+    if message.delivery_annotations is not None:
+        message.delivery_annotations.pop("rejected", None)
+    return message
+
+
 def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message]:
     """Messages that are valid by Part 3, 3.2: a body, and each other section present or absent.
+
+    Warnings `validate` may have: most annotation keys are reserved, most content types no MIME.
 
     Example:
         >>> from hypothesis import given, strategies as st
@@ -263,4 +277,6 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         if name not in strategies:
             raise TypeError(f"a message has no {name!r}: use {', '.join(strategies)}")
         strategies[name] = st.none() if strategy is None else strategy
-    return _messages(strategies)
+    drawn = _messages(strategies)
+    # What the user's own strategies give is left as it is.
+    return drawn if "properties" in attributes else drawn.map(_made_valid)

@@ -111,7 +111,7 @@ def validate(
                 f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
             )
         if message.message_format != 0:
-            given = message.message_format
+            given: object = message.message_format
             shown = f"0x{given:08X}" if isinstance(given, int) else repr(given)
             text = f"the message-format is {shown}, and that of Part 3 is 0"
             report.add("message-format", Found(0, "message-format", text))

@@ -1,0 +1,237 @@
+"""``amqp10msg inspect``: every octet explained, the views, and what is broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message, Properties, UInt, corpus, encode_value
+from amqp10msg.cli import main
+from amqp10msg.delivery import Accepted
+from amqp10msg.notation import from_plain, from_typed, parse_tree, render_text
+
+MESSAGE = Message(
+    "hello",
+    header=Header(durable=True),
+    properties=Properties(message_id="m-1", to="queue"),
+    application_properties={"k": UInt(1)},
+)
+OCTETS = MESSAGE.encode()
+
+
+def inspect(*arguments: str, data: bytes = b"") -> Result:
+    return CliRunner().invoke(main, ["inspect", *arguments], input=data)
+
+
+def test_the_tree_and_a_verdict() -> None:
+    result = inspect(OCTETS.hex())
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    assert f"{render_text(OCTETS)}\n{len(OCTETS)} octets; no violations\n" == result.stdout
+    for word in ("header", "durable", "message-id", '"m-1"', "application-properties", '"hello"'):
+        assert word in result.stdout
+
+
+def test_what_breaks_rules_stands_where_it_is_and_in_the_verdict() -> None:
+    octets = bytes.fromhex("005378c10902a101610153a10162") + OCTETS
+
+    result = inspect(octets.hex())
+
+    assert 1 == result.exit_code  # a map of two values in which a value is no encoding
+    octets = Message({}, properties=Properties(content_encoding="identity")).encode()
+
+    result = inspect(octets.hex())
+
+    assert 0 == result.exit_code
+    assert "! " in result.stdout
+    assert "2 errors (content-encoding-without-data, content-encoding-identity)" in result.stdout
+
+
+def test_a_profile_has_its_own_rules() -> None:
+    octets = Message("x", message_annotations={"x-opt-a": None}).encode()
+
+    assert "no violations" in inspect(octets.hex()).stdout
+    assert "rabbitmq-annotation-null" in inspect(octets.hex(), "--profile", "rabbitmq-4").stdout
+
+
+@given(cut=st.integers(1, len(OCTETS) - 1))
+def test_a_message_that_is_cut_off_is_shown_as_far_as_it_goes(cut: int) -> None:
+    octets = OCTETS[:cut]
+    whole = {len(OCTETS[: part.end]) for part in parse_tree(OCTETS).nodes}
+
+    result = inspect(octets.hex())
+
+    assert result.stdout.startswith(render_text(octets))
+    if cut in whole:
+        assert 0 == result.exit_code
+    else:
+        assert 1 == result.exit_code
+        assert "not all of it can be read" in result.stdout
+        assert result.stderr.startswith("amqp10msg: the argument: at byte ")
+        assert 1 == result.stderr.count("\n")
+
+
+def test_the_place_of_a_fault_is_an_offset_and_a_path() -> None:
+    octets = Message("x", properties=Properties(subject="\x7f")).encode().replace(b"\x7f", b"\xff")
+
+    result = inspect(octets.hex())
+
+    assert 1 == result.exit_code
+    at = octets.index(b"\xff")
+    assert f"amqp10msg: the argument: at byte {at} (properties.subject): " in result.stderr
+
+
+class TestViews:
+    def test_plain_json_reads_back(self) -> None:
+        result = inspect("--json", OCTETS.hex())
+
+        assert 0 == result.exit_code
+        assert MESSAGE == from_plain(json.loads(result.stdout))
+
+    def test_typed_json_reads_back(self) -> None:
+        result = inspect("--typed", OCTETS.hex())
+
+        assert 0 == result.exit_code
+        assert MESSAGE == from_typed(json.loads(result.stdout))
+
+    def test_html_is_a_page_with_every_message(self, tmp_path: Path) -> None:
+        page = tmp_path / "page.html"
+
+        result = inspect("--html", OCTETS.hex(), Message("other").encode().hex(), "-o", str(page))
+
+        assert (0, "") == (result.exit_code, result.output)
+        text = page.read_text(encoding="utf-8")
+        assert text.startswith("<!DOCTYPE html>")
+        assert "&quot;hello&quot;" in text
+        assert "&quot;other&quot;" in text
+        assert "<h1>2 messages</h1>" in text
+
+    def test_a_page_has_an_end(self) -> None:
+        lines = f'{{"raw": "{OCTETS.hex()}"}}\n' * 101
+
+        result = inspect("--html", data=lines.encode())
+
+        assert (1, "") == (result.exit_code, result.stdout)
+        assert "amqp10msg: a page can show 100 messages: give fewer\n" == result.stderr
+
+    def test_octets_that_do_not_parse_have_no_json(self) -> None:
+        result = inspect("--json", OCTETS[:-1].hex())
+
+        assert (1, "") == (result.exit_code, result.stdout)
+        assert 1 == result.stderr.count("\n")
+
+    def test_a_page_shows_them_all_the_same(self) -> None:
+        result = inspect("--html", OCTETS[:-1].hex())
+
+        assert 1 == result.exit_code
+        assert "<!DOCTYPE html>" in result.stdout
+        assert 1 == result.stderr.count("\n")
+
+
+class TestValues:
+    """What is no message."""
+
+    def test_an_outcome_is_seen_to_be_one(self) -> None:
+        result = inspect(encode_value(Accepted()).hex())
+
+        assert 0 == result.exit_code
+        assert "accepted" in result.stdout
+        assert "4 octets, 1 value\n" in result.stdout
+
+    @pytest.mark.parametrize("view, expected", [("--json", 42), ("--typed", ["long", 42])])
+    def test_a_value_has_the_same_views(self, view: str, expected: object) -> None:
+        result = inspect(view, encode_value(42).hex())
+
+        assert 0 == result.exit_code
+        assert expected == json.loads(result.stdout)
+
+    def test_values_stand_one_behind_the_other(self) -> None:
+        result = inspect("--typed", "41", "a1026869")
+
+        assert '["boolean",true]["string","hi"]' == "".join(result.stdout.split())
+
+    def test_sections_can_be_read_as_values(self) -> None:
+        result = inspect("--value", "--typed", Message(True).encode().hex())
+
+        assert ["described", ["ulong", 0x77], ["boolean", True]] == json.loads(result.stdout)
+
+    def test_a_value_that_does_not_parse(self) -> None:
+        result = inspect("a105")
+
+        assert 1 == result.exit_code
+        assert "2 octets, not all of it can be read\n" in result.stdout
+        assert result.stderr.startswith("amqp10msg: the argument: at byte 2: ")
+
+
+def test_several_messages_have_titles_and_the_bad_one_hides_no_other(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_text(
+        f'{{"raw": "{OCTETS.hex()}", "id": "first"}}\n{{"raw": "{OCTETS[:-1].hex()}"}}\n'
+        f'{{"raw": "0"}}\n{{"raw": "{OCTETS.hex()}"}}\n'
+    )
+
+    result = inspect(str(file))
+
+    assert 1 == result.exit_code
+    blocks = result.stdout.split("\n\n")
+    assert [f"{file}:1 (first)", f"{file}:2", f"{file}:4"] == [
+        block.splitlines()[0] for block in blocks[::2]
+    ]
+    first, second = result.stderr.splitlines()
+    assert first.startswith(f"amqp10msg: {file}:2: at byte ")
+    assert second.startswith(f"amqp10msg: {file}:3: 'raw' is no hex")
+
+
+def test_nothing_in_a_folder(tmp_path: Path) -> None:
+    result = inspect(str(tmp_path))
+
+    assert 1 == result.exit_code
+    assert "amqp10msg: there are no messages in what was given\n" == result.stderr
+
+
+def test_output_goes_to_a_file_without_colour_unless_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "tree.txt"
+
+    assert 0 == inspect(OCTETS.hex(), "-o", str(file)).exit_code
+    assert b"\x1b" not in file.read_bytes()
+    assert 0 == inspect(OCTETS.hex(), "--color", "-o", str(file)).exit_code
+    assert b"\x1b[" in file.read_bytes()
+
+
+def test_a_few_octets_do_not_become_a_million_lines() -> None:
+    """An array of elements without octets: its count alone says how many there are."""
+    octets = bytes.fromhex("f0000000050000ffff40")
+
+    shown = inspect("--max-fields", "100", octets.hex())
+
+    assert 0 == shown.exit_code
+    assert 100 <= len(shown.stdout.splitlines()) <= 110
+    assert 10_000 <= len(inspect(octets.hex()).stdout.splitlines()) <= 10_010
+
+
+def test_every_case_of_the_corpus_is_shown() -> None:
+    for case in corpus.load():
+        if not case.data:
+            continue  # standard input without anything is a mistake
+        kind = ["--value"] * (case.kind == "value")
+
+        result = inspect("--format=raw", "--max-fields=500", *kind, data=case.data)
+
+        assert result.exception is None or isinstance(result.exception, SystemExit), case.id
+        assert result.exit_code in (0, 1), case.id
+        assert case.typed is None or result.exit_code == 0, case.id
+
+
+def test_a_message_without_any_octets(tmp_path: Path) -> None:
+    file = tmp_path / "empty"
+    file.touch()
+
+    result = inspect(str(file))
+
+    assert 0 == result.exit_code
+    assert "0 octets; 1 error (body-missing)\n" in result.stdout

@@ -1,0 +1,274 @@
+"""``amqp10msg validate``: what it says, counts, writes, and its exit status."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from collections import Counter
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties, corpus
+from amqp10msg.cli import main
+from amqp10msg.validation import PROFILES, RULES, validate
+
+SOUND = Message("hello").encode()
+WARNED = Message("x", properties=Properties(content_type="text/plain")).encode()
+WRONG = Message("x", properties=Properties(content_encoding="gzip")).encode()
+CUT = SOUND[:-1]
+
+
+def run(*arguments: object, data: bytes = b"") -> Result:
+    return CliRunner().invoke(
+        main, ["validate", *map(str, arguments)], input=data, env={"COLUMNS": "120"}
+    )
+
+
+def lines_of(*messages: bytes) -> bytes:
+    return "".join(json.dumps({"raw": octets.hex()}) + "\n" for octets in messages).encode()
+
+
+@pytest.mark.parametrize(
+    "messages, options, status, sentence",
+    [
+        ([SOUND], [], 0, "1 message, no violations"),
+        ([SOUND] * 1_000, [], 0, "1,000 messages, no violations"),
+        ([SOUND, WARNED], [], 0, "2 messages: 1 sound, 1 with warnings alone"),
+        ([SOUND, WARNED], ["--strict-warnings"], 1, "2 messages: 1 sound, 1 with warnings alone"),
+        ([SOUND, WRONG], [], 1, "2 messages: 1 sound, 1 with errors"),
+        ([CUT, WRONG, WARNED], [], 1, "3 messages: 0 sound, 1 with warnings alone, 2 with errors"),
+    ],
+)
+def test_the_status_says_whether_an_error_was_found(
+    messages: list[bytes], options: list[str], status: int, sentence: str
+) -> None:
+    result = run(*options, data=lines_of(*messages))
+
+    assert status == result.exit_code
+    assert f"{sentence} (profile oasis)" == result.stdout.splitlines()[-1]
+    assert "" == result.stderr
+
+
+def test_each_violation_is_a_line_with_its_place_rule_and_clause() -> None:
+    (violation,) = validate(WRONG)
+
+    result = run(data=lines_of(SOUND, WRONG))
+
+    assert (
+        f"standard input:2: byte {violation.offset} (properties.content-encoding): error: "
+        f"{violation.text} [content-encoding-without-data, Part 3, 3.2.4]"
+    ) == result.stdout.splitlines()[0]
+
+
+def test_what_cannot_be_read_is_counted_and_fails(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(SOUND)
+    (tmp_path / "b").write_text("hello, world")
+
+    result = run(tmp_path)
+
+    assert 1 == result.exit_code
+    assert f"{tmp_path}/b: error: neither hex nor base64" == result.stdout.splitlines()[0]
+    assert "2 messages: 1 sound, 1 not readable (profile oasis)" == result.stdout.splitlines()[-1]
+
+
+def test_nothing_to_judge_is_a_failure(tmp_path: Path) -> None:
+    """Else a wrong path in a script would pass for ever."""
+    result = run(tmp_path)
+
+    assert (1, "") == (result.exit_code, result.stdout)
+    assert "amqp10msg: there are no messages in what was given\n" == result.stderr
+
+
+def test_quiet_leaves_the_table_and_the_sentence() -> None:
+    result = run("-q", data=lines_of(SOUND, WRONG, WRONG, CUT))
+
+    assert 1 == result.exit_code
+    assert "standard input:2: byte" not in result.stdout
+    rows = [line.split() for line in result.stdout.splitlines()]
+    assert ["content-encoding-without-data", "Part", "3,", "3.2.4", "error", "2", "2"] == rows[2][
+        :7
+    ]
+    assert ["standard", "input:2"] == rows[2][7:]
+    assert ["truncated", "Part", "1,", "1.2", "error", "1", "1"] == rows[3][:7]
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_the_table_keeps_to_the_width(width: int) -> None:
+    result = CliRunner().invoke(
+        main,
+        ["validate", "-q", "-"],
+        input=lines_of(SOUND, WRONG, CUT, WARNED),
+        env={"COLUMNS": str(width)},
+    )
+
+    assert max(map(len, result.stdout.splitlines())) <= width
+    assert "content-encoding-without-data" in result.stdout
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_the_profile_decides(profile: str) -> None:
+    octets = Message("x", message_annotations={"x-opt-a": None}).encode()
+
+    result = run("--profile", profile, "--json", data=lines_of(octets))
+
+    first, _ = map(json.loads, result.stdout.splitlines())
+    assert [v.rule for v in validate(octets, profile)] == [v["rule"] for v in first["violations"]]
+
+
+MESSAGES = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\x00\x53"]) | st.binary(max_size=20)
+
+
+@given(messages=st.lists(MESSAGES, min_size=1, max_size=8))
+def test_json_has_each_message_and_counts_that_add_up(messages: list[bytes]) -> None:
+    result = run("--json", data=lines_of(*messages))
+
+    *each, last = map(json.loads, result.stdout.splitlines())
+    found = [validate(octets) for octets in messages]
+    summary = last["summary"]
+    assert len(messages) == len(each) == summary["messages"]
+    assert [not violations for violations in found] == [line["ok"] for line in each]
+    assert sum(map(len, messages)) == summary["bytes"]
+    assert summary["messages"] == summary["sound"] + summary["warned"] + summary["failed"]
+    places = Counter(violation.rule for violations in found for violation in violations)
+    inside = Counter(rule for violations in found for rule in {v.rule for v in violations})
+    assert places == {rule: row["violations"] for rule, row in summary["rules"].items()}
+    assert inside == {rule: row["messages"] for rule, row in summary["rules"].items()}
+    errors = any(v.severity == "error" for violations in found for v in violations)
+    assert int(errors) == result.exit_code
+
+
+def test_json_of_what_cannot_be_read() -> None:
+    result = run("--json", data=b'{"raw": "0"}\n' + lines_of(SOUND))
+
+    first, second, _ = map(json.loads, result.stdout.splitlines())
+    assert ["unreadable-input"] == [violation["rule"] for violation in first["violations"]]
+    assert {
+        "source": "standard input:2",
+        "ok": True,
+        "bytes": len(SOUND),
+        "violations": [],
+    } == second
+
+
+def test_the_recordings_are_judged_as_the_corpus_says(tmp_path: Path) -> None:
+    cases = [case for case in corpus.load() if case.violations is not None]
+    corpus.dump(cases, tmp_path / "cases.jsonl")
+
+    result = run("--json", tmp_path / "cases.jsonl")
+
+    *each, last = map(json.loads, result.stdout.splitlines())
+    assert len(cases) == last["summary"]["messages"]
+    for case, line in zip(cases, each, strict=True):
+        assert line["source"].endswith(f"({case.id})")
+        if case.profile == "oasis" and case.error is None:
+            expected = [list(violation) for violation in case.violations or ()]
+            assert expected == sorted([v["rule"], v["severity"]] for v in line["violations"]), (
+                case.id
+            )
+
+
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "lines"
+    file.write_bytes(lines_of(Message(b"x" * 5_000).encode(), WRONG) * 500)
+    run("-q", "00")  # what is loaded once
+    tracemalloc.start()
+    try:
+        result = run("-q", "--report", tmp_path / "report.html", file)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert "1,000 messages: 500 sound, 500 with errors" in result.stdout
+    assert peak < file.stat().st_size / 2
+
+
+class Page(HTMLParser):
+    """The text of a page, and what it would load."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.loads: list[str] = []
+        self.text: list[str] = []
+        self.targets: set[str] = set()
+        self.links: set[str] = set()
+        self.stack: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in ("meta", "br", "link", "img"):
+            self.stack.append(tag)
+        given = dict(attrs)
+        self.loads += [value or "" for name, value in attrs if name in ("src", "data", "srcset")]
+        if tag == "link":
+            self.loads.append(given.get("href") or "")
+        if tag == "a":
+            self.links.add((given.get("href") or "").removeprefix("#"))
+        self.targets.add(given.get("id") or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.stack.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self.stack and self.stack[-1] not in ("style", "script"):
+            self.text.append(data)
+
+
+class TestReport:
+    def page(self, tmp_path: Path, *arguments: object, data: bytes) -> Page:
+        file = tmp_path / "report.html"
+        run("-q", "--report", file, *arguments, data=data)
+        return Page(file.read_text(encoding="utf-8"))
+
+    def test_it_has_the_counts_the_rules_and_examples(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, data=lines_of(SOUND, WRONG, WARNED, WRONG, WRONG, WRONG, CUT))
+        text = " ".join(" ".join(page.text).split())
+
+        assert [] == page.stack
+        assert "7 messages 1 sound 1 with warnings alone 5 with errors" in text
+        assert (
+            f"content-encoding-without-data {RULES['content-encoding-without-data'].text}" in text
+        )
+        assert "Below: 5 messages, up to 3 examples of each rule." in text
+        for line in (2, 3, 4, 5, 7):
+            assert f"standard input:{line} " in text
+        assert "standard input:6 " not in text
+        # Every example can be reached; links to single octets are the script's.
+        assert {f"message-{number}" for number in range(1, 6)} <= page.links & page.targets
+
+    def test_it_loads_nothing_and_allows_its_own_styles_alone(self, tmp_path: Path) -> None:
+        page = self.page(tmp_path, data=lines_of(WRONG))
+        text = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+        assert [] == page.loads
+        assert "default-src 'none'" in text
+        assert 2 == text.count("<style>") == text.partition("script-src")[0].count("sha256-")
+        assert 'style="' not in text
+
+    def test_nothing_that_was_read_becomes_code(self, tmp_path: Path) -> None:
+        evil = '"><script>alert(1)</script>'
+        octets = Message(evil, properties=Properties(content_encoding=evil)).encode()
+        records = json.dumps({"id": evil, "raw": octets.hex()}) + "\n"
+        faults = json.dumps({"id": evil, "raw": evil}) + "\n"
+
+        page = self.page(tmp_path, data=(records + faults).encode())
+        text = (tmp_path / "report.html").read_text(encoding="utf-8")
+
+        assert 1 == text.count("<script")
+        assert any(evil in data for data in page.text)
+
+    def test_all_is_well(self, tmp_path: Path) -> None:
+        text = " ".join(self.page(tmp_path, data=lines_of(SOUND)).text)
+
+        assert "sound" in text
+        assert "Below" not in text
+
+    def test_many_that_cannot_be_read_are_named_in_part(self, tmp_path: Path) -> None:
+        text = " ".join(self.page(tmp_path, data=b"{}\n" * 3 + b'{"raw": 1}\n' * 30).text)
+
+        assert "… and 10 more" in text

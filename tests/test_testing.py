@@ -1,0 +1,459 @@
+"""The strategies that users build their tests on."""
+
+from __future__ import annotations
+
+import doctest
+import importlib
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, find, given, settings
+from hypothesis import strategies as st
+from hypothesis.errors import NoSuchExample
+
+import amqp10msg.testing
+from amqp10msg import (
+    AmqpMap,
+    AmqpSequence,
+    AmqpValue,
+    Array,
+    Data,
+    DecodeError,
+    Described,
+    EncodeError,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    UInt,
+    ULong,
+    decode_value,
+    encode_value,
+    validate,
+)
+from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite, rows
+from amqp10msg.primitives import FORMAT_CODES, identical
+from amqp10msg.sections import KINDS
+from amqp10msg.testing import (
+    SIMPLE_TYPES,
+    TYPES,
+    annotation_maps,
+    application_property_maps,
+    arrays,
+    bodies,
+    composites,
+    constructors_for,
+    encodings,
+    malformed,
+    maps,
+    messages,
+    mutated,
+    sections,
+    simple_values,
+    values,
+    values_of,
+)
+from tests import reference_codec as reference
+
+COMPOSITE_CLASSES = [entry.cls for key, entry in COMPOSITES.items() if isinstance(key, int)]
+
+
+def can_draw(strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]) -> bool:
+    """Whether the strategy gives such a thing within a few thousand tries."""
+    try:
+        find(
+            strategy,
+            wanted,
+            settings=settings(
+                max_examples=5_000,
+                derandomize=True,
+                database=None,
+                suppress_health_check=list(HealthCheck),
+            ),
+        )
+    except NoSuchExample:
+        return False
+    return True
+
+
+MODULES = ["_values", "_sections", "_encodings", "_malformed"]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_the_documentation_run(name: str) -> None:
+    module = importlib.import_module(f"amqp10msg.testing.{name}")
+
+    failed, attempted = doctest.testmod(module)
+
+    assert (failed, attempted > 0) == (0, True)
+
+
+def documented() -> list[str]:
+    return [name for name in amqp10msg.testing.__all__ if name.islower()]
+
+
+@pytest.mark.parametrize("name", documented())
+def test_every_strategy_has_an_example(name: str) -> None:
+    doc = getattr(amqp10msg.testing, name).__doc__
+
+    assert "Example:\n        >>> " in doc or name == "constructors_for"
+
+
+def test_without_hypothesis_the_error_names_the_extra() -> None:
+    program = """
+        import sys
+        sys.modules["hypothesis"] = None
+        try:
+            import amqp10msg.testing
+        except ModuleNotFoundError as error:
+            print(error.name, error)
+    """
+
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    expected = 'hypothesis amqp10msg.testing needs hypothesis: pip install "amqp10msg[testing]"\n'
+    assert expected == done.stdout
+
+
+# Values.
+
+
+@pytest.mark.parametrize("name", TYPES)
+def test_values_of_a_type_are_of_it(name: str) -> None:
+    @settings(max_examples=30)
+    @given(values_of(name))
+    def check(value: Any) -> None:
+        assert name == reference.neutral(decode_value(encode_value(value)))[0]
+
+    check()
+
+
+def test_values_cover_every_type() -> None:
+    def has(name: str) -> Callable[[Any], bool]:
+        return lambda value: name in _types(value)
+
+    assert [] == [name for name in TYPES if not can_draw(values(), has(name))]
+
+
+def _types(value: Any) -> set[str]:
+    def walk(neutral: Any) -> set[str]:
+        name, *rest = neutral
+        below = {name}
+        if name == "list":
+            parts = rest[0]
+        elif name == "map":
+            parts = [part for pair in rest[0] for part in pair]
+        elif name == "array":
+            parts = [*rest[1], *rest[2]]
+        else:
+            parts = rest if name == "described" else []
+        return below.union(*map(walk, parts))
+
+    return walk(reference.neutral(value))
+
+
+@given(values())
+def test_values_are_drawn_as_they_are_decoded(value: Any) -> None:
+    assert identical(value, decode_value(encode_value(value)))
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda value: isinstance(value, AmqpMap),
+        lambda value: isinstance(value, float) and value != value,  # noqa: PLR0124
+        lambda value: isinstance(value, str) and len(value) > 255,
+        lambda value: isinstance(value, bytes) and len(value) > 255,
+        lambda value: isinstance(value, Described) and isinstance(value.value, list),
+        lambda value: isinstance(value, list) and any(isinstance(v, dict) for v in value),
+    ],
+    ids=["AmqpMap", "NaN", "long string", "long binary", "described list", "map in list"],
+)
+def test_values_reach_the_corners(wanted: Callable[[Any], bool]) -> None:
+    assert can_draw(values(), wanted)
+
+
+@pytest.mark.parametrize("code", sorted(FORMAT_CODES), ids=hex)
+def test_arrays_have_every_constructor(code: int) -> None:
+    assert can_draw(arrays(), lambda array: array.code == code and len(array) > 0)
+
+
+def test_arrays_can_be_described() -> None:
+    assert can_draw(arrays(), lambda array: len(array.descriptors) == 2 and len(array) == 1)
+
+
+@given(simple_values())
+def test_simple_values_are_simple(value: Any) -> None:
+    assert reference.neutral(value)[0] in SIMPLE_TYPES
+
+
+@given(maps(values_of("long") | values_of("uint"), st.none(), max_size=3))
+def test_maps_have_no_key_twice(mapping: Any) -> None:
+    keys = [key for key, _ in mapping.pairs] if isinstance(mapping, AmqpMap) else list(mapping)
+
+    assert len(keys) <= 3
+    assert len({(type(key), key) for key in keys}) == len(keys)
+
+
+def test_a_type_that_is_none() -> None:
+    with pytest.raises(ValueError, match="no AMQP type is called 'integer'"):
+        values_of("integer")
+    with pytest.raises(ValueError, match="no section is called 'body'"):
+        sections("body")
+    with pytest.raises(TypeError, match="is no composite"):
+        composites(Data)
+    with pytest.raises(TypeError, match="a message has no 'subject'"):
+        messages(subject=st.text())
+    with pytest.raises(ValueError, match="'message' or a 'value'"):
+        malformed("frame")
+
+
+# Sections, composites, messages.
+
+
+@pytest.mark.parametrize("cls", COMPOSITE_CLASSES)
+def test_composites_round_trip(cls: type) -> None:
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @given(composites(cls))
+    def check(drawn: Any) -> None:
+        encoded = encode_composite(drawn)
+        assert type(drawn) is cls
+        assert encoded == encode_composite(decode_composite(encoded))
+
+    check()
+
+
+@pytest.mark.parametrize("cls", COMPOSITE_CLASSES)
+def test_every_spelling_of_a_composite(cls: type) -> None:
+    @settings(max_examples=20, suppress_health_check=list(HealthCheck))
+    @given(composites(cls).flatmap(lambda drawn: st.tuples(st.just(drawn), encodings(drawn))))
+    def check(pair: tuple[Any, bytes]) -> None:
+        drawn, octets = pair
+        assert encode_composite(drawn) == encode_composite(decode_composite(octets))
+
+    check()
+
+
+@pytest.mark.parametrize("cls", COMPOSITE_CLASSES)
+def test_every_field_of_a_composite_is_drawn(cls: type) -> None:
+    def sets(name: str) -> Callable[[Any], bool]:
+        return lambda drawn: getattr(drawn, name) not in (None, (), 0)
+
+    names = [row.name for row in rows(cls)]
+    assert [] == [name for name in names if not can_draw(composites(cls), sets(name))]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_sections_by_all_their_names(kind: Any) -> None:
+    names = [kind.name, kind.cls, kind] + ([kind.attribute] if kind.attribute != "body" else [])
+    for name in names:
+
+        @settings(max_examples=5)
+        @given(sections(name))
+        def check(section: Any) -> None:
+            assert type(section) is kind.cls
+
+        check()
+
+
+@given(annotation_maps(), application_property_maps())
+def test_the_maps_of_sections(annotations: Any, properties: Any) -> None:
+    assert {Symbol, ULong} >= {type(key) for key in annotations}
+    assert {str} >= {type(key) for key in properties}
+    Message("", message_annotations=annotations, application_properties=properties).encode()
+
+
+@given(bodies())
+def test_bodies(body: Any) -> None:
+    kinds = {type(part) for part in (body if isinstance(body, list) else [body])}
+
+    assert len(kinds) == 1
+    assert kinds <= {Data, AmqpSequence, AmqpValue}
+    assert not isinstance(body, list) or len(body) > 1
+
+
+@given(messages())
+def test_messages_are_valid(message: Message) -> None:
+    errors = [found for found in validate(message) if found.severity == "error"]
+
+    assert errors == []
+    assert message == Message.decode(message.encode())
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_messages_have_every_section_and_lack_it(kind: Any) -> None:
+    def has(message: Message) -> bool:
+        part: Any = getattr(message, kind.attribute)
+        return isinstance(part[0] if isinstance(part, list) and part else part, kind.cls)
+
+    assert can_draw(messages(), has)
+    assert can_draw(messages(), lambda message: not has(message))
+
+
+@given(messages(header=st.just(Header(ttl=1)), body=None, footer=st.just({"x": 1})))
+def test_messages_as_the_user_wants_them(message: Message) -> None:
+    assert message.header == Header(ttl=1)
+    assert message.body is None
+    assert message.footer == {"x": 1}
+
+
+# Encodings.
+
+
+@given(values().flatmap(lambda value: st.tuples(st.just(value), encodings(value))))
+def test_encodings_decode_to_the_value(pair: tuple[Any, bytes]) -> None:
+    value, octets = pair
+
+    assert identical(value, decode_value(octets))
+
+
+@pytest.mark.parametrize(
+    "value, spellings",
+    [
+        (None, {"40"}),
+        (True, {"41", "5601"}),
+        (UInt(0), {"43", "5200", "7000000000"}),
+        (5, {"5505", "810000000000000005"}),
+        (300, {"81000000000000012c"}),
+        ("a", {"a10161", "b10000000161"}),
+        ([], {"45", "c00100", "d00000000400000000"}),
+        ({}, {"c10100", "d10000000400000000"}),
+        (Array(0x54, []), {"e0020054", "f0000000050000000054"}),
+        (Array("int", [1]), {"e003015401", "f000000006000000015401", "e0060171" + "00000001"}),
+        (
+            Described(ULong(0x70), None),
+            {"00537040", "0080000000000000007040"},
+        ),
+        (
+            Header(),
+            {
+                *("00537045", "005370c0020140", "005370c0020142", "005370d00000000400000000"),
+                "00a310" + b"amqp:header:list".hex() + "45",
+            },
+        ),
+        (Properties(message_id=7), {"005373c003015307", "005373c00a01800000000000000007"}),
+    ],
+)
+def test_encodings_of(value: Any, spellings: set[str]) -> None:
+    def is_(spelling: str) -> Callable[[bytes], bool]:
+        return lambda octets: octets.hex() == spelling
+
+    assert [] == [one for one in sorted(spellings) if not can_draw(encodings(value), is_(one))]
+    # The simplest example is the canonical one.
+    shortest = find(encodings(value), lambda _: True, settings=settings(database=None))
+    assert isinstance(value, Array) or encode_value(value) == shortest
+
+
+def test_what_has_no_encoding_has_no_encodings() -> None:
+    for wrong in (object(), Message(body=object()), "\ud800", Header(priority=256)):
+        with pytest.raises(EncodeError):
+            encodings(wrong)
+
+
+@pytest.mark.parametrize(
+    "name, values_, expected",
+    [
+        ("uint", [UInt(0)], [0x43, 0x52, 0x70]),
+        ("uint", [UInt(0), UInt(1)], [0x52, 0x70]),
+        ("uint", [UInt(256)], [0x70]),
+        ("boolean", [True], [0x41, 0x56]),
+        ("boolean", [True, False], [0x56]),
+        ("list", [[]], [0x45, 0xC0, 0xD0]),
+        ("list", [[1]], [0xC0, 0xD0]),
+        ("list", [[None] * 255], [0xD0]),
+        ("array", [Array("null", [None] * 256)], [0xF0]),
+        ("string", ["a" * 256], [0xB1]),
+        ("long", [], [0x55, 0x81]),
+    ],
+)
+def test_constructors_for(name: str, values_: list[Any], expected: list[int]) -> None:
+    assert expected == constructors_for(name, values_)
+    for code in expected:
+        assert code == decode_value(encode_value(Array(code, values_))).code
+
+
+# Octets gone wrong.
+
+
+@given(malformed("value"))
+def test_malformed_values(octets: bytes) -> None:
+    with pytest.raises(DecodeError):
+        decode_value(octets)
+
+
+@given(malformed())
+def test_malformed_messages(octets: bytes) -> None:
+    with pytest.raises(DecodeError):
+        Message.decode(octets)
+
+
+RULES = [
+    *("truncated", "element-overruns-compound", "trailing-bytes", "unknown-constructor-0x3f"),
+    *("boolean-octet-not-0-or-1", "char-not-a-unicode-scalar", "invalid-utf8", "symbol-not-ascii"),
+    *("compound-size-too-small", "count-exceeds-size", "compound-trailing-bytes", "map-odd-count"),
+    *("map-duplicate-key", "zero-width-limit", "depth-limit"),
+]
+MESSAGE_RULES = [
+    *("section-out-of-order", "duplicate-section", "mixed-body-sections", "unknown-section"),
+    *("not-a-section", "section-value-type", "too-many-fields", "field-type", "truncated"),
+    *("message-annotations-key-type", "application-properties-key-type"),
+    "application-properties-value-not-simple",
+]
+
+
+@pytest.mark.parametrize(
+    "of, rule", [("value", r) for r in RULES] + [("message", r) for r in MESSAGE_RULES]
+)
+def test_malformed_octets_break_every_rule(of: str, rule: str) -> None:
+    read = decode_value if of == "value" else Message.decode
+
+    def breaks(octets: bytes) -> bool:
+        try:
+            read(octets)
+        except DecodeError as error:
+            return error.rule == rule
+        return False
+
+    assert can_draw(malformed(of), breaks)
+
+
+@given(mutated(b""))
+def test_nothing_can_be_mutated(octets: bytes) -> None:
+    assert len(octets) < 60
+
+
+ENCODED = Message({"a": [1, "text"]}, header=Header(ttl=5)).encode()
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        lambda octets: len(octets) < len(ENCODED),
+        lambda octets: len(octets) > len(ENCODED),
+        lambda octets: len(octets) == len(ENCODED) and octets != ENCODED,
+        lambda octets: b"\xff\xff\xff\xff" in octets,
+    ],
+    ids=["shorter", "longer", "replaced", "forged size"],
+)
+def test_mutations(wanted: Callable[[bytes], bool]) -> None:
+    assert can_draw(mutated(ENCODED), wanted)
+
+
+def test_only_the_documented_names() -> None:
+    public = {
+        name
+        for name, value in vars(amqp10msg.testing).items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+
+    assert public - {"annotations"} == set(amqp10msg.testing.__all__)
