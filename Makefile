@@ -65,7 +65,7 @@ check: setup  ## lint, format, types, layers and a documentation build without w
 coverage: setup  ## branch coverage of the pure build, the one that coverage can see
 	AMQP10MSG_PURE=1 $(PYTEST) -m 'not once' --cov --cov-report=term --cov-report=html
 
-bench: setup $(VENV)/.bench  ## the figures of the README, side by side with other libraries
+bench: setup  ## the figures of the README, side by side with other libraries
 	$(PY) -m bench
 
 fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of the decoder
@@ -125,10 +125,6 @@ $(KERNEL): $(VENV)/.package setup.py $(KERNELS)
 	@rm -f $(VENV)/.kernel-*
 	@find amqp10msg -name '*.so' -delete
 	$(PY) setup.py --quiet build_ext --inplace
-	@touch $@
-
-$(VENV)/.bench: $(VENV)/.package
-	$(PIP) --group bench
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.package

@@ -229,6 +229,8 @@ cdef class Writer:
     @cython.locals(values=list, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes,
                    kind=int, mark=Py_ssize_t)
     cdef composite(self, Spec spec, value)
+    @cython.locals(apart=Writer)
+    cdef loosely(self, int kind, item)
     cdef several(self, int kind, values)
     @cython.locals(mark=Py_ssize_t)
     cdef fields(self, value)

@@ -1687,7 +1687,9 @@ class Writer:
                     continue
                 kind = kinds[i]
                 have = type(item)
-                if spec.multiple and spec.multiple[i]:
+                if self.lenient:
+                    self.loosely(kind, item)
+                elif spec.multiple and spec.multiple[i]:
                     self.several(kind, item)
                 elif have is str and (kind == 20 or kind == 27 or kind == 28):
                     self.string(item)
@@ -1700,6 +1702,16 @@ class Writer:
             path = f".{fault.path}" if fault.path else ""
             raise EncodeError(fault.reason, f"{spec.name}.{spec.names[i]}{path}") from None
         self.close(mark, 0xC0, count)
+
+    def loosely(self, kind: int, item: Any) -> None:
+        """Write a field as it is declared or, where that cannot be, as its Python type says."""
+        apart = self.inner()
+        try:
+            apart.typed(kind, item)
+        except EncodeError:
+            apart = self.inner()
+            apart.value(item)
+        self.add(apart.finish())
 
     def several(self, kind: int, values: Any) -> None:
         """Write a field that is declared multiple: null, one value or an array of them."""

@@ -248,7 +248,7 @@ class Message:
                 self._encoded(KINDS[_BODY_SPECS[type(part)].code - 0x70], part) for part in body
             ]
         out: list[bytes] = []
-        seen: set[int] = set()
+        holders = self._holders(wire, parts)
         changed = bool(new)
         for part in parts:
             code, start, _, end = part
@@ -261,17 +261,36 @@ class Message:
                     if part in in_body and not body_kept:
                         changed = True
                         continue
-                elif code not in seen:
-                    seen.add(code)
-                    if not self._unchanged(kind, sections[code], wire, part):
-                        changed = True
-                        if sections[code] is not None:
-                            out.append(self._encoded(kind, sections[code]))
-                        continue
+                elif part in holders and not self._unchanged(kind, sections[code], wire, part):
+                    changed = True
+                    if sections[code] is not None:
+                        out.append(self._encoded(kind, sections[code]))
+                    continue
             out.append(wire[start:end])
         for order in sorted(new):
             out.extend(new[order])
         return b"".join(out) if changed else wire
+
+    def _holders(
+        self, wire: bytes, parts: list[tuple[int, int, int, int]]
+    ) -> list[tuple[int, int, int, int]]:
+        """Find the parts that the attributes stand for, other than the body.
+
+        Of several sections of a kind that is the first one that can be read as what it is; where
+        none can, the first, which the attribute (None until it is set) takes the place of.
+        """
+        found: dict[int, tuple[int, int, int, int]] = {}
+        readable: set[int] = set()
+        for part in parts:
+            code = part[0]
+            if code < 0 or code in readable or KINDS[code - 0x70].attribute == "body":
+                continue
+            if not self._lenient or _reread(KINDS[code - 0x70], wire, part, True) is not None:
+                readable.add(code)
+                found[code] = part
+            else:
+                found.setdefault(code, part)
+        return list(found.values())
 
     def _encoded(self, kind: SectionKind, section: Any) -> bytes:
         writer = _wire.Writer(self._lenient)
@@ -317,10 +336,15 @@ class Message:
         parts = _wire.Reader(encoded, 0, UNLIMITED).scan()
         held = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = iter(self._body_sections())
+        holders = self._holders(encoded, parts)
         listed: list[tuple[str, Any]] = []
         for part in parts:
             code, start, _, end = part
-            section = next(body, None) if _is_body(encoded, part) else held.pop(code, None)
+            section = None
+            if _is_body(encoded, part):
+                section = next(body, None)
+            elif part in holders:
+                section = held[code]
             if section is None:
                 section = _wire.decode_value(encoded[start:end], limits=UNLIMITED)
             listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))

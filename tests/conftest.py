@@ -31,7 +31,9 @@ settings.register_profile(
     "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
 )
 # Reproducible: a red build is a change's fault, never a lucky draw's.
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=200, derandomize=True)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
+# For the examples of the documentation, which show how and not whether.
+settings.register_profile("docs", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

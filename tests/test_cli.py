@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -284,7 +283,7 @@ class TestProcess:
 
 def shown(*arguments: str, env: dict[str, str] | None = None) -> str:
     """Run a command on a terminal of its own and give what the terminal got."""
-    above, below = pty.openpty()
+    above, below = os.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **(env or {})}
     for name in ("NO_COLOR", "FORCE_COLOR"):
         if not (env or {}).get(name):

@@ -315,6 +315,7 @@ def nested(levels: int, wrap: Any, inner: Any = None) -> Any:
 WRAPS = [
     pytest.param(lambda inner: ["list", [inner]], id="list"),
     pytest.param(lambda inner: ["map", [[["null"], inner]]], id="map"),
+    pytest.param(lambda inner: ["map", [[inner, ["null"]]]], id="key"),
     pytest.param(lambda inner: ["described", ["ulong", 1], inner], id="described"),
     pytest.param(lambda inner: ["described", inner, ["ulong", 1]], id="descriptor"),
 ]

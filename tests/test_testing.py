@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, find, given, settings
+from hypothesis import HealthCheck, Phase, find, given, settings
 from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
@@ -73,6 +73,7 @@ def can_draw(strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]) ->
                 max_examples=5_000,
                 derandomize=True,
                 database=None,
+                phases=[Phase.generate],
                 suppress_health_check=list(HealthCheck),
             ),
         )

@@ -84,12 +84,13 @@ def _line_of(error: BaseException) -> tuple[str, int]:
     cls=App,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog=(
-        "Completion of commands, options and file names by the shell: put "
-        'eval "$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)" into ~/.bashrc, or the same with '
-        "zsh_source into ~/.zshrc; for fish, "
-        "_AMQP10MSG_COMPLETE=fish_source amqp10msg | source into its configuration."
-    ),
+    epilog="""
+\b
+Completion by the shell, for ~/.bashrc, ~/.zshrc and config.fish:
+  eval "$(_AMQP10MSG_COMPLETE=bash_source amqp10msg)"
+  eval "$(_AMQP10MSG_COMPLETE=zsh_source amqp10msg)"
+  _AMQP10MSG_COMPLETE=fish_source amqp10msg | source
+""",
 )
 @click.option(
     "--version",

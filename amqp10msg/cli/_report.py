@@ -18,6 +18,7 @@ __all__ = ["Report"]
 _EXAMPLES = 3
 _MAX_SIZE = 1 << 20
 _MAX_OCTETS = 4_096
+_MAX_FIELDS = 2_000
 _MAX_UNREADABLE = 20
 
 _STYLE = """
@@ -79,7 +80,10 @@ class Report:
     def html(self, tally: Tally) -> str:
         """Give the page: one file that needs nothing else."""
         page = notation.render_html(
-            [notation.parse_tree(item.data, violations=found) for item, found in self._examples],
+            [
+                notation.parse_tree(item.data, violations=found, limit=_MAX_FIELDS)
+                for item, found in self._examples
+            ],
             title="AMQP messages validated",
             labels=[item.source for item, _ in self._examples],
             max_messages=len(self._examples),

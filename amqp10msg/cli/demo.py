@@ -68,7 +68,7 @@ class _Screen:
 @click.command()
 @color_option
 def demo(color: bool | None) -> int:
-    """Show what this library does, on messages that real software sent.
+    """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
     is decoded, explained, held to the rules of the specification, and encoded again: the octets

@@ -75,12 +75,12 @@ _GROUPS = {
 }
 
 
-def tree_of(data: Tree | Message | bytes | bytearray | memoryview) -> Tree:
+def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
     """Take a tree as it is; read octets or a message to one, with what `validate` says of them."""
     if isinstance(data, Tree):
         return data
     octets = data.encode() if isinstance(data, Message) else bytes(data)
-    return parse_tree(octets, violations=validate(octets))
+    return parse_tree(octets, violations=validate(octets), limit=limit)
 
 
 def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:

@@ -60,7 +60,7 @@ def render_html(
     messages = iter(data)
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
     shown = [
-        _message(tree_of(message), name, number, max_octets)
+        _message(tree_of(message, _MAX_ROWS), name, number, max_octets)
         for number, (message, name) in enumerate(
             zip(
                 itertools.islice(messages, max_messages),

@@ -13,6 +13,7 @@ from amqp10msg.notation.tree import Tree
 __all__ = ["render_text"]
 
 _PER_LINE = 8
+_MAX_NODES = 100_000
 _MAX_LINES = 4
 _MAX_NAME = 40
 _LEAST_ROOM = 30
@@ -54,7 +55,7 @@ def render_text(
     Raises:
         EncodeError: the `Message` cannot be encoded.
     """
-    tree = tree_of(data)
+    tree = tree_of(data, _MAX_NODES)
     rows = list(rows_of(tree))
     places = max(len(str(len(tree.data))), 2)
     names = min(

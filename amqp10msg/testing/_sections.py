@@ -8,6 +8,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
+import amqp10msg.delivery  # noqa: F401  (registers what provides outcomes and the like)
 from amqp10msg.composite import COMPOSITES, Field, rows
 from amqp10msg.message import Message
 from amqp10msg.primitives import Described, Symbol, ULong
@@ -131,7 +132,8 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
         # Nothing here provides it (global-tx-id), or it is deep enough: an extension's.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
         return st.builds(Described, extension, st.lists(simple_values(), max_size=2))
-    return _restricted(row) or _plain(row.type)
+    restricted = _restricted(row)
+    return _plain(row.type) if restricted is None else restricted
 
 
 @functools.cache

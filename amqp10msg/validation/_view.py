@@ -300,10 +300,11 @@ def _end(data: bytes, start: int) -> int:
 def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
     """Make the DecodeError of what was raised while reading data[start:end].
 
-    The section's own octets are enough to find the path, and looking at no others keeps a message
-    of many damaged sections from costing the square of its size.
+    The section's own octets are enough to find the path, and looking at few others keeps a message
+    of many damaged sections from costing the square of its size. (A few: what is damaged may seem
+    to go on behind the section.)
     """
-    reader = _wire.Reader(data[start:end], 0, UNLIMITED)
+    reader = _wire.Reader(data[start : end + 64], 0, UNLIMITED)
     reader.pos = pos - start
     if isinstance(error, DecodeError):
         error.offset -= start

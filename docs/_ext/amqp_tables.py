@@ -191,6 +191,22 @@ class Generated(SphinxDirective):
         return self.parse_text_to_nodes(type(self).source(), allow_section_headings=True)
 
 
+def literal_blocks(*event: Any) -> None:
+    """Set what is indented in a docstring as code: without ``::`` it would be a quotation."""
+    lines: list[str] = event[-1]
+    for i in range(len(lines) - 1, 1, -1):
+        before = lines[i - 2]
+        if (
+            lines[i].startswith("    ")
+            and not lines[i].lstrip().startswith(">>>")
+            and not lines[i - 1].strip()
+            and before.strip()
+            and not before.startswith(" ")
+            and not before.endswith("::")
+        ):
+            lines[i:i] = ["::", ""]
+
+
 def setup(app: Sphinx) -> dict[str, Any]:
     """Register a directive for each table."""
     for function in (
@@ -206,4 +222,6 @@ def setup(app: Sphinx) -> dict[str, Any]:
         app.add_directive(
             name, type(name, (Generated,), {"source": staticmethod(function)}), override=False
         )
+    # Before napoleon, which would indent the code along with a section that it is in.
+    app.connect("autodoc-process-docstring", literal_blocks, priority=400)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

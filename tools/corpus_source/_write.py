@@ -126,7 +126,7 @@ class Chapter:
             profile=profile,
         )
 
-    def irregular(  # noqa: PLR0917 - what a case says, in the order of reading
+    def irregular(
         self,
         name: str,
         data: str,
