@@ -20,7 +20,7 @@ from amqp10msg.sections import (
     Data,
     SectionKind,
 )
-from amqp10msg.testing._values import maps, simple_values, symbol_text, values, values_of
+from amqp10msg.testing._values import maps, named, simple_values, symbol_text, values, values_of
 
 __all__ = [
     "annotation_maps",
@@ -141,12 +141,6 @@ def _composite(cls: type, depth: int) -> SearchStrategy[Any]:
     return st.builds(cls, **{row.name: _field(row, depth) for row in rows(cls)})
 
 
-# A strategy shows itself with all that it draws from; this one shows the class alone.
-@st.composite
-def _brief(draw: st.DrawFn, cls: type) -> Any:
-    return draw(_composite(cls, depth=3))
-
-
 def composites(cls: type) -> SearchStrategy[Any]:
     """Objects of a composite's class, each field drawn from its row in the declaration.
 
@@ -165,7 +159,7 @@ def composites(cls: type) -> SearchStrategy[Any]:
         TypeError: the class is no composite.
     """
     rows(cls)
-    return _brief(cls)
+    return named(f"composites({cls.__name__})", _composite(cls, depth=3))
 
 
 def bodies() -> SearchStrategy[Any]:

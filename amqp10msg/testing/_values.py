@@ -37,6 +37,7 @@ __all__ = [
     "TYPES",
     "arrays",
     "maps",
+    "named",
     "simple_values",
     "symbol_text",
     "values",
@@ -51,6 +52,27 @@ SIMPLE_TYPES: tuple[str, ...] = tuple(
 )
 
 _SHORT = 8  # elements of a compound; what nests multiplies
+
+
+class Shown:
+    """A strategy with a short name."""
+
+    def __init__(self, name: str, strategy: SearchStrategy[Any]) -> None:
+        self.name = name
+        self.strategy = strategy
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@st.composite
+def _drawn_from(draw: st.DrawFn, shown: Shown) -> Any:
+    return draw(shown.strategy)
+
+
+def named(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
+    """Let a strategy show itself as this name, and not as pages of what it draws from."""
+    return _drawn_from(Shown(name, strategy))
 
 
 def _integers(cls: Any) -> SearchStrategy[Any]:
@@ -123,24 +145,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
     """
     if type_name != "*" and type_name not in TYPES:
         raise ValueError(f"no AMQP type is called {type_name!r}: use one of {TYPES}")
-    return _of_type(type_name)
-
-
-# A strategy shows itself with all that it draws from, which would take pages. These three stand
-# between and show their arguments alone.
-@st.composite
-def _of_type(draw: st.DrawFn, type_name: str) -> Any:
-    return draw(_strategy_of(type_name))
-
-
-@st.composite
-def _simple(draw: st.DrawFn) -> Any:
-    return draw(_SIMPLE)
-
-
-@st.composite
-def _values(draw: st.DrawFn, max_leaves: int) -> Any:
-    return draw(_nested(max_leaves))
+    return named(f"values_of({type_name!r})", _strategy_of(type_name))
 
 
 @functools.cache
@@ -194,7 +199,7 @@ def simple_values() -> SearchStrategy[Any]:
         ...     Message("", application_properties={"key": value}).encode()
         >>> test_it_fits()
     """
-    return _simple()
+    return named("simple_values()", _SIMPLE)
 
 
 def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
@@ -318,12 +323,13 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
     Args:
         max_leaves: about how many values a drawn value may contain.
     """
-    return _values(max_leaves)
+    return named(f"values(max_leaves={max_leaves})", _nested(max_leaves))
 
 
 @functools.cache
 def _nested(max_leaves: int) -> SearchStrategy[Any]:
     def nested(children: SearchStrategy[Any]) -> SearchStrategy[Any]:
+        children = named("values", children)
         return st.one_of(
             st.lists(children, max_size=_SHORT),
             maps(simple_values(), children),

@@ -1,0 +1,1 @@
+"""Fuzzing of the decoders and encoders."""
