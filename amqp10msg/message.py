@@ -234,7 +234,8 @@ class Message:
         body = self._body_sections()
         in_body = [part for part in parts if _is_body(wire, part)]
         body_kept = len(in_body) == len(body) and all(
-            self._unchanged(KINDS[part[0] - 0x70], section, wire, part)
+            type(section) is KINDS[part[0] - 0x70].cls
+            and self._unchanged(KINDS[part[0] - 0x70], section, wire, part)
             for part, section in zip(in_body, body, strict=True)
         )
         # By order: what is to be written anew, and has no place among the parts yet.

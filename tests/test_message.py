@@ -218,6 +218,13 @@ def test_large_body_is_not_mistaken_for_another() -> None:
     assert Message.decode(message.encode()).body_bytes() == b"x" * 99_999 + b"y"
 
 
+def test_a_body_may_become_one_of_another_kind() -> None:
+    message = Message.decode(bytes.fromhex("005375a000"))
+    message.body = AmqpValue(1)
+
+    assert message.encode() == bytes.fromhex("0053775501")
+
+
 def test_zero_octets_are_a_message_without_sections() -> None:
     message = Message.decode(b"")
 
