@@ -27,10 +27,11 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"_path", "errors", "limits", "primitives"},
         {"_kernel", "_wire"},
         {"composite"},
-        {"sections", "delivery"},
+        {"_error", "sections"},
         {"parts"},
         {"validation"},
         {"message"},
+        {"delivery"},  # its composites need no message, what they do to one does
         {"batch", "checksums", "jms"},
         {""},
         {"notation", "corpus", "basic", "translate", "columns"},

@@ -1,6 +1,6 @@
 """Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4) as composites."""
 
-from amqp10msg.delivery.error import Error
+from amqp10msg._error import Error
 from amqp10msg.delivery.lifetime import (
     DeleteOnClose,
     DeleteOnNoLinks,

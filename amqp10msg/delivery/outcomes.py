@@ -6,8 +6,8 @@ from typing import Annotated
 
 import attrs
 
+from amqp10msg._error import Error
 from amqp10msg.composite import composite
-from amqp10msg.delivery.error import Error
 from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
 
 __all__ = ["Accepted", "Modified", "Received", "Rejected", "Released"]

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import attrs
 
 from amqp10msg import _wire
+from amqp10msg._error import Error
 from amqp10msg.composite import decode_composite, rows
-from amqp10msg.delivery.error import Error
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import AmqpMap, Array, Described
