@@ -8,25 +8,29 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any
+
+#: The modules that are compiled, as setup.py lists them too.
+KERNELS = ("amqp10msg._wire", "amqp10msg.sections.mappings")
 
 
-def _use_source() -> None:
-    # Imported here: every user would pay for them at import, and only tests need them.
-    from importlib.machinery import SourceFileLoader  # noqa: PLC0415
-    from importlib.util import module_from_spec, spec_from_file_location  # noqa: PLC0415
+class _SourceFinder:
+    """Finds the source of a kernel's module before its library."""
 
-    name = "amqp10msg._wire"
-    path = __file__.replace("_kernel.py", "_wire.py")
-    loader = SourceFileLoader(name, path)
-    spec = spec_from_file_location(name, path, loader=loader)
-    if spec is None:
-        raise ImportError(f"cannot load {path}")
-    sys.modules[name] = module_from_spec(spec)
-    loader.exec_module(sys.modules[name])
+    @staticmethod
+    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in KERNELS or not path:
+            return None
+        # Imported here: every user would pay for them at import, and only tests need them.
+        from importlib.machinery import SourceFileLoader  # noqa: PLC0415
+        from importlib.util import spec_from_file_location  # noqa: PLC0415
+
+        file = os.path.join(path[0], name.rpartition(".")[2] + ".py")  # noqa: PTH118
+        return spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
 
 
 if os.environ.get("AMQP10MSG_PURE") == "1" and "amqp10msg._wire" not in sys.modules:
-    _use_source()
+    sys.meta_path.insert(0, _SourceFinder)
 
 from amqp10msg import _wire  # noqa: E402  (chosen above)
 

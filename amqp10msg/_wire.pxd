@@ -7,7 +7,9 @@ cimport cython
 
 cdef bytes _TYPE_OF
 cdef bytes _LEAST
-cdef dict _SYMBOLS
+cdef Texts _SYMBOLS
+cdef Texts _KEYS
+cdef Texts _TOKENS
 cdef dict _SYMBOL_OCTETS
 cdef dict _KINDS
 cdef dict _SPECS
@@ -39,6 +41,10 @@ cdef int _PART_ITEMS
 cdef int _MAX_GUESSABLE
 cdef int _MAX_UUIDS
 cdef Py_ssize_t _MAX_SYMBOL
+cdef bint _COMPILED
+cdef bytes _STRINGS
+cdef bytes _OCTETS_OF
+cdef list _MESSAGE
 cdef bytes _NULL
 cdef bytes _TRUE
 cdef bytes _FALSE
@@ -55,6 +61,25 @@ cdef dict _WIDE
 @cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
 cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
 
+@cython.locals(high="long long")
+cdef long long _i64(bytes buf, Py_ssize_t pos) except? -1
+
+
+@cython.final
+cdef class Texts:
+    cdef list slots
+
+    @cython.locals(n=Py_ssize_t, slot=Py_ssize_t, entry=tuple, known=bytes)
+    cdef object recall(self, bytes buf, Py_ssize_t start, Py_ssize_t stop)
+
+    @cython.locals(n=Py_ssize_t, slot=Py_ssize_t)
+    cdef keep(self, bytes buf, Py_ssize_t start, Py_ssize_t stop, text)
+
+
+# The one pointer of the kernel; it never leaves this function, which checks its bounds itself.
+@cython.locals(chars="const char*")
+cdef bytes _octets(bytes buf, Py_ssize_t start, Py_ssize_t stop)
+
 
 @cython.final
 cdef class Spec:
@@ -64,7 +89,7 @@ cdef class Spec:
     cdef readonly int shape
     cdef readonly type cls
     cdef readonly object fill
-    cdef readonly object get
+    cdef readonly str attribute
     cdef readonly tuple names
     cdef readonly tuple attributes
     cdef readonly bytes kinds
@@ -74,13 +99,14 @@ cdef class Spec:
     cdef readonly list blank
     cdef readonly bytes head
 
-    @cython.locals(cls=type, n=Py_ssize_t)
+    @cython.locals(cls=type)
     cdef build(self, list values)
     @cython.locals(cls=type)
     cdef wrap(self, value)
 
 
 @cython.final
+@cython.freelist(8)
 cdef class Reader:
     cdef readonly bytes buf
     cdef public Py_ssize_t pos
@@ -91,6 +117,7 @@ cdef class Reader:
     cdef long long items
     cdef long long zero_width
 
+    cdef begin(self, data, Py_ssize_t pos, limits)
     cpdef fault(self, error, names=*)
     cdef translated(self, error)
     cpdef trailing(self)
@@ -103,10 +130,12 @@ cdef class Reader:
     @cython.locals(pos=Py_ssize_t)
     cpdef object value(self)
 
-    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, n=int, text=str)
+    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, n=int)
     cdef object read(self, int code)
 
-    cdef object symbol(self, str text)
+    cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
+    cdef object key(self, Py_ssize_t start, Py_ssize_t stop)
+    cdef object token(self, Py_ssize_t start, Py_ssize_t stop)
 
     @cython.locals(pos=Py_ssize_t)
     cdef Py_ssize_t take(self, Py_ssize_t n) except -1
@@ -149,13 +178,14 @@ cdef class Reader:
     @cython.locals(have=int, pos=Py_ssize_t, n=Py_ssize_t)
     cdef object field(self, int kind, int code, Spec spec, int index)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t,
-                   code=int, count="long long", i=Py_ssize_t, values=list, kinds=bytes)
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, last=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, code=int, kind=int, n=int, count="long long", i=Py_ssize_t,
+                   values=list, kinds=bytes, buf=bytes)
     cpdef object composite(self, Spec spec)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
-                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint, cls=type,
-                   guessable=int)
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, last=Py_ssize_t,
+                   stop=Py_ssize_t, outer=Py_ssize_t, code=int, have=int, wanted=int, n=int,
+                   count="long long", annotations=bint, cls=type, guessable=int, buf=bytes)
     cdef object mapping(self, Spec spec)
 
     @cython.locals(at=Py_ssize_t)
@@ -171,7 +201,7 @@ cdef class Reader:
     cdef int section_code(self) except -2
 
     @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list)
-    cpdef list message(self)
+    cdef list message(self, message_format)
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)
@@ -258,4 +288,4 @@ cpdef scanned(cls, data, limits)
 cpdef bytes octets_of(data, limits)
 
 @cython.locals(kind=type, found=list, reader=Reader)
-cpdef read_message(cls, data, limits, message_format, fill)
+cdef read_message(cls, data, limits, message_format)

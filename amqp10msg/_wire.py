@@ -91,6 +91,10 @@ _LEAST = bytes(
     for code in range(256)
 )
 
+# The kinds of field that a string fits, and the kind that a code of one unsigned octet is.
+_STRINGS = bytes(kind in {20, 27, 28} for kind in range(30))
+_OCTETS_OF = bytes({0x50: 3, 0x52: 5, 0x53: 6}.get(code, 255) for code in range(256))
+
 _new_str = str.__new__
 _new_object = object.__new__
 _Timestamp = Timestamp
@@ -113,9 +117,8 @@ _ULONGS = [ULong(i) for i in range(256)]
 _BYTES = [Byte(i - 256 if i > 127 else i) for i in range(256)]
 _INTS = [Int(i - 256 if i > 127 else i) for i in range(256)]
 
-# Symbols come from small vocabularies (Part 1, 1.6.21), so the short ones are made once. The
-# bounds keep a peer that invents symbols from growing this: 4,096 of 64 octets are 0.5 MB.
-_SYMBOLS: dict[str, Symbol] = {}
+# Symbols come from small vocabularies (Part 1, 1.6.21), so the encodings of short ones are made
+# once. The bound keeps this from growing: 4,096 of 64 octets are 0.5 MB.
 _SYMBOL_OCTETS: dict[str, bytes] = {}
 _MAX_SYMBOLS = 4096
 _MAX_SYMBOL = 64
@@ -144,7 +147,17 @@ READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
+# The one place where the builds part ways: four or eight octets as a number, big-endian. Arithmetic
+# is what C is fast at; the interpreter is faster with a call.
+_COMPILED = COMPILED
+_unpack_u32 = struct.Struct(">I").unpack_from
+_unpack_i64 = struct.Struct(">q").unpack_from
+
+
 def _u32(buf: Any, pos: int) -> int:
+    if not _COMPILED:
+        number: int = _unpack_u32(buf, pos)[0]
+        return number
     a: int = buf[pos]
     b: int = buf[pos + 1]
     c: int = buf[pos + 2]
@@ -152,11 +165,66 @@ def _u32(buf: Any, pos: int) -> int:
     return a << 24 | b << 16 | c << 8 | d
 
 
+def _i64(buf: Any, pos: int) -> int:
+    if not _COMPILED:
+        number: int = _unpack_i64(buf, pos)[0]
+        return number
+    # Two steps, so that no negative number is shifted.
+    high = _u32(buf, pos)
+    if high > _INT_MAX:
+        high -= _WORD
+    return high * _WORD + _u32(buf, pos + 4)
+
+
+class Texts:
+    """Short texts that were read before, by their octets: making them costs more than this.
+
+    As many as there are slots at most: what comes later takes the place of what came before, so a
+    peer that invents texts makes this useless for itself and no larger than 0.2 MB.
+    """
+
+    def __init__(self) -> None:
+        self.slots: list[Any] = [(b"", None)] * 1024
+
+    def recall(self, buf: Any, start: int, stop: int) -> Any:
+        """Give the text of these octets, or None."""
+        n = stop - start
+        if n > _MAX_SYMBOL or n == 0:
+            return None
+        slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
+        entry = self.slots[slot]
+        known = entry[0]
+        if len(known) == n and buf.startswith(known, start, stop):
+            return entry[1]
+        return None
+
+    def keep(self, buf: Any, start: int, stop: int, text: Any) -> None:
+        """Remember the text of these octets, if it is a short one."""
+        n = stop - start
+        if 0 < n <= _MAX_SYMBOL:
+            slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
+            # One object, so that no thread sees octets with another's text.
+            self.slots[slot] = (buf[start:stop], text)
+
+
+_SYMBOLS = Texts()
+_KEYS = Texts()
+_TOKENS = Texts()
+
+
+def _octets(buf: Any, start: int, stop: int) -> Any:
+    """Copy octets out: in C, a slice of bytes as such goes through three Python objects."""
+    if not 0 <= start <= stop <= len(buf):
+        raise IndexError("octets outside the input")
+    chars = buf
+    return chars[start:stop]
+
+
 class Spec:
     """How a section or composite is read and written: the row table of its declaration.
 
-    `fill` sets the fields of a bare instance by position, without checks; `get` gives the one value
-    of a body section. The map sections are dicts and need neither.
+    `fill` sets the fields of a bare instance from a list, without checks; `attribute` names the one
+    value of a body section. The map sections are dicts and need neither.
     """
 
     def __init__(
@@ -167,7 +235,7 @@ class Spec:
         shape: int,
         cls: Any,
         fill: Any,
-        get: Callable[[Any], Any] | None = None,
+        attribute: str = "",
         names: tuple[str, ...] = (),
         kinds: Any = b"",
         defaults: tuple[Any, ...] = (),
@@ -180,52 +248,28 @@ class Spec:
         self.shape = shape
         self.cls = cls
         self.fill = fill
-        self.get = get
+        self.attribute = attribute
         self.names = names
         self.attributes = tuple(name.replace("-", "_") for name in names)
         self.kinds = kinds
         self.defaults = defaults
         self.mandatory = mandatory
         self.multiple = multiple
-        self.blank = [None, *defaults]
+        self.blank = [*defaults]
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 
     def build(self, values: Any) -> Any:
-        """Make the object of the fields behind values[0], which must be right: no checks."""
+        """Make the object of these fields, which must be right: no checks."""
         cls = self.cls
         made = cls.__new__(cls)
-        fill = self.fill
-        n = len(values)
-        # The two that every message has, one by one: that spares a tuple each.
-        if n == 6:
-            fill(made, values[1], values[2], values[3], values[4], values[5])
-        elif n == 14:
-            fill(
-                made,
-                values[1],
-                values[2],
-                values[3],
-                values[4],
-                values[5],
-                values[6],
-                values[7],
-                values[8],
-                values[9],
-                values[10],
-                values[11],
-                values[12],
-                values[13],
-            )
-        else:
-            values[0] = made
-            fill(*values)
+        self.fill(made, values)
         return made
 
     def wrap(self, value: Any) -> Any:
         """Make the section of this one value."""
         cls = self.cls
         made = cls.__new__(cls)
-        self.fill(made, value)
+        setattr(made, self.attribute, value)
         return made
 
 
@@ -249,6 +293,10 @@ class Reader:
     """
 
     def __init__(self, data: Any, pos: int, limits: Any) -> None:
+        self.begin(data, pos, limits)
+
+    def begin(self, data: Any, pos: int, limits: Any) -> None:
+        """Set up a bare instance, which costs less than a call of the class."""
         self.buf = data
         self.pos = pos
         self.end = len(data)
@@ -362,11 +410,7 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            text = self.buf[pos:stop].decode("ascii")
-            known = _SYMBOLS.get(text)
-            if known is not None:
-                return known
-            return self.symbol(text)
+            return self.symbol(pos, stop)
         if code == 0x40:
             return None
         if code == 0x41:
@@ -420,7 +464,7 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            return self.buf[pos:stop]
+            return _octets(self.buf, pos, stop)
         if code == 0xC1 or code == 0xD1:
             return self.read_map(code)
         if code == 0xC0 or code == 0xD0:
@@ -431,11 +475,29 @@ class Reader:
             return self.read_array(code)
         raise self.unknown(code, self.pos - 1)
 
-    def symbol(self, text: Any) -> Symbol:
-        made = _new_str(Symbol, text)
-        if len(text) <= _MAX_SYMBOL and len(_SYMBOLS) < _MAX_SYMBOLS:
-            _SYMBOLS[text] = made
+    def symbol(self, start: int, stop: int) -> Any:
+        """Give the symbol of octets that the cursor has passed."""
+        made = _SYMBOLS.recall(self.buf, start, stop)
+        if made is None:
+            made = _new_str(Symbol, self.buf[start:stop].decode("ascii"))
+            _SYMBOLS.keep(self.buf, start, stop, made)
         return made
+
+    def key(self, start: int, stop: int) -> Any:
+        """Give the text of octets that the cursor has passed, which are the key of a property."""
+        text = _KEYS.recall(self.buf, start, stop)
+        if text is None:
+            text = self.buf[start:stop].decode("utf-8")
+            _KEYS.keep(self.buf, start, stop, text)
+        return text
+
+    def token(self, start: int, stop: int) -> Any:
+        """Give the text of octets that the cursor has passed, which are a symbol, as a str."""
+        text = _TOKENS.recall(self.buf, start, stop)
+        if text is None:
+            text = self.buf[start:stop].decode("ascii")
+            _TOKENS.keep(self.buf, start, stop, text)
+        return text
 
     def take(self, n: int) -> int:
         """Pass over n octets and tell where they begin."""
@@ -449,20 +511,17 @@ class Reader:
         n = _u32(self.buf, self.take(4))
         pos = self.take(n)
         if code == 0xB0:
-            return self.buf[pos : pos + n]
+            return _octets(self.buf, pos, pos + n)
         if code == 0xB1:
             return self.buf[pos : pos + n].decode("utf-8")
-        return self.symbol(self.buf[pos : pos + n].decode("ascii"))
+        return self.symbol(pos, pos + n)
 
     def fixed(self, code: int) -> Any:
         """Read the fixed-width types of two octets and more."""
-        kind = _TYPE_OF[code]
-        if kind == 0:
-            raise self.unknown(code, self.pos - 1)
         if code == 0x81:
-            return self.number(code)
+            return _i64(self.buf, self.take(8))
         if code == 0x83:
-            return _Timestamp.__new__(_Timestamp, self.number(code))
+            return _Timestamp.__new__(_Timestamp, _i64(self.buf, self.take(8)))
         if code == 0x82:
             return _unpack_double(self.buf, self.take(8))[0]
         if code == 0x71:
@@ -499,6 +558,8 @@ class Reader:
                     rule="char-not-a-unicode-scalar",
                 )
             return _new_str(Char, chr(n))
+        if _TYPE_OF[code] == 0:
+            raise self.unknown(code, self.pos - 1)
         width = 4 if code == 0x74 else 8 if code == 0x84 else 16
         pos = self.take(width)
         bits = int.from_bytes(self.buf[pos : pos + width], "big")
@@ -527,11 +588,7 @@ class Reader:
             high = _u32(self.buf, pos)
             low = _u32(self.buf, pos + 4)
             return high * _WORD + low
-        # Two steps, so that neither build shifts a negative number or overflows 64 bits.
-        word = _u32(self.buf, pos)
-        if word > _INT_MAX:
-            word -= _WORD
-        return word * _WORD + _u32(self.buf, pos + 4)
+        return _i64(self.buf, pos)
 
     def described(self) -> Any:
         self.enter(self.pos - 1)
@@ -554,15 +611,15 @@ class Reader:
         """Read a compound's size and count; set `count` and tell where the compound ends."""
         pos = self.pos
         if code < 0xD0:
-            if self.end - pos < 1:
+            if pos >= self.end:
                 raise self.truncated(pos, 1)
             size = self.buf[pos]
             if size < 1:
                 raise self.too_small(pos, size, 1)
             pos += 1
-            if size > self.end - pos:
-                raise self.truncated(pos, size)
             stop = pos + size
+            if stop > self.end:
+                raise self.truncated(pos, size)
             count = self.buf[pos]
             pos += 1
         else:
@@ -572,9 +629,9 @@ class Reader:
             if size < 4:
                 raise self.too_small(pos, size, 4)
             pos += 4
-            if size > self.end - pos:
-                raise self.truncated(pos, size)
             stop = pos + size
+            if stop > self.end:
+                raise self.truncated(pos, size)
             count = _u32(self.buf, pos)
             pos += 4
         if count > stop - pos:
@@ -779,7 +836,7 @@ class Reader:
                     pos = self.take(4)
                     n = _u32(self.buf, pos)
                 pos = self.take(n)
-                return self.buf[pos : pos + n].decode("ascii")
+                return self.token(pos, pos + n)
             return self.read(code)
         if kind == 26 or (
             # message-id: ulong, uuid, binary, string; address: string.
@@ -815,7 +872,8 @@ class Reader:
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
-        code = self.buf[start]
+        buf = self.buf
+        code = buf[start]
         self.pos = start + 1
         values = spec.blank[:]
         if code != 0x45:
@@ -823,9 +881,9 @@ class Reader:
                 raise self.wrong_value(spec, code, "a list", start)
             stop = self.open(code)
             count = self.count
-            if count >= len(values):
+            if count > len(values):
                 raise DecodeError(
-                    f"{spec.name} has {len(values) - 1} fields, not {count}",
+                    f"{spec.name} has {len(values)} fields, not {count}",
                     start,
                     rule="too-many-fields",
                     condition=INVALID_FIELD,
@@ -834,19 +892,59 @@ class Reader:
             outer = self.end
             self.end = stop
             kinds = spec.kinds
+            pos = self.pos
+            # The commonest fields are read in place; `field` reads all of them.
             for i in range(count):
-                pos = self.pos
                 if pos >= stop:
                     raise self.truncated(pos, 1)
-                code = self.buf[pos]
-                self.pos = pos + 1
+                code = buf[pos]
+                pos += 1
                 if code == 0x40:
                     continue
-                values[i + 1] = self.field(kinds[i], code, spec, i)
+                kind = kinds[i]
+                if code == 0xA1 and _STRINGS[kind]:
+                    if pos >= stop:
+                        raise self.truncated(pos, 1)
+                    n = buf[pos]
+                    pos += 1
+                    last = pos + n
+                    if last > stop:
+                        raise self.truncated(pos, n)
+                    self.pos = last
+                    values[i] = buf[pos:last].decode("utf-8")
+                    pos = last
+                elif code == 0xA3 and kind == 21:
+                    if pos >= stop:
+                        raise self.truncated(pos, 1)
+                    n = buf[pos]
+                    pos += 1
+                    last = pos + n
+                    if last > stop:
+                        raise self.truncated(pos, n)
+                    self.pos = last
+                    values[i] = self.token(pos, last)
+                    pos = last
+                elif code == 0x41 and kind == 2:
+                    values[i] = True
+                elif _OCTETS_OF[code] == kind and pos < stop:
+                    n = buf[pos]
+                    values[i] = n
+                    pos += 1
+                elif code == 0x83 and kind == 17 and stop - pos >= 8:
+                    values[i] = _i64(buf, pos)
+                    pos += 8
+                elif code == 0x70 and kind == 5 and stop - pos >= 4:
+                    values[i] = _u32(buf, pos)
+                    pos += 4
+                else:
+                    self.pos = pos
+                    values[i] = self.field(kind, code, spec, i)
+                    pos = self.pos
+            self.pos = pos
             self.close(stop, outer)
         if spec.mandatory:
             for i in spec.mandatory:
-                if values[i + 1] is None:
+                if values[i] is None:
                     raise DecodeError(
                         f"the mandatory field {spec.names[i]} of {spec.name} is missing",
                         start,
@@ -885,44 +983,81 @@ class Reader:
         outer = self.end
         self.end = stop
         self.first = self.pos
+        buf = self.buf
         annotations = spec.shape == 1
+        wanted = 0xA3 if annotations else 0xA1
         guessable = 0
         cls = spec.cls
         made = cls.__new__(cls)
+        pos = self.pos
+        # The commonest keys and values are read in place; `read` reads all of them.
         for _ in range(count >> 1):
-            at = self.pos
+            at = pos
             if at >= stop:
                 raise self.truncated(at, 1)
-            code = self.buf[at]
-            self.pos = at + 1
-            have = _TYPE_OF[code]
-            if annotations:
-                if have != 21:
-                    if have != 6:
-                        raise self.wrong_key(spec, code, "a symbol or a ulong", at)
-                    guessable += 1
-                    if guessable > _MAX_GUESSABLE:
-                        raise self.exceeded("keys limit: there are too many ulong keys", at)
-            elif have != 20:
-                raise self.wrong_key(spec, code, "a string", at)
-            key = self.read(code)
-            pos = self.pos
-            if pos >= stop:
-                raise self.truncated(pos, 1)
-            code = self.buf[pos]
-            self.pos = pos + 1
-            if annotations:
-                made[key] = self.read(code)
+            code = buf[at]
+            pos += 1
+            if code == wanted:
+                if pos >= stop:
+                    raise self.truncated(pos, 1)
+                n = buf[pos]
+                pos += 1
+                last = pos + n
+                if last > stop:
+                    raise self.truncated(pos, n)
+                self.pos = last
+                key = self.symbol(pos, last) if annotations else self.key(pos, last)
+                pos = last
             else:
+                have = _TYPE_OF[code]
+                if annotations:
+                    if have != 21:
+                        if have != 6:
+                            raise self.wrong_key(spec, code, "a symbol or a ulong", at)
+                        guessable += 1
+                        if guessable > _MAX_GUESSABLE:
+                            raise self.exceeded("keys limit: there are too many ulong keys", at)
+                elif have != 20:
+                    raise self.wrong_key(spec, code, "a string", at)
+                self.pos = pos
+                key = self.read(code)
+                pos = self.pos
+            at = pos
+            if at >= stop:
+                raise self.truncated(at, 1)
+            code = buf[at]
+            pos += 1
+            if code == 0xA1:
+                if pos >= stop:
+                    raise self.truncated(pos, 1)
+                n = buf[pos]
+                pos += 1
+                last = pos + n
+                if last > stop:
+                    raise self.truncated(pos, n)
+                self.pos = last
+                value = buf[pos:last].decode("utf-8")
+                pos = last
+            elif code == 0x81 and stop - pos >= 8:
+                value = _i64(buf, pos)
+                pos += 8
+            else:
+                self.pos = pos
                 value = self.read(code)
-                if (code == 0x45 or code >= 0xC0 or code == 0) and not_simple(value):
+                if (
+                    not annotations
+                    and (code == 0x45 or code >= 0xC0 or code == 0)
+                    and not_simple(value)
+                ):
                     raise DecodeError(
                         f"an application property is of a simple type, and {key!r} is not",
-                        pos,
+                        at,
                         rule="application-properties-value-not-simple",
                         condition=INVALID_FIELD,
                     )
-                made[key] = value
+                pos = self.pos
+            made[key] = value
+        self.pos = pos
         self.close(stop, outer)
         if len(made) != count >> 1:
             raise self.duplicate(count)
@@ -993,12 +1128,12 @@ class Reader:
                 return found
         return -1
 
-    def message(self) -> Any:
-        """Read the sections of a message: a list of [None, header … body, footer].
-
-        That is the order of the attributes of Message; the first place is for the instance.
-        """
-        found: list[Any] = [None, None, None, None, None, None, None, None]
+    def message(self, message_format: int) -> Any:
+        """Read the sections of a message into the list of what Message holds, in that order."""
+        found: list[Any] = [
+            *(None, None, None, None, None, None, None),
+            *(message_format, self.buf, False),
+        ]
         last = -1
         several = False
         while self.pos < self.end:
@@ -1014,15 +1149,15 @@ class Reader:
                 raise self.misplaced(index, last, found, start)
             made = self.section(_SECTIONS[index])
             if index < 5:
-                found[index + 1] = made
+                found[index] = made
             elif index == 8:
-                found[7] = made
-            elif index != last:
                 found[6] = made
+            elif index != last:
+                found[5] = made
             elif several:
-                found[6].append(made)
+                found[5].append(made)
             else:
-                found[6] = [found[6], made]
+                found[5] = [found[5], made]
                 several = True
             last = index
         return found
@@ -1046,7 +1181,7 @@ class Reader:
 
     def misplaced(self, index: int, last: int, found: Any, start: int) -> DecodeError:
         name = _SECTIONS[index].name
-        if index == last or (index < 5 and found[index + 1] is not None):
+        if index == last or (index < 5 and found[index] is not None):
             return DecodeError(f"{name} stands twice", start, rule="duplicate-section")
         if 5 <= index <= 7 and 5 <= last <= 7:
             return DecodeError(
@@ -1054,7 +1189,7 @@ class Reader:
                 start,
                 rule="mixed-body-sections",
             )
-        if 5 <= index <= 7 and found[6] is not None:
+        if 5 <= index <= 7 and found[5] is not None:
             return DecodeError(
                 f"{name} stands behind the footer", start, rule="section-out-of-order"
             )
@@ -1159,6 +1294,7 @@ _SPECS: dict[type, Spec] = {}
 _SECTIONS: list[Any] = []
 _CODES: dict[Any, int] = {}
 _NAMES: dict[Any, Any] = {}
+_MESSAGE: list[Any] = []
 
 _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     3: ("ubyte", 0, 2**8 - 1),
@@ -1646,12 +1782,12 @@ class Writer:
         elif shape == 2:
             self.properties(value)
         elif shape == 3:
-            self.typed(19, spec.get(value))
+            self.typed(19, getattr(value, spec.attribute))
         elif shape == 4:
-            self.write_list(spec.get(value))
+            self.write_list(getattr(value, spec.attribute))
         else:
             self.enter()
-            self.value(spec.get(value))
+            self.value(getattr(value, spec.attribute))
             self.depth -= 1
 
     def composite(self, spec: Any, value: Any) -> None:
@@ -1972,6 +2108,11 @@ def register_section(cls: type, spec: Spec) -> None:
         _NAMES[key] = (spec.name, spec.names)
 
 
+def register_message(fill: Callable[..., None], lenient: Callable[..., Any]) -> None:
+    """Make `decode_message` know how a bare message is filled from a list, and read leniently."""
+    _MESSAGE[:] = fill, lenient
+
+
 # The entry points.
 
 
@@ -1995,40 +2136,45 @@ def octets_of(data: Any, limits: Any) -> bytes:
     return data
 
 
-def read_message(cls: Any, data: Any, limits: Any, message_format: Any, fill: Any) -> Any:
-    """Decode a message into an instance of this class.
+def decode_message(
+    cls: Any, data: Any, *, limits: Any = None, strict: bool = True, message_format: int = 0
+) -> Any:
+    """Decode a message that fills the input.
+
+    Zero octets decode to a message without sections.
 
     Args:
-        cls: Message, or a subclass that adds no attributes.
-        data: bytes, bytearray or memoryview.
-        limits: or None for the defaults.
-        message_format: of the transfer.
-        fill: sets the attributes of a bare instance by position.
+        data: the encoded message: bytes, bytearray or memoryview. Anything but bytes is copied
+            once.
+        limits: what decoding may cost; the defaults of `Limits` where None.
+        strict: refuse what makes a message ambiguous. If False, every message whose encodings
+            parse is read: what is out of place is kept as it came, encodes byte for byte, and
+            stands in `violations`.
+        message_format: the message-format of the transfer that carried it.
+
+    Raises:
+        DecodeError: malformed encodings; in strict mode also sections that are out of order,
+            repeated, unknown or mixed in the body, and fields and keys of wrong types. The
+            error's `data` holds the input.
     """
     if limits is None:
         limits = DEFAULT_LIMITS
+    if strict:
+        return read_message(cls, data, limits, message_format)
+    return _MESSAGE[1](cls, data, limits, message_format)
+
+
+def read_message(cls: Any, data: Any, limits: Any, message_format: Any) -> Any:
     data = octets_of(data, limits)
-    reader = Reader(data, 0, limits)
+    reader = Reader.__new__(Reader)
+    reader.begin(data, 0, limits)
     try:
-        found = reader.message()
+        found = reader.message(message_format)
     except READ_FAULTS as error:
         raise reader.fault(error, _NAMES) from None
     kind: Any = cls
     made = kind.__new__(kind)
-    # One by one: that spares the tuple of fill(*found).
-    fill(
-        made,
-        found[1],
-        found[2],
-        found[3],
-        found[4],
-        found[5],
-        found[6],
-        found[7],
-        message_format,
-        data,
-        False,
-    )
+    _MESSAGE[0](made, found)
     return made
 
 

@@ -11,13 +11,14 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
 
 from amqp10msg import _wire
+from amqp10msg.composite import filler
 from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, read_section
 from amqp10msg.primitives import Timestamp, plain
 from amqp10msg.sections import (
@@ -82,7 +83,7 @@ class Message:
             2^32 - 1; it is no part of the encoded message.
     """
 
-    # The order in which the kernel's read_message sets them.
+    # The order in which the kernel's decode_message sets them.
     header: Header | None
     delivery_annotations: DeliveryAnnotations | None
     message_annotations: MessageAnnotations | None
@@ -132,37 +133,21 @@ class Message:
 
     # Decoding.
 
-    @classmethod
-    def decode(
-        cls,
-        data: bytes | bytearray | memoryview,
-        *,
-        limits: Limits | None = None,
-        strict: bool = True,
-        message_format: int = 0,
-    ) -> Self:
-        """Decode a message that fills the input.
+    if TYPE_CHECKING:
 
-        Zero octets decode to a message without sections.
+        @classmethod
+        def decode(
+            cls,
+            data: bytes | bytearray | memoryview,
+            *,
+            limits: Limits | None = None,
+            strict: bool = True,
+            message_format: int = 0,
+        ) -> Self: ...
 
-        Args:
-            data: the encoded message. Anything but bytes is copied once.
-            limits: what decoding may cost; the defaults of `Limits` where None.
-            strict: refuse what makes a message ambiguous. If False, every message whose encodings
-                parse is read: what is out of place is kept as it came, encodes byte for byte,
-                and stands in `violations`.
-            message_format: the message-format of the transfer that carried it.
-
-        Raises:
-            DecodeError: malformed encodings; in strict mode also sections that are out of order,
-                repeated, unknown or mixed in the body, and fields and keys of wrong types. The
-                error's `data` holds the input.
-        """
-        if strict:
-            made: Self = _wire.read_message(cls, data, limits, message_format, _fill)
-        else:
-            made = _read_leniently(cls, data, limits or DEFAULT_LIMITS, message_format)
-        return made
+    else:
+        # The kernel's own function, since one around it would cost every message a call.
+        decode = classmethod(_wire.decode_message)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -482,9 +467,6 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-_fill: Any = Message.__attrs_init__
-
-
 # The constructors of a value that a body section can have; an amqp-value may have any.
 _BODY_CONSTRUCTORS = {0x75: b"\xa0\xb0", 0x76: b"\x45\xc0\xd0"}
 
@@ -597,3 +579,6 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     made._wire = octets
     made._lenient = True
     return made
+
+
+_wire.register_message(filler(Message), _read_leniently)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from operator import attrgetter
 from typing import Any
 
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import composite_of, filler
-from amqp10msg.sections.annotations import DeliveryAnnotations, Footer, MessageAnnotations
-from amqp10msg.sections.application_properties import ApplicationProperties
+from amqp10msg.composite import composite_of
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
 from amqp10msg.sections.header import Header
+from amqp10msg.sections.mappings import (
+    ApplicationProperties,
+    DeliveryAnnotations,
+    Footer,
+    MessageAnnotations,
+)
 from amqp10msg.sections.properties import Properties
 
 __all__ = [
@@ -102,11 +104,7 @@ _SHAPES = {
     "amqp-value": _wire.VALUE,
     "footer": _wire.ANNOTATIONS,
 }
-_CONTENT: dict[type, Callable[[Any], Any]] = {
-    Data: attrgetter("data"),
-    AmqpSequence: attrgetter("values"),
-    AmqpValue: attrgetter("value"),
-}
+_CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
 
 
 def _spec_of(kind: SectionKind) -> _wire.Spec:
@@ -114,10 +112,10 @@ def _spec_of(kind: SectionKind) -> _wire.Spec:
         known: _wire.Spec = composite_of(kind.cls).spec
         _wire.register_section(kind.cls, known)
         return known
-    get = _CONTENT.get(kind.cls)
-    shape = _SHAPES[kind.name]
-    fill = filler(kind.cls) if get else None
-    spec = _wire.Spec(kind.name, kind.code, kind.symbol, shape, kind.cls, fill, get)
+    spec = _wire.Spec(
+        *(kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls),
+        *(None, _CONTENT.get(kind.cls, "")),
+    )
     _wire.register_section(kind.cls, spec)
     return spec
 
