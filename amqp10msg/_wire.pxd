@@ -45,6 +45,7 @@ cdef bint _COMPILED
 cdef bytes _STRINGS
 cdef bytes _OCTETS_OF
 cdef list _MESSAGE
+cdef list _SCRATCH
 cdef bytes _NULL
 cdef bytes _TRUE
 cdef bytes _FALSE
@@ -76,7 +77,12 @@ cdef class Texts:
     cdef keep(self, bytes buf, Py_ssize_t start, Py_ssize_t stop, text)
 
 
-# The one pointer of the kernel; it never leaves this function, which checks its bounds itself.
+cdef extern from "Python.h":
+    double PyFloat_Unpack8(const char *data, int little) except? -1
+
+# The two pointers of the kernel; each stays in its function, which checks its bounds itself.
+@cython.locals(chars="const char*")
+cdef double _f64(bytes buf, Py_ssize_t pos) except? -1
 @cython.locals(chars="const char*")
 cdef bytes _octets(bytes buf, Py_ssize_t start, Py_ssize_t stop)
 
@@ -181,6 +187,7 @@ cdef class Reader:
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, last=Py_ssize_t, stop=Py_ssize_t,
                    outer=Py_ssize_t, code=int, kind=int, n=int, count="long long", i=Py_ssize_t,
                    values=list, kinds=bytes, buf=bytes)
+    cdef list fields(self, Spec spec)
     cpdef object composite(self, Spec spec)
 
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, last=Py_ssize_t,
@@ -200,8 +207,9 @@ cdef class Reader:
     @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
     cdef int section_code(self) except -2
 
-    @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list)
-    cdef list message(self, message_format)
+    @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list,
+                   spec=Spec, kind=type)
+    cdef message(self, cls, message_format)
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)
@@ -287,5 +295,5 @@ cpdef scanned(cls, data, limits)
 
 cpdef bytes octets_of(data, limits)
 
-@cython.locals(kind=type, found=list, reader=Reader)
+@cython.locals(reader=Reader)
 cdef read_message(cls, data, limits, message_format)

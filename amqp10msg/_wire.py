@@ -107,8 +107,6 @@ _set = object.__setattr__
 _UUID = uuid.UUID
 _UNKNOWN_SAFETY = uuid.SafeUUID.unknown
 _F32 = struct.Struct(">f")
-_F64 = struct.Struct(">d")
-_unpack_double = _F64.unpack_from
 
 # Every value of the one-octet forms, made once: the wrappers cost more than the parsing.
 _UBYTES = [UByte(i) for i in range(256)]
@@ -152,6 +150,7 @@ _NO_NAMES: dict[Any, Any] = {}
 _COMPILED = COMPILED
 _unpack_u32 = struct.Struct(">I").unpack_from
 _unpack_i64 = struct.Struct(">q").unpack_from
+_unpack_f64 = struct.Struct(">d").unpack_from
 
 
 def _u32(buf: Any, pos: int) -> int:
@@ -174,6 +173,17 @@ def _i64(buf: Any, pos: int) -> int:
     if high > _INT_MAX:
         high -= _WORD
     return high * _WORD + _u32(buf, pos + 4)
+
+
+def _f64(buf: Any, pos: int) -> float:
+    if not _COMPILED:
+        number: float = _unpack_f64(buf, pos)[0]
+        return number
+    if not 0 <= pos <= len(buf) - 8:
+        raise IndexError("octets outside the input")
+    chars = buf
+    # Of the C API, as declared in the .pxd.
+    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined,no-any-return]  # noqa: F821
 
 
 class Texts:
@@ -523,7 +533,7 @@ class Reader:
         if code == 0x83:
             return _Timestamp.__new__(_Timestamp, _i64(self.buf, self.take(8)))
         if code == 0x82:
-            return _unpack_double(self.buf, self.take(8))[0]
+            return _f64(self.buf, self.take(8))
         if code == 0x71:
             return _Int.__new__(_Int, self.number(code))
         if code == 0x70:
@@ -869,6 +879,10 @@ class Reader:
 
     def composite(self, spec: Any) -> Any:
         """Read a composite's list, from its constructor on, into its class."""
+        return spec.build(self.fields(spec))
+
+    def fields(self, spec: Any) -> Any:
+        """Read a composite's list, from its constructor on: all of its fields."""
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
@@ -951,7 +965,7 @@ class Reader:
                         rule="mandatory-field-missing",
                         condition=INVALID_FIELD,
                     )
-        return spec.build(values)
+        return values
 
     def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
         have = _TYPE_OF[code]
@@ -1128,12 +1142,16 @@ class Reader:
                 return found
         return -1
 
-    def message(self, message_format: int) -> Any:
-        """Read the sections of a message into the list of what Message holds, in that order."""
+    def message(self, cls: Any, message_format: int) -> Any:
+        """Read the sections of a message into an instance of this class."""
         found: list[Any] = [
             *(None, None, None, None, None, None, None),
             *(message_format, self.buf, False),
         ]
+        header = _SCRATCH[0]
+        header_values = _SCRATCH[1]
+        properties = _SCRATCH[2]
+        properties_values = _SCRATCH[3]
         last = -1
         several = False
         while self.pos < self.end:
@@ -1147,20 +1165,34 @@ class Reader:
                     raise self.misplaced(index, last, found, start)
             elif last >= 5 and index < 8:
                 raise self.misplaced(index, last, found, start)
-            made = self.section(_SECTIONS[index])
-            if index < 5:
-                found[index] = made
+            spec = _SECTIONS[index]
+            if index == 0:
+                header_values = self.fields(spec)
+                kind = spec.cls
+                header = kind.__new__(kind)
+                found[0] = header
+            elif index == 3:
+                properties_values = self.fields(spec)
+                kind = spec.cls
+                properties = kind.__new__(kind)
+                found[3] = properties
+            elif index < 5:
+                found[index] = self.mapping(spec)
             elif index == 8:
-                found[6] = made
-            elif index != last:
-                found[5] = made
+                found[6] = self.mapping(spec)
+            elif found[5] is None:
+                found[5] = self.section(spec)
             elif several:
-                found[5].append(made)
+                found[5].append(self.section(spec))
             else:
-                found[5] = [found[5], made]
+                found[5] = [found[5], self.section(spec)]
                 several = True
             last = index
-        return found
+        kind = cls
+        made = kind.__new__(kind)
+        # Three fills in one call: a call costs as much as ten attributes.
+        _MESSAGE[0](made, found, header, header_values, properties, properties_values)
+        return made
 
     def no_section(self, start: int) -> DecodeError:
         # Whatever stands here must still be an encoding; if it is not, that is the better report.
@@ -1295,6 +1327,8 @@ _SECTIONS: list[Any] = []
 _CODES: dict[Any, int] = {}
 _NAMES: dict[Any, Any] = {}
 _MESSAGE: list[Any] = []
+# A header and properties to fill where a message has none.
+_SCRATCH: list[Any] = []
 
 _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     3: ("ubyte", 0, 2**8 - 1),
@@ -2109,8 +2143,15 @@ def register_section(cls: type, spec: Spec) -> None:
 
 
 def register_message(fill: Callable[..., None], lenient: Callable[..., Any]) -> None:
-    """Make `decode_message` know how a bare message is filled from a list, and read leniently."""
+    """Make `decode_message` know how messages are made.
+
+    Args:
+        fill: sets the attributes of a bare message, header and properties, each from a list.
+        lenient: reads a message that may break the rules.
+    """
     _MESSAGE[:] = fill, lenient
+    for spec in (_SECTIONS[0], _SECTIONS[3]):
+        _SCRATCH.extend((spec.cls(), spec.blank))
 
 
 # The entry points.
@@ -2169,13 +2210,9 @@ def read_message(cls: Any, data: Any, limits: Any, message_format: Any) -> Any:
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     try:
-        found = reader.message(message_format)
+        return reader.message(cls, message_format)
     except READ_FAULTS as error:
         raise reader.fault(error, _NAMES) from None
-    kind: Any = cls
-    made = kind.__new__(kind)
-    _MESSAGE[0](made, found)
-    return made
 
 
 def decode_value(data: Any, *, limits: Limits | None = None) -> Any:

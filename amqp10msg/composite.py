@@ -150,17 +150,22 @@ def _short_repr(self: Any) -> str:
     return f"{type(self).__name__}({shown})"
 
 
-def filler(cls: type) -> Callable[[Any, list[Any]], None]:
-    """Give what sets the attributes of a bare instance from a list, without converters and checks.
+def filler(*classes: type) -> Callable[..., None]:
+    """Give what sets the attributes of bare instances, without converters and checks.
 
-    For the decoder, whose values are right by construction. Written as source, as attrs writes its
-    own methods: one statement that unpacks costs two thirds of an __init__ with as many arguments.
+    It takes an instance and the list of its values for each class in turn. For the decoder, whose
+    values are right by construction. Written as source, as attrs writes its own methods: a
+    statement that unpacks costs two thirds of an __init__ with as many arguments.
     """
-    targets = ", ".join(f"self.{field.name}" for field in attrs.fields(cls))
-    source = f"def fill(self, values):\n    [{targets}] = values\n"
-    made: dict[str, Any] = {}
-    exec(source, made)  # noqa: S102  (nothing in it but the names of attributes)
-    return made["fill"]  # type: ignore[no-any-return]
+    arguments, body = [], []
+    for i, cls in enumerate(classes):
+        targets = ", ".join(f"made{i}.{field.name}" for field in attrs.fields(cls))
+        arguments.append(f"made{i}, values{i}")
+        body.append(f"    [{targets}] = values{i}\n")
+    source = f"def fill({', '.join(arguments)}):\n{''.join(body)}"
+    names: dict[str, Any] = {}
+    exec(source, names)  # noqa: S102  (nothing in it but the names of attributes)
+    return names["fill"]  # type: ignore[no-any-return]
 
 
 def _kind_of(field: Field) -> int:

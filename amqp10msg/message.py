@@ -581,4 +581,4 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     return made
 
 
-_wire.register_message(filler(Message), _read_leniently)
+_wire.register_message(filler(Message, Header, Properties), _read_leniently)
