@@ -57,7 +57,16 @@ cdef list _ULONG_PARTS
 cdef list _UBYTE_PARTS
 cdef list _INT_PARTS
 cdef list _LONG_PARTS
-cdef dict _WIDE
+cdef bytes _WIDE_OCTETS
+cdef bytes _WIDTHS
+cdef bytes _WIDTHS_OF
+cdef list _LEAST_NUMBER
+cdef list _MOST_NUMBER
+cdef dict _KEY_OCTETS
+cdef list _BINARY_HEADS
+cdef list _SYMBOL_HEADS
+cdef list _NULLS
+cdef list _BODIES
 
 @cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
 cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
@@ -79,10 +88,15 @@ cdef class Texts:
 
 cdef extern from "Python.h":
     double PyFloat_Unpack8(const char *data, int little) except? -1
+    int PyFloat_Pack8(double number, char *data, int little) except -1
 
 # The two pointers of the kernel; each stays in its function, which checks its bounds itself.
 @cython.locals(chars="const char*")
 cdef double _f64(bytes buf, Py_ssize_t pos) except? -1
+@cython.locals(octets="char[9]", i=int)
+cdef bytes _packed(int code, int width, long long number)
+@cython.locals(octets="char[9]")
+cdef bytes _packed_f64(double number)
 @cython.locals(chars="const char*")
 cdef bytes _octets(bytes buf, Py_ssize_t start, Py_ssize_t stop)
 
@@ -228,6 +242,7 @@ cdef class Writer:
     cdef public int depth
     cdef readonly bint lenient
 
+    cdef begin(self, bint lenient)
     cpdef bytes finish(self)
     @cython.locals(writer=Writer)
     cdef Writer inner(self)
@@ -240,11 +255,14 @@ cdef class Writer:
     cdef put(self, int kind, value)
     @cython.locals(octets=bytes, n=Py_ssize_t)
     cdef string(self, str text)
+    @cython.locals(octets=bytes)
+    cdef key(self, str text)
     cdef symbol(self, text)
     @cython.locals(n=Py_ssize_t)
     cdef text(self, octets, int code)
-    @cython.locals(small=int)
+    @cython.locals(number="long long", least="long long", most="long long")
     cdef integer(self, int kind, value)
+    cdef huge(self, int kind, value)
     cdef out_of_range(self, int kind, value)
     cdef plain(self, int kind, value)
     @cython.locals(mark=Py_ssize_t)
@@ -260,13 +278,15 @@ cdef class Writer:
     @cython.locals(have=int)
     cpdef typed(self, int kind, value)
     cdef subclassed(self, int kind, value)
-    @cython.locals(i=int, spec=Spec)
-    cpdef bint message(self, tuple sections) except -1
+    cdef bint whole(self, Spec spec, section) except -1
+    @cython.locals(spec=Spec)
+    cdef bint body(self, body) except -1
     @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
-    @cython.locals(values=list, defaults=tuple, count=Py_ssize_t, i=Py_ssize_t, kinds=bytes,
-                   kind=int, mark=Py_ssize_t)
+    @cython.locals(defaults=tuple, names=tuple, kinds=bytes, kind=int, count=Py_ssize_t,
+                   i=Py_ssize_t, mark=Py_ssize_t)
     cdef composite(self, Spec spec, value)
+    cdef empty(self, Py_ssize_t mark)
     @cython.locals(apart=Writer)
     cdef loosely(self, int kind, item)
     cdef several(self, int kind, values)
@@ -283,15 +303,20 @@ cdef bint is_default(item, default) except -1
 cdef class Scanned:
     cdef public bytes data
     cdef public object limits
+    cdef public bint ordered
 
 @cython.locals(writer=Writer, reader=Reader, spec=Spec, last=int, code=int, keep=Py_ssize_t,
-               start=Py_ssize_t, new=int)
-cdef bytes splice(bytes data, limits, list replaced)
+               start=Py_ssize_t, new=int, final=int)
+cdef bytes splice(bytes data, limits, list replaced, bint ordered)
 
 cpdef check_section(Spec spec, section)
 
-@cython.locals(kind=type, reader=Reader, made=Scanned)
+@cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
 cpdef scanned(cls, data, limits)
+
+@cython.locals(writer=Writer)
+cpdef write_message(header, delivery_annotations, message_annotations, properties,
+                    application_properties, body, footer, bint lenient)
 
 cpdef bytes octets_of(data, limits)
 

@@ -115,9 +115,11 @@ _ULONGS = [ULong(i) for i in range(256)]
 _BYTES = [Byte(i - 256 if i > 127 else i) for i in range(256)]
 _INTS = [Int(i - 256 if i > 127 else i) for i in range(256)]
 
-# Symbols come from small vocabularies (Part 1, 1.6.21), so the encodings of short ones are made
-# once. The bound keeps this from growing: 4,096 of 64 octets are 0.5 MB.
+# Symbols come from small vocabularies (Part 1, 1.6.21), and so do the keys of properties: the
+# encodings of short ones are made once. The bound keeps this from growing: 4,096 of 64 octets are
+# 0.5 MB. A full table starts anew.
 _SYMBOL_OCTETS: dict[str, bytes] = {}
+_KEY_OCTETS: dict[str, bytes] = {}
 _MAX_SYMBOLS = 4096
 _MAX_SYMBOL = 64
 
@@ -151,6 +153,7 @@ _COMPILED = COMPILED
 _unpack_u32 = struct.Struct(">I").unpack_from
 _unpack_i64 = struct.Struct(">q").unpack_from
 _unpack_f64 = struct.Struct(">d").unpack_from
+_pack_f64 = struct.Struct(">Bd").pack
 
 
 def _u32(buf: Any, pos: int) -> int:
@@ -184,6 +187,27 @@ def _f64(buf: Any, pos: int) -> float:
     chars = buf
     # Of the C API, as declared in the .pxd.
     return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+
+
+def _packed(code: int, width: int, number: int) -> Any:
+    """Encode a constructor and a number of this many octets, in two's complement."""
+    if not _COMPILED:
+        return bytes((code,)) + (number & (1 << 8 * width) - 1).to_bytes(width, "big")
+    octets: Any  # of C, nine of them
+    octets[0] = code
+    for i in range(width):
+        octets[width - i] = number & 255
+        number >>= 8
+    return octets[: width + 1]
+
+
+def _packed_f64(number: float) -> Any:
+    if not _COMPILED:
+        return _pack_f64(0x82, number)
+    octets: Any  # of C, nine of them
+    octets[0] = 0x82
+    PyFloat_Pack8(number, octets + 1, 0)  # type: ignore[name-defined]  # noqa: F821
+    return octets[:9]
 
 
 class Texts:
@@ -1326,6 +1350,7 @@ _SPECS: dict[type, Spec] = {}
 _SECTIONS: list[Any] = []
 _CODES: dict[Any, int] = {}
 _NAMES: dict[Any, Any] = {}
+_BODIES: list[Any] = []
 _MESSAGE: list[Any] = []
 # A header and properties to fill where a message has none.
 _SCRATCH: list[Any] = []
@@ -1346,9 +1371,12 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
 # the end: that is faster than growing a buffer, and copies large data once.
 _NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = b"\x40", b"\x41", b"\x42", b"\x45", b"\x00"
 _STRING_HEADS = [bytes((0xA1, n)) for n in range(256)]
+_BINARY_HEADS = [bytes((0xA0, n)) for n in range(256)]
+_SYMBOL_HEADS = [bytes((0xA3, n)) for n in range(256)]
 _UINT_PARTS = [b"\x43", *(bytes((0x52, n)) for n in range(1, 256))]
 _ULONG_PARTS = [b"\x44", *(bytes((0x53, n)) for n in range(1, 256))]
 _UBYTE_PARTS = [bytes((0x50, n)) for n in range(256)]
+_NULLS = [b"\x40" * n for n in range(32)]
 # By the low octet of the number, which is in two's complement.
 _INT_PARTS = [bytes((0x54, n)) for n in range(256)]
 _LONG_PARTS = [bytes((0x55, n)) for n in range(256)]
@@ -1357,18 +1385,26 @@ _LONG_PARTS = [bytes((0x55, n)) for n in range(256)]
 _OCTETS = [bytes((n,)) for n in range(256)]
 _HEADS = {code: [bytes((code, n)) for n in range(256)] for code in (0xC0, 0xC1, 0xE0)}
 _pack_head32 = struct.Struct(">BII").pack
-_pack_double = struct.Struct(">Bd").pack
 _pack_float = struct.Struct(">Bf").pack
 _pack_octet_u32 = struct.Struct(">BI").pack
 _pack_u32 = struct.Struct(">I").pack
-# The wide forms, with their constructors, by kind.
-_WIDE: dict[int, tuple[int, Any]] = {
-    kind: (code, struct.Struct(">B" + form).pack)
-    for kind, code, form in (
-        *((3, 0x50, "B"), (4, 0x60, "H"), (5, 0x70, "I"), (6, 0x80, "Q")),
-        *((7, 0x51, "b"), (8, 0x61, "h"), (9, 0x71, "i"), (10, 0x81, "q"), (17, 0x83, "q")),
-    )
-}
+# The wide forms of integers, by kind: constructor, width in octets, and range. A ulong that is
+# larger than a long is not written by these.
+_WIDE_OCTETS = bytes(
+    {3: 0x50, 4: 0x60, 5: 0x70, 6: 0x80, 7: 0x51, 8: 0x61, 9: 0x71, 10: 0x81, 17: 0x83}.get(kind, 0)
+    for kind in range(18)
+)
+_WIDTHS = bytes(
+    {3: 1, 4: 2, 5: 4, 6: 8, 7: 1, 8: 2, 9: 4, 10: 8, 17: 8}.get(kind, 0) for kind in range(18)
+)
+_INT64_MAX = 2**63 - 1
+_UINT64_MAX = 2**64 - 1
+# The kinds that a plain int is written as, in a field that is declared so.
+_WIDTHS_OF = _WIDTHS + bytes(12)
+_LEAST_NUMBER = [_INTEGER_RANGES.get(kind, ("", 0, 0))[1] for kind in range(18)]
+_MOST_NUMBER = [
+    min(_INTEGER_RANGES.get(kind, ("", 0, 0))[2], _INT64_MAX) for kind in range(18)
+]
 
 
 class Writer:
@@ -1378,6 +1414,10 @@ class Writer:
     """
 
     def __init__(self, lenient: bool = False) -> None:
+        self.begin(lenient)
+
+    def begin(self, lenient: bool) -> None:
+        """Set up a bare instance, which costs less than a call of the class."""
         self.parts: list[Any] = []
         self.size = 0
         self.depth = 0
@@ -1457,7 +1497,7 @@ class Writer:
         elif kind == 22:
             self.write_list(value)
         elif kind == 12:
-            self.add(_pack_double(0x82, value))
+            self.add(_packed_f64(value))
         elif kind == 25:
             self.enter()
             self.add(_DESCRIBED)
@@ -1484,6 +1524,20 @@ class Writer:
         self.parts.append(octets)
         self.size += n + 2
 
+    def key(self, text: Any) -> None:
+        """Write a str as a string that other messages have too, such as a property's key."""
+        octets = _KEY_OCTETS.get(text)
+        if octets is None:
+            octets = text.encode("utf-8")
+            if len(octets) > _MAX_SYMBOL:
+                self.text(octets, 0xA1)
+                return
+            octets = _STRING_HEADS[len(octets)] + octets
+            if len(_KEY_OCTETS) >= _MAX_SYMBOLS:
+                _KEY_OCTETS.clear()
+            _KEY_OCTETS[text] = octets
+        self.add(octets)
+
     def symbol(self, text: Any) -> None:
         """Write a str as a symbol."""
         octets = _SYMBOL_OCTETS.get(text)
@@ -1495,8 +1549,9 @@ class Writer:
         octets = text.encode("ascii")
         if len(octets) <= _MAX_SYMBOL:
             octets = bytes((0xA3, len(octets))) + octets
-            if len(_SYMBOL_OCTETS) < _MAX_SYMBOLS:
-                _SYMBOL_OCTETS[str.__str__(text)] = octets
+            if len(_SYMBOL_OCTETS) >= _MAX_SYMBOLS:
+                _SYMBOL_OCTETS.clear()
+            _SYMBOL_OCTETS[str.__str__(text)] = octets
             self.add(octets)
         else:
             self.text(octets, 0xA3)
@@ -1508,39 +1563,52 @@ class Writer:
             octets = bytes(octets)
         n = len(octets)
         if n <= 255:
-            self.add(bytes((code, n)))
+            self.add(_STRING_HEADS[n] if code == 0xA1 else _BINARY_HEADS[n] if code == 0xA0 else _SYMBOL_HEADS[n])
         elif n <= _WORD_MAX:
-            self.add(_pack_octet_u32(code + 0x10, n))
+            self.add(_packed(code + 0x10, 4, n))
         else:
             raise EncodeError(f"a value of {n} octets does not fit AMQP: 2^32 - 1 at most")
         self.add(octets)
 
     def integer(self, kind: int, value: Any) -> None:
         """Write an integer or timestamp of this kind; refuse one out of its range."""
-        if -128 <= value <= 255:
-            small = value
-            if kind == 10 and small <= 127:
-                self.add(_LONG_PARTS[small & 255])
-                return
-            if kind == 9 and small <= 127:
-                self.add(_INT_PARTS[small & 255])
-                return
-            if small >= 0:
-                if kind == 5:
-                    self.add(_UINT_PARTS[small])
-                    return
-                if kind == 6:
-                    self.add(_ULONG_PARTS[small])
-                    return
-                if kind == 3:
-                    self.add(_UBYTE_PARTS[small])
-                    return
-        code, pack = _WIDE[kind]
         try:
-            octets = pack(code, value)
-        except struct.error:
-            raise self.out_of_range(kind, value) from None
-        self.add(octets)
+            number = value  # a C integer of 64 bits where this is compiled
+        except OverflowError:
+            self.huge(kind, value)
+            return
+        if kind == 10:
+            if -128 <= number <= 127:
+                self.add(_LONG_PARTS[number & 255])
+                return
+        elif kind == 5:
+            if 0 <= number <= 255:
+                self.add(_UINT_PARTS[number])
+                return
+        elif kind == 9:
+            if -128 <= number <= 127:
+                self.add(_INT_PARTS[number & 255])
+                return
+        elif kind == 3:
+            if 0 <= number <= 255:
+                self.add(_UBYTE_PARTS[number])
+                return
+        elif kind == 6 and 0 <= number <= 255:
+            self.add(_ULONG_PARTS[number])
+            return
+        least = _LEAST_NUMBER[kind]
+        most = _MOST_NUMBER[kind]
+        if not least <= number <= most:
+            self.huge(kind, value)
+            return
+        self.add(_packed(_WIDE_OCTETS[kind], _WIDTHS[kind], number))
+
+    def huge(self, kind: int, value: Any) -> None:
+        """Write an integer that 64 bits with a sign do not hold: a ulong, or out of range."""
+        if kind == 6 and _INT64_MAX < value <= _UINT64_MAX:
+            self.add(b"\x80" + int(value).to_bytes(8, "big"))
+            return
+        raise self.out_of_range(kind, value)
 
     def out_of_range(self, kind: int, value: Any) -> EncodeError:
         name, least, most = _INTEGER_RANGES[kind]
@@ -1772,37 +1840,31 @@ class Writer:
 
     # Composites and sections.
 
-    def message(self, sections: Any) -> bool:
-        """Write the seven sections, header to footer; False where one is not of its very class.
-
-        What was written then does not count: the caller has a slower way that is more patient.
-        """
-        for i in range(7):
-            section = sections[i]
-            if section is None:
-                continue
-            spec = _SPECS.get(type(section))
-            if i == 5:
-                if spec is None:
-                    if type(section) is not list or not section:
-                        return False
-                    spec = _SPECS.get(type(section[0]))
-                    if spec is not _SECTIONS[5] and spec is not _SECTIONS[6]:
-                        return False
-                    for part in section:
-                        if _SPECS.get(type(part)) is not spec:
-                            return False
-                        self.section(spec, part)
-                    continue
-                if (
-                    spec is not _SECTIONS[5]
-                    and spec is not _SECTIONS[6]
-                    and spec is not _SECTIONS[7]
-                ):
-                    return False
-            elif spec is not _SECTIONS[i if i < 5 else 8]:
+    def whole(self, spec: Any, section: Any) -> bool:
+        """Write a section that is of its very class, or None; False where it is another's."""
+        if section is not None:
+            if type(section) is not spec.cls:
                 return False
             self.section(spec, section)
+        return True
+
+    def body(self, body: Any) -> bool:
+        """Write a body of sections that are of their very classes; False where one is not."""
+        if type(body) is not list:
+            spec = _SPECS.get(type(body))
+            if spec is None or spec not in _BODIES:
+                return False
+            self.section(spec, body)
+            return True
+        if not body:
+            return False
+        spec = _SPECS.get(type(body[0]))
+        if spec is not _SECTIONS[5] and spec is not _SECTIONS[6]:
+            return False
+        for part in body:
+            if _SPECS.get(type(part)) is not spec:
+                return False
+            self.section(spec, part)
         return True
 
     def section(self, spec: Any, value: Any) -> None:
@@ -1825,53 +1887,62 @@ class Writer:
             self.depth -= 1
 
     def composite(self, spec: Any, value: Any) -> None:
-        values = [getattr(value, name) for name in spec.attributes]
         defaults = spec.defaults
-        count = len(values)
-        while count:
-            last = values[count - 1]
-            if last is None or is_default(last, defaults[count - 1]):
-                count -= 1
-            else:
-                break
-        for i in spec.mandatory:
-            if values[i] is None:
-                raise EncodeError(f"the mandatory field {spec.names[i]} is None", spec.name)
-            if i >= count:
-                count = i + 1
-        if count == 0:
-            self.add(_LIST0)
-            return
-        mark = self.open()
+        names = spec.attributes
         kinds = spec.kinds
+        mark = self.open()
+        count = 0  # of the fields written
         i = 0
         try:
-            for i in range(count):
-                item = values[i]
+            for i in range(len(names)):
+                item = getattr(value, names[i])
                 if item is None:
-                    self.add(_NULL)
                     continue
                 default = defaults[i]
-                if default is not None and is_default(item, default):
-                    self.add(_NULL)
+                if (
+                    default is not None
+                    and (item is default or is_default(item, default))
+                    and not (spec.mandatory and i in spec.mandatory)
+                ):
                     continue
+                # What was left out is null, unless nothing follows it.
+                if i > count:
+                    self.add(_NULLS[i - count])
+                count = i + 1
                 kind = kinds[i]
                 have = type(item)
                 if self.lenient:
                     self.loosely(kind, item)
                 elif spec.multiple and spec.multiple[i]:
                     self.several(kind, item)
-                elif have is str and (kind == 20 or kind == 27 or kind == 28):
+                elif have is str and _STRINGS[kind]:
                     self.string(item)
-                elif have is int and (3 <= kind <= 10 or kind == 17):
+                elif have is int and _WIDTHS_OF[kind]:
                     self.integer(kind, item)
+                elif have is bool and kind == 2:
+                    self.add(_TRUE if item else _FALSE)
+                elif have is str and kind == 21:
+                    self.symbol(item)
                 else:
                     self.typed(kind, item)
         except (EncodeError, UnicodeEncodeError) as error:
             fault = error if isinstance(error, EncodeError) else encode_fault(error)
             path = f".{fault.path}" if fault.path else ""
             raise EncodeError(fault.reason, f"{spec.name}.{spec.names[i]}{path}") from None
-        self.close(mark, 0xC0, count)
+        for i in spec.mandatory:
+            if getattr(value, names[i]) is None:
+                raise EncodeError(f"the mandatory field {spec.names[i]} is None", spec.name)
+        if count == 0:
+            self.empty(mark)
+        else:
+            self.close(mark, 0xC0, count)
+
+    def empty(self, mark: int) -> None:
+        """Leave a list that was opened and got no elements."""
+        self.depth -= 1
+        self.parts[mark] = _LIST0
+        self.parts[mark + 1] = b""
+        self.size += 1
 
     def loosely(self, kind: int, item: Any) -> None:
         """Write a field as it is declared or, where that cannot be, as its Python type says."""
@@ -1927,7 +1998,7 @@ class Writer:
         mark = self.open()
         for key, item in value.items():
             if type(key) is str:
-                self.string(key)
+                self.key(key)
             elif self.lenient:
                 self.value(key)
             else:
@@ -1972,9 +2043,10 @@ def shared_code(kind: int, elements: Any) -> int:
 class Scanned:
     """An encoded message whose sections were passed over once; `replace` copies it."""
 
-    def __init__(self, data: Any, limits: Any) -> None:
+    def __init__(self, data: Any, limits: Any, ordered: bool) -> None:
         self.data = data
         self.limits = limits
+        self.ordered = ordered
 
     def replace(
         self,
@@ -2005,24 +2077,30 @@ class Scanned:
             *(False, False, False, False, False, footer),
         ]
         try:
-            return splice(self.data, self.limits, replaced)
+            return splice(self.data, self.limits, replaced, self.ordered)
         except (RecursionError, UnicodeEncodeError) as error:
             raise encode_fault(error) from None
 
 
-def splice(data: Any, limits: Any, replaced: Any) -> bytes:
+def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
     """Copy a message with some of its sections replaced, inserted or left out.
 
     Args:
         data: the encoded message, which was passed over once with the same limits.
         limits: those of the reader.
         replaced: for each of the nine kinds False to keep, None to leave out, or the section.
+        ordered: the sections are known to stand in order.
     """
-    writer = Writer()
-    reader = Reader(data, 0, limits)
+    writer = Writer.__new__(Writer)
+    writer.begin(False)
+    reader = Reader.__new__(Reader)
+    reader.begin(data, 0, limits)
     last = -1
     keep = 0  # where the octets begin that are still to be copied
     new = 0  # the first kind whose section is still to be written
+    final = 8  # the last kind that is replaced
+    while final >= 0 and replaced[final] is False:
+        final -= 1
     while True:
         start = reader.pos
         code = 8
@@ -2041,21 +2119,21 @@ def splice(data: Any, limits: Any, replaced: Any) -> bytes:
             section = replaced[new]
             if section is not False and section is not None:
                 if keep < start:
-                    writer.add(data[keep:start])
+                    writer.add(_octets(data, keep, start))
                     keep = start
                 spec = _SECTIONS[new]
                 if type(section) is not spec.cls:
                     check_section(spec, section)
                 writer.section(spec, section)
             new += 1
-        if start >= reader.end:
+        if start >= reader.end or (ordered and code > final):
             break
         if replaced[code] is not False:
             if keep < start:
-                writer.add(data[keep:start])
+                writer.add(_octets(data, keep, start))
             keep = reader.pos
     if keep < reader.end:
-        writer.add(data[keep:])
+        writer.add(_octets(data, keep, reader.end))
     return writer.finish()
 
 
@@ -2077,17 +2155,50 @@ def scanned(cls: Any, data: Any, limits: Any) -> Any:
     if limits is None:
         limits = DEFAULT_LIMITS
     data = octets_of(data, limits)
-    reader = Reader(data, 0, limits)
+    reader = Reader.__new__(Reader)
+    reader.begin(data, 0, limits)
+    ordered = True
+    last = 0
     try:
         while reader.pos < reader.end:
-            reader.part()
+            code = reader.part()
+            if code < last:
+                ordered = False
+            last = code
     except READ_FAULTS as error:
         raise reader.fault(error, _NAMES) from None
     kind: Any = cls
     made = kind.__new__(kind)
     made.data = data
     made.limits = limits
+    made.ordered = ordered
     return made
+
+
+def write_message(
+    header: Any,
+    delivery_annotations: Any,
+    message_annotations: Any,
+    properties: Any,
+    application_properties: Any,
+    body: Any,
+    footer: Any,
+    lenient: bool,
+) -> Any:
+    """Encode a message whose sections are of their very classes; None where one is not."""
+    writer = Writer.__new__(Writer)
+    writer.begin(lenient)
+    if (
+        writer.whole(_SECTIONS[0], header)
+        and writer.whole(_SECTIONS[1], delivery_annotations)
+        and writer.whole(_SECTIONS[2], message_annotations)
+        and writer.whole(_SECTIONS[3], properties)
+        and writer.whole(_SECTIONS[4], application_properties)
+        and (body is None or writer.body(body))
+        and writer.whole(_SECTIONS[8], footer)
+    ):
+        return writer.finish()
+    return None
 
 
 _WIDE_CODES = {
@@ -2137,6 +2248,7 @@ def register_section(cls: type, spec: Spec) -> None:
     """Make readers and writers of messages know a kind of section; the kinds come in order."""
     _SPECS[cls] = spec
     _SECTIONS.append(spec)
+    _BODIES[:] = _SECTIONS[5:8]
     for key in (spec.code, spec.symbol):
         _CODES[key] = spec.code
         _NAMES[key] = (spec.name, spec.names)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
@@ -44,7 +43,6 @@ Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequen
 
 _BODY_SPECS = {kind.cls: SPECS[kind.code - 0x70] for kind in BODY_KINDS}
 _SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
-_sections_of = attrgetter(*(kind.attribute for kind in KINDS[:6]), "footer")
 
 
 def _to_body(body: Any) -> Body | None:
@@ -167,17 +165,29 @@ class Message:
         Raises:
             EncodeError: a value cannot be encoded as what it must be; the error says where.
         """
-        if self._wire is None:
-            return self._encode_new()
-        return self._encode_changes(self._wire)
+        if self._wire is not None:
+            return self._encode_changes(self._wire)
+        return self._encode_as_is() or self._encode_new()
+
+    def _encode_as_is(self) -> bytes | None:
+        """Encode all sections anew; None where one needs a closer look, or cannot be encoded."""
+        try:
+            octets: bytes | None = _wire.write_message(
+                self.header,
+                self.delivery_annotations,
+                self.message_annotations,
+                self.properties,
+                self.application_properties,
+                self.body,
+                self.footer,
+                self._lenient,
+            )
+        except (EncodeError, RecursionError, UnicodeEncodeError):
+            return None
+        return octets
 
     def _encode_new(self) -> bytes:
-        writer = _wire.Writer(self._lenient)
-        try:
-            if writer.message(_sections_of(self)):
-                return writer.finish()
-        except (EncodeError, RecursionError, UnicodeEncodeError):
-            pass  # again, one section after the other, to say where
+        """Encode one section after the other, to take what a user may have set or say where."""
         writer = _wire.Writer(self._lenient)
         for kind in _SECTION_KINDS:
             if kind.code == 0x78:
@@ -207,13 +217,10 @@ class Message:
         return body
 
     def _encode_changes(self, wire: bytes) -> bytes:
-        writer = _wire.Writer(self._lenient)
-        try:
-            # Most senders choose the encodings that this library would choose.
-            if writer.message(_sections_of(self)) and writer.finish() == wire:
-                return wire
-        except (EncodeError, RecursionError, UnicodeEncodeError):
-            pass  # section by section, to see whether it was so before, or to say where
+        # Most senders choose the encodings that this library would choose. Otherwise section by
+        # section, to see whether it was so before, or to say where a fault is.
+        if self._encode_as_is() == wire:
+            return wire
         parts = _wire.Reader(wire, 0, UNLIMITED).scan()
         sections = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = self._body_sections()
@@ -338,7 +345,7 @@ class Message:
 
     def _canonical(self) -> bytes:
         if not self._lenient or self._wire is None:
-            return self._encode_new()
+            return self._encode_as_is() or self._encode_new()
         writer = _wire.Writer(True)
         for _, section in self.sections():
             writer.value(section)
