@@ -18,7 +18,7 @@ class _SourceFinder:
     """Finds the source of a kernel's module before its library."""
 
     @staticmethod
-    def find_spec(name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(name: str, path: Any = None, _target: Any = None) -> Any:
         if name not in KERNELS or not path:
             return None
         # Imported here: every user would pay for them at import, and only tests need them.

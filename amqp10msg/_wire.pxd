@@ -45,6 +45,7 @@ cdef bint _COMPILED
 cdef bytes _STRINGS
 cdef bytes _OCTETS_OF
 cdef list _MESSAGE
+cdef list _SCAN
 cdef list _SCRATCH
 cdef bytes _NULL
 cdef bytes _TRUE
@@ -78,6 +79,7 @@ cdef long long _i64(bytes buf, Py_ssize_t pos) except? -1
 @cython.final
 cdef class Texts:
     cdef list slots
+    cdef dict known
 
     @cython.locals(n=Py_ssize_t, slot=Py_ssize_t, entry=tuple, known=bytes)
     cdef object recall(self, bytes buf, Py_ssize_t start, Py_ssize_t stop)
@@ -163,7 +165,7 @@ cdef class Reader:
     @cython.locals(pos=Py_ssize_t, n=Py_ssize_t)
     cdef object long_variable(self, int code)
 
-    @cython.locals(kind=int, pos=Py_ssize_t, n="long long", width=int)
+    @cython.locals(kind=int, pos=Py_ssize_t, n="long long", word="long long", width=int)
     cdef object fixed(self, int code)
 
     @cython.locals(pos=Py_ssize_t, small=int, word="long long",
@@ -198,15 +200,15 @@ cdef class Reader:
     @cython.locals(have=int, pos=Py_ssize_t, n=Py_ssize_t)
     cdef object field(self, int kind, int code, Spec spec, int index)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, last=Py_ssize_t, stop=Py_ssize_t,
+    @cython.locals(start=Py_ssize_t, first=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t,
                    outer=Py_ssize_t, code=int, kind=int, n=int, count="long long", i=Py_ssize_t,
                    values=list, kinds=bytes, buf=bytes)
     cdef list fields(self, Spec spec)
     cpdef object composite(self, Spec spec)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, last=Py_ssize_t,
-                   stop=Py_ssize_t, outer=Py_ssize_t, code=int, have=int, wanted=int, n=int,
-                   count="long long", annotations=bint, cls=type, guessable=int, buf=bytes)
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t,
+                   stop=Py_ssize_t, outer=Py_ssize_t, code=int, have=int, wanted=int,
+                   count="long long", annotations=bint, cls=type, guessable=int, buf=bytes, known=Texts)
     cdef object mapping(self, Spec spec)
 
     @cython.locals(at=Py_ssize_t)
@@ -221,8 +223,8 @@ cdef class Reader:
     @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
     cdef int section_code(self) except -2
 
-    @cython.locals(start=Py_ssize_t, code=int, index=int, last=int, several=bint, found=list,
-                   spec=Spec, kind=type)
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, code=int, index=int, last=int, several=bint,
+                   found=list, spec=Spec, kind=type, buf=bytes)
     cdef message(self, cls, message_format)
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
@@ -236,6 +238,7 @@ cdef class Reader:
 
 
 @cython.final
+@cython.freelist(8)
 cdef class Writer:
     cdef list parts
     cdef readonly long long size
@@ -292,9 +295,9 @@ cdef class Writer:
     cdef several(self, int kind, values)
     @cython.locals(mark=Py_ssize_t)
     cdef fields(self, value)
-    @cython.locals(mark=Py_ssize_t)
+    @cython.locals(mark=Py_ssize_t, entries=dict)
     cdef annotations(self, value)
-    @cython.locals(mark=Py_ssize_t, kind=int)
+    @cython.locals(mark=Py_ssize_t, kind=int, entries=dict)
     cdef properties(self, value)
 
 
@@ -312,7 +315,7 @@ cdef bytes splice(bytes data, limits, list replaced, bint ordered)
 cpdef check_section(Spec spec, section)
 
 @cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
-cpdef scanned(cls, data, limits)
+cdef scanned(data, limits)
 
 @cython.locals(writer=Writer)
 cpdef write_message(header, delivery_annotations, message_annotations, properties,

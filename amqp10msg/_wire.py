@@ -186,7 +186,7 @@ def _f64(buf: Any, pos: int) -> float:
         raise IndexError("octets outside the input")
     chars = buf
     # Of the C API, as declared in the .pxd.
-    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined,no-any-return]  # noqa: F821
+    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined]  # noqa: F821
 
 
 def _packed(code: int, width: int, number: int) -> Any:
@@ -194,34 +194,39 @@ def _packed(code: int, width: int, number: int) -> Any:
     if not _COMPILED:
         return bytes((code,)) + (number & (1 << 8 * width) - 1).to_bytes(width, "big")
     octets: Any  # of C, nine of them
-    octets[0] = code
+    octets[0] = code  # noqa: F821
     for i in range(width):
-        octets[width - i] = number & 255
+        octets[width - i] = number & 255  # noqa: F821
         number >>= 8
-    return octets[: width + 1]
+    return octets[: width + 1]  # noqa: F821
 
 
 def _packed_f64(number: float) -> Any:
     if not _COMPILED:
         return _pack_f64(0x82, number)
     octets: Any  # of C, nine of them
-    octets[0] = 0x82
+    octets[0] = 0x82  # noqa: F821
     PyFloat_Pack8(number, octets + 1, 0)  # type: ignore[name-defined]  # noqa: F821
-    return octets[:9]
+    return octets[:9]  # noqa: F821
 
 
 class Texts:
     """Short texts that were read before, by their octets: making them costs more than this.
 
     As many as there are slots at most: what comes later takes the place of what came before, so a
-    peer that invents texts makes this useless for itself and no larger than 0.2 MB.
+    peer that invents texts makes this useless for itself and no larger than 0.5 MB. The two builds
+    part ways here, since an arithmetic that replaces hashing is slow in the interpreter, and so is
+    a slice of bytes in C.
     """
 
     def __init__(self) -> None:
         self.slots: list[Any] = [(b"", None)] * 1024
+        self.known: dict[bytes, Any] = {}
 
     def recall(self, buf: Any, start: int, stop: int) -> Any:
         """Give the text of these octets, or None."""
+        if not _COMPILED:
+            return self.known.get(buf[start:stop])
         n = stop - start
         if n > _MAX_SYMBOL or n == 0:
             return None
@@ -235,10 +240,16 @@ class Texts:
     def keep(self, buf: Any, start: int, stop: int, text: Any) -> None:
         """Remember the text of these octets, if it is a short one."""
         n = stop - start
-        if 0 < n <= _MAX_SYMBOL:
-            slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
-            # One object, so that no thread sees octets with another's text.
-            self.slots[slot] = (buf[start:stop], text)
+        if n > _MAX_SYMBOL or n == 0:
+            return
+        if not _COMPILED:
+            if len(self.known) >= _MAX_SYMBOLS:
+                self.known.clear()
+            self.known[buf[start:stop]] = text
+            return
+        slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
+        # One object, so that no thread sees octets with another's text.
+        self.slots[slot] = (_octets(buf, start, stop), text)
 
 
 _SYMBOLS = Texts()
@@ -444,16 +455,19 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            return self.symbol(pos, stop)
-        if code == 0x40:
-            return None
-        if code == 0x41:
-            return True
-        if code == 0x42:
-            return False
-        if code == 0x00:
-            return self.described()
+            known = _SYMBOLS.recall(self.buf, pos, stop)
+            return self.symbol(pos, stop) if known is None else known
+        if 0x60 <= code < 0xA0:
+            return self.fixed(code)
         if code < 0x60:
+            if code == 0x40:
+                return None
+            if code == 0x41:
+                return True
+            if code == 0x42:
+                return False
+            if code == 0x00:
+                return self.described()
             if code == 0x43:
                 return _UINTS[0]
             if code == 0x44:
@@ -486,8 +500,6 @@ class Reader:
                     f"a boolean octet is 0 or 1, not {n}", pos, rule="boolean-octet-not-0-or-1"
                 )
             return n == 1
-        if code < 0xA0:
-            return self.fixed(code)
         if code == 0xA0:
             pos = self.pos
             if pos >= self.end:
@@ -510,27 +522,21 @@ class Reader:
         raise self.unknown(code, self.pos - 1)
 
     def symbol(self, start: int, stop: int) -> Any:
-        """Give the symbol of octets that the cursor has passed."""
-        made = _SYMBOLS.recall(self.buf, start, stop)
-        if made is None:
-            made = _new_str(Symbol, self.buf[start:stop].decode("ascii"))
-            _SYMBOLS.keep(self.buf, start, stop, made)
+        """Make the symbol of octets that the cursor has passed and that are not known yet."""
+        made = _new_str(Symbol, self.buf[start:stop].decode("ascii"))
+        _SYMBOLS.keep(self.buf, start, stop, made)
         return made
 
     def key(self, start: int, stop: int) -> Any:
-        """Give the text of octets that the cursor has passed, which are the key of a property."""
-        text = _KEYS.recall(self.buf, start, stop)
-        if text is None:
-            text = self.buf[start:stop].decode("utf-8")
-            _KEYS.keep(self.buf, start, stop, text)
+        """Make the text of such octets, which are the key of a property."""
+        text = self.buf[start:stop].decode("utf-8")
+        _KEYS.keep(self.buf, start, stop, text)
         return text
 
     def token(self, start: int, stop: int) -> Any:
-        """Give the text of octets that the cursor has passed, which are a symbol, as a str."""
-        text = _TOKENS.recall(self.buf, start, stop)
-        if text is None:
-            text = self.buf[start:stop].decode("ascii")
-            _TOKENS.keep(self.buf, start, stop, text)
+        """Make the text of such octets, which are a symbol, as a str."""
+        text = self.buf[start:stop].decode("ascii")
+        _TOKENS.keep(self.buf, start, stop, text)
         return text
 
     def take(self, n: int) -> int:
@@ -559,7 +565,8 @@ class Reader:
         if code == 0x82:
             return _f64(self.buf, self.take(8))
         if code == 0x71:
-            return _Int.__new__(_Int, self.number(code))
+            word = _u32(self.buf, self.take(4))
+            return _Int.__new__(_Int, word - _WORD if word > _INT_MAX else word)
         if code == 0x70:
             return _UInt.__new__(_UInt, self.number(code))
         if code == 0x80:
@@ -648,12 +655,12 @@ class Reader:
             if pos >= self.end:
                 raise self.truncated(pos, 1)
             size = self.buf[pos]
-            if size < 1:
-                raise self.too_small(pos, size, 1)
             pos += 1
             stop = pos + size
             if stop > self.end:
                 raise self.truncated(pos, size)
+            if size < 1:
+                raise self.too_small(pos - 1, size, 1)
             count = self.buf[pos]
             pos += 1
         else:
@@ -908,6 +915,7 @@ class Reader:
     def fields(self, spec: Any) -> Any:
         """Read a composite's list, from its constructor on: all of its fields."""
         start = self.pos
+        first = start
         if start >= self.end:
             raise self.truncated(start, 1)
         buf = self.buf
@@ -940,28 +948,21 @@ class Reader:
                 if code == 0x40:
                     continue
                 kind = kinds[i]
-                if code == 0xA1 and _STRINGS[kind]:
-                    if pos >= stop:
-                        raise self.truncated(pos, 1)
-                    n = buf[pos]
-                    pos += 1
-                    last = pos + n
-                    if last > stop:
-                        raise self.truncated(pos, n)
-                    self.pos = last
-                    values[i] = buf[pos:last].decode("utf-8")
-                    pos = last
-                elif code == 0xA3 and kind == 21:
-                    if pos >= stop:
-                        raise self.truncated(pos, 1)
-                    n = buf[pos]
-                    pos += 1
-                    last = pos + n
-                    if last > stop:
-                        raise self.truncated(pos, n)
-                    self.pos = last
-                    values[i] = self.token(pos, last)
-                    pos = last
+                if code == 0xA1 and _STRINGS[kind] and pos < stop:
+                    start = pos + 1
+                    pos = start + buf[pos]
+                    if pos > stop:
+                        raise self.truncated(start, pos - start)
+                    self.pos = pos
+                    values[i] = buf[start:pos].decode("utf-8")
+                elif code == 0xA3 and kind == 21 and pos < stop:
+                    start = pos + 1
+                    pos = start + buf[pos]
+                    if pos > stop:
+                        raise self.truncated(start, pos - start)
+                    self.pos = pos
+                    text = _TOKENS.recall(buf, start, pos)
+                    values[i] = self.token(start, pos) if text is None else text
                 elif code == 0x41 and kind == 2:
                     values[i] = True
                 elif _OCTETS_OF[code] == kind and pos < stop:
@@ -985,7 +986,7 @@ class Reader:
                 if values[i] is None:
                     raise DecodeError(
                         f"the mandatory field {spec.names[i]} of {spec.name} is missing",
-                        start,
+                        first,
                         rule="mandatory-field-missing",
                         condition=INVALID_FIELD,
                     )
@@ -1024,6 +1025,7 @@ class Reader:
         buf = self.buf
         annotations = spec.shape == 1
         wanted = 0xA3 if annotations else 0xA1
+        known = _SYMBOLS if annotations else _KEYS
         guessable = 0
         cls = spec.cls
         made = cls.__new__(cls)
@@ -1035,17 +1037,15 @@ class Reader:
                 raise self.truncated(at, 1)
             code = buf[at]
             pos += 1
-            if code == wanted:
-                if pos >= stop:
-                    raise self.truncated(pos, 1)
-                n = buf[pos]
-                pos += 1
-                last = pos + n
-                if last > stop:
-                    raise self.truncated(pos, n)
-                self.pos = last
-                key = self.symbol(pos, last) if annotations else self.key(pos, last)
-                pos = last
+            if code == wanted and pos < stop:
+                start = pos + 1
+                pos = start + buf[pos]
+                if pos > stop:
+                    raise self.truncated(start, pos - start)
+                key = known.recall(buf, start, pos)
+                if key is None:
+                    self.pos = pos
+                    key = self.symbol(start, pos) if annotations else self.key(start, pos)
             else:
                 have = _TYPE_OF[code]
                 if annotations:
@@ -1060,41 +1060,36 @@ class Reader:
                 self.pos = pos
                 key = self.read(code)
                 pos = self.pos
-            at = pos
-            if at >= stop:
-                raise self.truncated(at, 1)
-            code = buf[at]
+            if pos >= stop:
+                raise self.truncated(pos, 1)
+            code = buf[pos]
             pos += 1
-            if code == 0xA1:
-                if pos >= stop:
-                    raise self.truncated(pos, 1)
-                n = buf[pos]
-                pos += 1
-                last = pos + n
-                if last > stop:
-                    raise self.truncated(pos, n)
-                self.pos = last
-                value = buf[pos:last].decode("utf-8")
-                pos = last
+            if code == 0xA1 and pos < stop:
+                start = pos + 1
+                pos = start + buf[pos]
+                if pos > stop:
+                    raise self.truncated(start, pos - start)
+                self.pos = pos
+                made[key] = buf[start:pos].decode("utf-8")
             elif code == 0x81 and stop - pos >= 8:
-                value = _i64(buf, pos)
+                made[key] = _i64(buf, pos)
                 pos += 8
             else:
                 self.pos = pos
                 value = self.read(code)
                 if (
-                    not annotations
-                    and (code == 0x45 or code >= 0xC0 or code == 0)
+                    (code >= 0xC0 or code == 0x45 or code == 0)
+                    and not annotations
                     and not_simple(value)
                 ):
                     raise DecodeError(
                         f"an application property is of a simple type, and {key!r} is not",
-                        at,
+                        pos - 1,
                         rule="application-properties-value-not-simple",
                         condition=INVALID_FIELD,
                     )
                 pos = self.pos
-            made[key] = value
+                made[key] = value
         self.pos = pos
         self.close(stop, outer)
         if len(made) != count >> 1:
@@ -1178,17 +1173,24 @@ class Reader:
         properties_values = _SCRATCH[3]
         last = -1
         several = False
-        while self.pos < self.end:
+        buf = self.buf
+        end = self.end
+        while self.pos < end:
             start = self.pos
-            code = self.section_code()
-            if code < 0:
-                raise self.no_section(start)
-            index = code - 0x70
-            if index <= last:
-                if index != last or index > 6 or index < 5:
-                    raise self.misplaced(index, last, found, start)
-            elif last >= 5 and index < 8:
+            index = -1
+            if end - start > 2 and buf[start + 1] == 0x53 and buf[start] == 0:
+                index = buf[start + 2] - 0x70
+                self.pos = start + 3
+            if index < 0 or index > 8:
+                self.pos = start
+                index = self.section_code() - 0x70
+                if index < 0:
+                    raise self.no_section(start)
+            if (index <= last or last >= 5) and not (
+                index == last if index == 5 or index == 6 else index == 8 and last < 8
+            ):
                 raise self.misplaced(index, last, found, start)
+            last = index
             spec = _SECTIONS[index]
             if index == 0:
                 header_values = self.fields(spec)
@@ -1211,7 +1213,6 @@ class Reader:
             else:
                 found[5] = [found[5], self.section(spec)]
                 several = True
-            last = index
         kind = cls
         made = kind.__new__(kind)
         # Three fills in one call: a call costs as much as ten attributes.
@@ -1352,6 +1353,7 @@ _CODES: dict[Any, int] = {}
 _NAMES: dict[Any, Any] = {}
 _BODIES: list[Any] = []
 _MESSAGE: list[Any] = []
+_SCAN: list[Any] = []
 # A header and properties to fill where a message has none.
 _SCRATCH: list[Any] = []
 
@@ -1402,9 +1404,7 @@ _UINT64_MAX = 2**64 - 1
 # The kinds that a plain int is written as, in a field that is declared so.
 _WIDTHS_OF = _WIDTHS + bytes(12)
 _LEAST_NUMBER = [_INTEGER_RANGES.get(kind, ("", 0, 0))[1] for kind in range(18)]
-_MOST_NUMBER = [
-    min(_INTEGER_RANGES.get(kind, ("", 0, 0))[2], _INT64_MAX) for kind in range(18)
-]
+_MOST_NUMBER = [min(_INTEGER_RANGES.get(kind, ("", 0, 0))[2], _INT64_MAX) for kind in range(18)]
 
 
 class Writer:
@@ -1563,7 +1563,13 @@ class Writer:
             octets = bytes(octets)
         n = len(octets)
         if n <= 255:
-            self.add(_STRING_HEADS[n] if code == 0xA1 else _BINARY_HEADS[n] if code == 0xA0 else _SYMBOL_HEADS[n])
+            self.add(
+                _STRING_HEADS[n]
+                if code == 0xA1
+                else _BINARY_HEADS[n]
+                if code == 0xA0
+                else _SYMBOL_HEADS[n]
+            )
         elif n <= _WORD_MAX:
             self.add(_packed(code + 0x10, 4, n))
         else:
@@ -1977,7 +1983,8 @@ class Writer:
 
     def annotations(self, value: Any) -> None:
         mark = self.open()
-        for key, item in value.items():
+        entries = dict(value)  # a plain one, which C passes over faster than a subclass
+        for key, item in entries.items():
             kind = type(key)
             if kind is Symbol or (kind is str and not self.lenient):
                 self.symbol(key)
@@ -1996,7 +2003,8 @@ class Writer:
 
     def properties(self, value: Any) -> None:
         mark = self.open()
-        for key, item in value.items():
+        entries = dict(value)
+        for key, item in entries.items():
             if type(key) is str:
                 self.key(key)
             elif self.lenient:
@@ -2150,10 +2158,23 @@ def check_section(spec: Any, section: Any) -> None:
         )
 
 
-def scanned(cls: Any, data: Any, limits: Any) -> Any:
-    """Pass over all sections of an encoded message; give a Scanned of this class."""
-    if limits is None:
-        limits = DEFAULT_LIMITS
+def scan(data: Any, *, limits: Any = None) -> Any:
+    """Find the sections of an encoded message without decoding them.
+
+    Looks at descriptors and sizes only; what is inside a section may still be malformed, and
+    order and number of the sections are not judged.
+
+    Args:
+        data: the encoded message; anything but bytes is copied once.
+        limits: what decoding a section on demand may cost.
+
+    Raises:
+        DecodeError: the octets are not a sequence of encoded values.
+    """
+    return scanned(data, DEFAULT_LIMITS if limits is None else limits)
+
+
+def scanned(data: Any, limits: Any) -> Any:
     data = octets_of(data, limits)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
@@ -2167,7 +2188,7 @@ def scanned(cls: Any, data: Any, limits: Any) -> Any:
             last = code
     except READ_FAULTS as error:
         raise reader.fault(error, _NAMES) from None
-    kind: Any = cls
+    kind: Any = _SCAN[0]
     made = kind.__new__(kind)
     made.data = data
     made.limits = limits
@@ -2266,6 +2287,11 @@ def register_message(fill: Callable[..., None], lenient: Callable[..., Any]) -> 
         _SCRATCH.extend((spec.cls(), spec.blank))
 
 
+def register_scan(cls: type) -> None:
+    """Make `scan` give instances of this class."""
+    _SCAN[:] = (cls,)
+
+
 # The entry points.
 
 
@@ -2297,6 +2323,7 @@ def decode_message(
     Zero octets decode to a message without sections.
 
     Args:
+        cls: Message or a subclass of it.
         data: the encoded message: bytes, bytearray or memoryview. Anything but bytes is copied
             once.
         limits: what decoding may cost; the defaults of `Limits` where None.

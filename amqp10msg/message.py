@@ -134,7 +134,7 @@ class Message:
     if TYPE_CHECKING:
 
         @classmethod
-        def decode(
+        def decode(  # noqa: D102  (the kernel's function has the docstring)
             cls,
             data: bytes | bytearray | memoryview,
             *,
@@ -165,9 +165,12 @@ class Message:
         Raises:
             EncodeError: a value cannot be encoded as what it must be; the error says where.
         """
-        if self._wire is not None:
-            return self._encode_changes(self._wire)
-        return self._encode_as_is() or self._encode_new()
+        octets = self._encode_as_is()
+        if self._wire is None:
+            return octets or self._encode_new()
+        # Most senders choose the encodings that this library would choose. Otherwise section by
+        # section, to see whether it was so before, or to say where a fault is.
+        return octets if octets == self._wire else self._encode_changes(self._wire)
 
     def _encode_as_is(self) -> bytes | None:
         """Encode all sections anew; None where one needs a closer look, or cannot be encoded."""
@@ -217,10 +220,6 @@ class Message:
         return body
 
     def _encode_changes(self, wire: bytes) -> bytes:
-        # Most senders choose the encodings that this library would choose. Otherwise section by
-        # section, to see whether it was so before, or to say where a fault is.
-        if self._encode_as_is() == wire:
-            return wire
         parts = _wire.Reader(wire, 0, UNLIMITED).scan()
         sections = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = self._body_sections()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import attrs
 
@@ -126,18 +126,14 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-def scan(data: bytes | bytearray | memoryview, *, limits: Limits | None = None) -> Scan:
-    """Find the sections of an encoded message without decoding them.
+_wire.register_scan(Scan)
 
-    Looks at descriptors and sizes only; what is inside a section may still be malformed, and
-    order and number of the sections are not judged.
+if TYPE_CHECKING:
 
-    Args:
-        data: the encoded message; anything but bytes is copied once.
-        limits: what decoding a section on demand may cost.
+    def scan(  # noqa: D103  (the kernel's function has the docstring)
+        data: bytes | bytearray | memoryview, *, limits: Limits | None = None
+    ) -> Scan: ...
 
-    Raises:
-        DecodeError: the octets are not a sequence of encoded values.
-    """
-    made: Scan = _wire.scanned(Scan, data, limits)
-    return made
+else:
+    # The kernel's own function, since one around it would cost every message a call.
+    scan = _wire.scan
