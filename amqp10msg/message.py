@@ -16,7 +16,7 @@ import attrs
 
 from amqp10msg import _wire
 from amqp10msg.composite import filler
-from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, read_section
 from amqp10msg.primitives import Timestamp, plain
@@ -521,12 +521,25 @@ def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
 def _reread(kind: SectionKind, wire: bytes, part: tuple[int, int, int, int], lenient: bool) -> Any:
     """Read a section again as it was decoded; None where it was not readable as what it is."""
     _, _, content, end = part
-    try:
+    if not lenient:
         return read_section(wire, kind, content, end, UNLIMITED)
-    except DecodeError:
-        if not lenient:
-            raise
-        return _interpret(kind, _wire.decode_value(wire[content:end], limits=UNLIMITED))
+    section = _readable(wire, kind, content, end)
+    if section is not None:
+        return section
+    return _interpret(kind, _wire.decode_value(wire[content:end], limits=UNLIMITED))
+
+
+def _readable(wire: bytes, kind: SectionKind, content: int, end: int) -> Any:
+    """Read a section's value as what it is, or give None; a search for the place would cost more.
+
+    There may be as many unreadable sections as a third of the input has octets.
+    """
+    reader = _wire.Reader(wire, content, UNLIMITED)
+    reader.end = end
+    try:
+        return reader.section(SPECS[kind.code - 0x70])
+    except _wire.READ_FAULTS:
+        return None
 
 
 def _interpret(kind: SectionKind, value: Any) -> Any:
@@ -556,21 +569,21 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     octets = _wire.octets_of(data, limits)
     found: dict[str, Any] = {}
     body: list[Any] = []
-    # One reader, so that the limits hold for the whole input.
     reader = _wire.Reader(octets, 0, limits)
     try:
-        for part in _wire.Reader(octets, 0, limits).scan():
+        parts = reader.scan()
+        # One other reader for all of them, so that the limits hold for the whole input.
+        reader = _wire.Reader(octets, 0, limits)
+        for code, start, content, end in parts:
             # Read everything, so that what does not parse is reported now and not later.
-            code, start, content, end = part
             reader.pos = content if code >= 0 else start
             reader.end = end
             value = reader.value()
             if code < 0:
                 continue
             kind = KINDS[code - 0x70]
-            try:
-                section = read_section(octets, kind, content, end, UNLIMITED)
-            except DecodeError:
+            section = _readable(octets, kind, content, end)
+            if section is None:
                 section = _interpret(kind, value)
             if section is None:
                 continue
