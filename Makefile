@@ -4,11 +4,13 @@
 #   AMQP10MSG_EXT=auto          auto | skip | require: whether the kernel is compiled
 #   HYPOTHESIS_PROFILE=ci       dev | ci | thorough: how many examples make test draws
 #   PYTEST_ARGS=                passed on to pytest, such as PYTEST_ARGS='-k scan -x'
+#   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
 AMQP10MSG_EXT ?= auto
 HYPOTHESIS_PROFILE ?= ci
 PYTEST_ARGS ?=
+FUZZ_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -68,8 +70,8 @@ coverage: setup  ## branch coverage of the pure build, the one that coverage can
 bench: setup  ## the figures of the README, side by side with other libraries
 	$(PY) -m bench
 
-fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of the decoder
-	$(PY) -m fuzz
+fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of every build, also under sanitizers
+	$(PY) -m fuzz $(FUZZ_ARGS)
 
 docs: setup  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) docs docs/_build/html

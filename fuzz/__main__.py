@@ -1,116 +1,124 @@
-"""``python -m fuzz``: mutate the corpus and feed it to every entry point, on both builds.
+"""``python -m fuzz``: look for octets that break the contract, on every build of the kernel.
 
 The contract: a value or DecodeError, whatever the octets; what was decoded encodes again, a
-message byte for byte. Anything else is a finding: it is printed with its octets, and the exit
-status is 1.
+message byte for byte; the pure and the compiled kernel agree. What breaks it is kept in
+``fuzz/findings`` under its build and a digest, told in a line, and makes the exit status 1.
+
+Builds: ``pure``, the kernel's source; ``compiled``; and ``asan``, the compiled one under
+AddressSanitizer and UBSan. Engines: ``atheris``, guided by coverage (of the Python code in the pure
+build, of the kernel's C in the compiled ones); and ``mutate``, changes by chance, three times as
+fast, and all there is where atheris is not installed. Inputs that reach new code are kept in
+``fuzz/corpus`` and are where the next run begins, whatever its build.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import random
+import hashlib
+import re
 import subprocess
 import sys
-import time
-from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 
-import amqp10msg
-from amqp10msg import DecodeError, Header, Message, decode_value, encode_value, scan
 from amqp10msg.corpus import load
-from amqp10msg.primitives import FORMAT_CODES
+from fuzz.kernels import BUILDS, FOLDER, ROOT, environment
 
-_OCTETS = (0x00, 0x01, 0x7F, 0x80, 0xFF)
-_WORDS = (b"\0\0\0\0", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x01")
-_CODES = (0x00, *FORMAT_CODES)
-
-
-def mutate(seeds: list[bytes], draw: random.Random) -> bytes:
-    """Change one of the seeds in one to four places."""
-    octets = bytearray(draw.choice(seeds))
-    for _ in range(draw.randint(1, 4)):
-        if not octets:
-            break
-        at = draw.randrange(len(octets))
-        way = draw.randrange(7)
-        if way == 0:
-            octets[at] = draw.choice(_OCTETS)
-        elif way == 1:
-            octets[at] = draw.choice(_CODES)
-        elif way == 2:
-            octets[at : at + 4] = draw.choice(_WORDS)
-        elif way == 3:
-            del octets[at : at + draw.randint(1, 8)]
-        elif way == 4:
-            other = draw.choice(seeds)
-            begin = draw.randrange(len(other) + 1)
-            octets[at:at] = other[begin : begin + draw.randint(1, 40)]
-        elif way == 5:
-            octets[at] = draw.getrandbits(8)
-        else:
-            del octets[at:]
-    return bytes(octets)
+FINDINGS = ROOT / "fuzz" / "findings"
+GROWN = ROOT / "fuzz" / "corpus"
+_STATUS = re.compile(
+    r"^#(?P<inputs>\d+)\s+\S+(?:.*? cov: (?P<cov>\S+))?(?:.*? corp: (?P<corp>[^/\s]+))?"
+    r"(?:.*? exec/s: (?P<rate>\d+))?"
+)
 
 
-def check(octets: bytes) -> None:
-    """Feed the octets to every entry point.
-
-    Raises:
-        Exception: anything that the contract does not allow.
-    """
-    with suppress(DecodeError):
-        once = encode_value(decode_value(octets))
-        if encode_value(decode_value(once)) != once:
-            raise AssertionError("a value encodes differently the second time")
-    for strict in (True, False):
-        try:
-            message = Message.decode(octets, strict=strict)
-        except DecodeError:
-            continue
-        message.sections()
-        if message.encode() != octets:
-            raise AssertionError("an unchanged message does not encode as it came")
-        Message.decode(message.evolve(header=None).encode(), strict=strict)
-    with suppress(DecodeError):
-        scan(octets).replace(header=Header(priority=1))
+def seeds() -> Path:
+    """Write the corpus of the library as files, one a case, and name their folder."""
+    folder = FOLDER / "seeds"
+    folder.mkdir(parents=True, exist_ok=True)
+    for case in load():
+        file = folder / hashlib.sha256(case.data).hexdigest()[:16]
+        if not file.exists():
+            file.write_bytes(case.data)
+    return folder
 
 
-def run(runs: int, seconds: float, seed: int) -> int:
-    """Fuzz the build that runs; give the number of findings."""
-    draw = random.Random(seed)
-    seeds = [case.data for case in load()]
-    findings = done = 0
-    began = time.perf_counter()
-    while done < runs and time.perf_counter() - began < seconds and findings < 10:
-        octets = mutate(seeds, draw)
-        done += 1
-        try:
-            check(octets)
-        except Exception as error:  # noqa: BLE001  (whatever it is, it is a finding)
-            findings += 1
-            print(f"{type(error).__name__}: {error}\n    {octets.hex()}")
-    build = "compiled" if amqp10msg.COMPILED else "pure"
-    print(f"{build}: {done} inputs, {findings} findings, seed {seed}", flush=True)
-    return findings
+def fuzz(build: str, engine: str, chosen: argparse.Namespace) -> int:
+    """Fuzz one build in a process of its own; tell how it went, and give the number of findings."""
+    GROWN.mkdir(parents=True, exist_ok=True)
+    FINDINGS.mkdir(parents=True, exist_ok=True)
+    before = set(FINDINGS.iterdir())
+    found = 0
+    current = FOLDER / f"{build}.last"
+    current.unlink(missing_ok=True)
+    log = FOLDER / f"{build}-{engine}.log"
+    log.parent.mkdir(parents=True, exist_ok=True)
+    last = re.match(_STATUS, "#0 NONE")
+    command = [
+        *(sys.executable, "-m", "fuzz.worker", build, engine),
+        *(f"--{name}={getattr(chosen, name)}" for name in ("inputs", "seconds", "seed")),
+        f"--findings={FINDINGS}",
+        *(str(GROWN), str(seeds())),
+    ]
+    with (
+        log.open("w", encoding="utf-8") as written,
+        subprocess.Popen(
+            command,
+            cwd=ROOT,
+            env=environment(build),
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as worker,
+    ):
+        assert worker.stderr is not None
+        for line in worker.stderr:
+            written.write(line)
+            if status := _STATUS.match(line):
+                last = status
+            elif line.startswith("FINDING "):
+                found += 1
+                print(f"{build}: {line.strip()}", flush=True)
+    if worker.returncode and not found and current.exists():
+        # The process itself died, of what it read last. (libFuzzer keeps such an input itself.)
+        octets = current.read_bytes()
+        digest = hashlib.sha256(octets).hexdigest()[:16]
+        (FINDINGS / f"{build}-crash-{digest}").write_bytes(octets)
+    new = sorted(set(FINDINGS.iterdir()) - before)
+    found = max(found, len(new))
+    broken = worker.returncode != 0 and not found
+    if last is None:
+        raise AssertionError("the pattern of a status does not match one")
+    print(
+        f"{build}, {engine}: {int(last['inputs']):,} inputs, {last['rate'] or '-'} a second, "
+        f"coverage {last['cov'] or '-'}, corpus {last['corp'] or '-'}, {found} findings"
+        + (f", exit status {worker.returncode} (see {log.relative_to(ROOT)})" if broken else ""),
+        flush=True,
+    )
+    for path in new:
+        print(f"    {path.relative_to(ROOT)}: {path.read_bytes()[:100].hex()}", flush=True)
+    return found + broken
 
 
 def main() -> int:
-    """Fuzz this build and then, unless told otherwise, the pure one."""
-    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
-    parser.add_argument("--runs", type=int, default=10_000_000, help="inputs a build, at most")
-    parser.add_argument("--seconds", type=float, default=300, help="seconds a build, at most")
+    """Fuzz the builds that are asked for, one after the other."""
+    parser = argparse.ArgumentParser(
+        prog="python -m fuzz",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--build", action="append", choices=BUILDS, help="default: all three")
+    parser.add_argument(
+        "--engine",
+        choices=("atheris", "mutate"),
+        default="atheris" if find_spec("atheris") else "mutate",
+        help="default: atheris where it is installed",
+    )
+    parser.add_argument("--inputs", type=int, default=10_000_000, help="a build, at most")
+    parser.add_argument("--seconds", type=int, default=60, help="a build, about (default 60)")
     parser.add_argument("--seed", type=int, default=1, help="of the mutations (default 1)")
-    parser.add_argument("--one", action="store_true", help="only the build that is chosen")
     chosen = parser.parse_args()
-    findings = run(chosen.runs, chosen.seconds, chosen.seed)
-    if amqp10msg.COMPILED and not chosen.one:
-        arguments = [f"--{name}={getattr(chosen, name)}" for name in ("runs", "seconds", "seed")]
-        pure = subprocess.run(
-            [sys.executable, "-m", "fuzz", "--one", *arguments],
-            env={**os.environ, "AMQP10MSG_PURE": "1"},
-            check=False,
-        )
-        findings += pure.returncode
+    findings = sum(fuzz(build, chosen.engine, chosen) for build in chosen.build or BUILDS)
     return 1 if findings else 0
 
 

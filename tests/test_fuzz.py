@@ -1,0 +1,105 @@
+"""The fuzzer itself: what it checks holds of the corpus, and what breaks it is found."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import amqp10msg
+import amqp10msg.delivery  # registers its composites, as the other copy of the package does
+from amqp10msg import corpus
+from fuzz import builds
+from fuzz.check import agreement, contract
+from fuzz.mutate import mutate
+from fuzz.worker import Target, functions
+
+pytestmark = pytest.mark.once
+
+SEEDS = [case.data for case in corpus.load()]
+
+
+@pytest.fixture(scope="module")
+def other() -> ModuleType:
+    return builds.load(pure=amqp10msg.COMPILED)
+
+
+def test_the_contract_holds_of_the_corpus_and_of_changes_to_it(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path)
+    for octets in [*SEEDS, *(mutate(SEEDS, draw) for _ in range(1_000))]:
+        target(octets)
+    assert (len(SEEDS) + 1_000, 0) == (target.inputs, target.found)
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+def test_the_builds_agree_on_the_corpus(other: ModuleType) -> None:
+    for octets in SEEDS:
+        agreement(amqp10msg, other, octets)
+
+
+class Broken(ModuleType):
+    """The package, but for one function."""
+
+    def __init__(self, **changes: Any) -> None:
+        super().__init__("broken")
+        self.__dict__.update(vars(amqp10msg), **changes)
+
+
+def fails(*_: object) -> object:
+    raise IndexError("beyond the end")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"decode_value": fails},
+        {"skip_value": fails},
+        {"scan": fails},
+        {"validate": fails},
+        {"encode_value": lambda _: b"\x40\x40"},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_a_broken_contract_is_seen(changes: dict[str, Any]) -> None:
+    contract(amqp10msg, b"\x40")
+    with pytest.raises((IndexError, AssertionError, amqp10msg.DecodeError)):
+        contract(Broken(**changes), b"\x40")
+
+
+def test_another_outcome_is_seen() -> None:
+    octets = b"\x00\x53\x77\x52\x01"
+    agreement(amqp10msg, Broken(), octets)
+    for changes in (
+        {"decode_value": lambda octets: amqp10msg.decode_value(octets[:-2] + b"\x55\x01")},
+        {"skip_value": lambda octets: len(octets) + 1},
+        {"validate": fails},
+    ):
+        with pytest.raises((AssertionError, IndexError)):
+            agreement(amqp10msg, Broken(**changes), octets)
+
+
+def test_findings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path / "findings")
+    monkeypatch.setattr("fuzz.worker.contract", fails)
+    for number in range(9):
+        target(bytes([number]))
+    with pytest.raises(RuntimeError, match="10 findings"):
+        target(b"\x09")
+    kept = {path.read_bytes() for path in (tmp_path / "findings").iterdir()}
+    assert {bytes([number]) for number in range(10)} == kept
+
+
+def test_mutations_can_be_repeated() -> None:
+    one, other = ([mutate(SEEDS, random.Random(seed)) for seed in range(50)] for _ in range(2))
+    assert one == other
+    assert len(set(one)) > 40
+
+
+def test_functions_of_the_package_are_found() -> None:
+    names = {function.__qualname__ for function in functions("amqp10msg")}
+    assert {"Message.decode", "Message.violations", "validate", "path_of"} <= names
+    assert ("Reader.read_map" in names) is not amqp10msg.COMPILED
