@@ -6,15 +6,16 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import attrs
 import pytest
 
-from amqp10msg import DecodeError, Message, corpus
+from amqp10msg import DecodeError, Limits, Message, corpus
 from amqp10msg.corpus import Case, RefusedError, UnsupportedError
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.primitives import FORMAT_CODES
@@ -45,7 +46,9 @@ def test_corpus_is_large_enough_and_of_known_origin() -> None:
 
 def test_ids_and_octets_are_unique() -> None:
     assert len(shipped()) == len({one.id for one in shipped()})
-    profiled = [(one.kind, one.data, one.profile) for one in shipped()]
+    profiled = [
+        (one.kind, one.data, one.profile, tuple((one.limits or {}).items())) for one in shipped()
+    ]
     assert len(profiled) == len(set(profiled))
 
 
@@ -53,7 +56,7 @@ def test_ids_and_octets_are_unique() -> None:
 CLAUSES = {
     *(f"Part 1, {clause}" for clause in ("1.2", "1.2.1", "1.2.2", "1.2.3", "1.2.4", "1.4")),
     *(f"Part 1, 1.6.{number}" for number in range(1, 25)),
-    "Part 2, 2.8.14",
+    *("Part 2, 2.8.14", "Part 2, 2.8.15"),
     *(f"Part 3, 3.{clause}" for clause in ("2", "4.1", "4.2", "4.3", "4.4", "4.5")),
     *(f"Part 3, 3.2.{number}" for number in range(1, 16)),
     *(f"Part 3, 3.5.{number}" for number in (3, 4, 10, 11, 12, 13)),
@@ -111,8 +114,8 @@ def test_every_section_has_numeric_and_symbolic_descriptors() -> None:
 
 def test_every_rule_is_broken_by_a_message() -> None:
     broken = {rule for one in shipped() for rule, _ in one.violations or ()}
-    # Limits, which take a caller or a message too large to ship, and what octets cannot show.
-    invisible = {"items-limit", "keys-limit", "size-limit", "message-format", "not-encodable"}
+    # What takes 4,097 keys, which is too large to ship, and what octets cannot show.
+    invisible = {"keys-limit", "message-format", "not-encodable"}
     assert set(RULES) - invisible == broken
 
 
@@ -122,8 +125,20 @@ def test_every_refusal_of_a_message_is_one_of_a_rule() -> None:
         for one in shipped()
         if one.kind == "message" and one.error is not None
     }
-    limits = {"items-limit", "keys-limit", "size-limit"}
-    assert {rule.id for rule in RULES.values() if rule.refused} - limits == refused
+    assert {rule.id for rule in RULES.values() if rule.refused} - {"keys-limit"} == refused
+
+
+def test_every_limit_is_kept_and_broken_by_one_more() -> None:
+    limited = [one for one in shipped() if one.limits is not None]
+    names = {field.name for field in attrs.fields(Limits)}
+    for kind in ("value", "message"):
+        for kept in (True, False):
+            chosen = [one for one in limited if one.kind == kind and (one.error is None) is kept]
+            assert names == {name for one in chosen for name in one.limits or ()}, (kind, kept)
+    # What is refused within limits is refused for them alone.
+    for one in limited:
+        without = corpus.run([attrs.evolve(one, limits=None)])
+        assert (one.error is None) == without.ok, one.id
 
 
 def test_severities_are_those_of_the_profile() -> None:
@@ -197,14 +212,18 @@ class Kernel:
 
     name = "kernel"
 
-    def __init__(self, wire: ModuleType) -> None:
+    def __init__(self, wire: ModuleType, limits: Limits | None = None) -> None:
         self.wire = wire
+        self.limits = limits
+
+    def limited(self, limits: Mapping[str, int]) -> Kernel:
+        return Kernel(self.wire, Limits(**limits))
 
     def decode(self, kind: str, data: bytes) -> Any:
         if kind != "value":
             raise UnsupportedError(kind)
         try:
-            return to_typed(self.wire.decode_value(data))
+            return to_typed(self.wire.decode_value(data, limits=self.limits))
         except DecodeError as error:
             raise RefusedError(str(error), error.rule, error.offset) from error
 

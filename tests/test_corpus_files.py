@@ -61,6 +61,7 @@ def any_case(draw: st.DrawFn, identity: st.SearchStrategy[str] = words) -> Case:
         error=draw(faults if typed is None else st.none() | faults),
         violations=violations if kind == "message" else None,
         profile=draw(st.sampled_from(["oasis", "rabbitmq-4"])),
+        limits=draw(st.none() | st.builds(lambda count: {"items": count}, st.integers(0, 9))),
         clause=draw(st.sampled_from(["Part 1, 1.2", "Part 3, 3.2.11", "Part 2, 2.8.14"])),
         origin=draw(st.text(min_size=1)),
         licence=draw(st.sampled_from(["Apache-2.0", "MIT"])),
@@ -173,6 +174,10 @@ def test_cbor_sequence_that_is_cut_off_anywhere(tmp_path: Path) -> None:
         ({"kind": "message", "violations": (("a", "fatal"),)}, "one of error, warning"),
         ({"kind": "message", "violations": (("b", "error"), ("a", "error"))}, "must be sorted"),
         ({"error": Fault("x", 2)}, "outside the data"),
+        ({"limits": {}}, "limits are depth, items, zero_width, size"),
+        ({"limits": {"width": 3}}, "limits are depth, items, zero_width, size"),
+        ({"limits": {"depth": 0}}, "limits are depth, items, zero_width, size"),
+        ({"limits": {"items": "3"}}, "limits are depth, items, zero_width, size"),
     ],
 )
 def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> None:
@@ -190,6 +195,7 @@ def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> 
         ({"error": {"rule": "x"}}, "offset"),
         ({"violations": [["a"]]}, "a-case: not enough values"),
         ({"clause": None}, "clause is str, not NoneType"),
+        ({"limits": 3}, "limits is Mapping, not int"),
     ],
 )
 def test_object_that_is_no_case(changes: dict[str, Any], message: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -258,3 +258,21 @@ def test_program_is_asked_line_by_line(tmp_path: Path, monkeypatch: pytest.Monke
 def test_program_that_is_not_there() -> None:
     with pytest.raises(OSError, match="no-such-program"):
         corpus.Program(["./no-such-program"])
+
+
+class Limited(Scripted):
+    """One that keeps limits: it refuses a case that sets any."""
+
+    def limited(self, limits: Mapping[str, int]) -> Limited:
+        (name,) = limits
+        return Limited(RefusedError("too much", f"{name}-limit", 0))
+
+
+def test_limits_are_for_those_that_take_them() -> None:
+    limited = case(typed=None, error=Fault("items-limit", 0), limits={"items": 3})
+
+    (skipped,) = corpus.run([limited], Scripted(["uint", 0])).verdicts
+    assert ("skip", None) == (skipped.outcome, skipped.accepted)
+    assert "takes none" in skipped.reason
+    report = corpus.run([limited, case()], Limited(["uint", 0]))
+    assert ["pass", "pass"] == [verdict.outcome for verdict in report.verdicts]

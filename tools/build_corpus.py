@@ -15,6 +15,7 @@ from corpus_source import (
     arrays,
     compounds,
     delivery,
+    limited,
     numbers,
     recorded,
     sections,
@@ -36,12 +37,14 @@ def files() -> dict[str, list[Case]]:
             *texts.chapter.cases,
             *compounds.chapter.cases,
             *arrays.chapter.cases,
+            *limited.values.cases,
         ],
         "composites.jsonl": delivery.chapter.cases,
         "messages.jsonl": [
             *sections.chapter.cases,
             *wrong_sections.chapter.cases,
             *wrong_content.chapter.cases,
+            *limited.messages.cases,
         ],
         "recorded.jsonl": recorded.cases(),
     }

@@ -9,6 +9,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.errors import AmqpError
+from amqp10msg.limits import Limits
 
 __all__ = ["KINDS", "SEVERITIES", "Case", "CorpusError", "Fault"]
 
@@ -18,6 +19,7 @@ KINDS = ("value", "message", "composite")
 SEVERITIES = ("error", "warning")
 
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
+_LIMITS = tuple(field.name for field in attrs.fields(Limits))
 _CLAUSE = re.compile(r"Part [1-5], \d+(?:\.\d+){1,3}")
 
 
@@ -71,6 +73,8 @@ class Case:
         violations: the rules of Part 3 that a message breaks, as (rule, severity), sorted; empty
             for a sound message, None where the case does not say.
         profile: the set of rules that `violations` is about.
+        limits: what reading may cost, by the names of `Limits`, such as ``{"items": 3}``; None for
+            its defaults. An implementation that takes no limits skips the case.
         clause: where the specification says so, such as ``Part 1, 1.6.5``.
         origin: who wrote the octets.
         licence: of the case, an SPDX identifier.
@@ -90,6 +94,7 @@ class Case:
     error: Fault | None = None
     violations: tuple[tuple[str, str], ...] | None = None
     profile: str = "oasis"
+    limits: Mapping[str, int] | None = None
     licence: str = "Apache-2.0"
     note: str = ""
 
@@ -124,6 +129,10 @@ class Case:
                 "violations must be sorted",
             ),
             (
+                self.limits is not None and not _are_limits(self.limits),
+                f"limits are {', '.join(_LIMITS)}, as `Limits` takes them, not {self.limits!r}",
+            ),
+            (
                 self.error is not None and not 0 <= self.error.offset <= len(self.data),
                 "the error's offset is outside the data",
             ),
@@ -149,6 +158,8 @@ class Case:
             made["violations"] = [list(violation) for violation in self.violations]
         if self.profile != "oasis":
             made["profile"] = self.profile
+        if self.limits is not None:
+            made["limits"] = dict(self.limits)
         made |= {"clause": self.clause, "origin": self.origin, "licence": self.licence}
         if self.note:
             made["note"] = self.note
@@ -187,6 +198,14 @@ class Case:
         return cls(**given)
 
 
+def _are_limits(given: Mapping[str, int]) -> bool:
+    try:
+        Limits(**given)
+    except (TypeError, ValueError):
+        return False
+    return bool(given)
+
+
 _TYPES: dict[str, tuple[type, ...]] = {
     "id": (str,),
     "kind": (str,),
@@ -196,6 +215,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "error": (Mapping,),
     "violations": (list,),
     "profile": (str,),
+    "limits": (Mapping,),
     "clause": (str,),
     "origin": (str,),
     "licence": (str,),

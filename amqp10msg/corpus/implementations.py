@@ -8,13 +8,14 @@ import queue
 import struct
 import subprocess
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
 from amqp10msg import COMPILED, DecodeError, Message, __version__, decode_value, encode_value
 from amqp10msg.composite import decode_composite, from_described
 from amqp10msg.corpus.runner import RefusedError, UnsupportedError
+from amqp10msg.limits import Limits
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.validation import validate
 
@@ -26,19 +27,28 @@ class Amqp10msg:
 
     Args:
         strict: read messages as ``Message.decode(strict=...)`` does.
+        limits: what reading may cost; the defaults of `Limits` where None.
     """
 
-    def __init__(self, *, strict: bool = True) -> None:
+    def __init__(self, *, strict: bool = True, limits: Limits | None = None) -> None:
         self.strict = strict
+        self.limits = limits
         kernel = "compiled" if COMPILED else "pure"
         self.name = f"amqp10msg {__version__} ({kernel}, {'strict' if strict else 'lenient'})"
 
+    def limited(self, limits: Mapping[str, int]) -> Amqp10msg:
+        """Give one that reads within these limits."""
+        return Amqp10msg(strict=self.strict, limits=Limits(**limits))
+
     def decode(self, kind: str, data: bytes) -> Any:
         """Read octets of this kind into typed JSON."""
+        limits = self.limits
         try:
             if kind == "message":
-                return to_typed(Message.decode(data, strict=self.strict))
-            return to_typed(decode_composite(data) if kind == "composite" else decode_value(data))
+                return to_typed(Message.decode(data, strict=self.strict, limits=limits))
+            if kind == "composite":
+                return to_typed(decode_composite(data, limits=limits))
+            return to_typed(decode_value(data, limits=limits))
         except DecodeError as error:
             raise RefusedError(str(error), error.rule, error.offset) from error
 
@@ -51,7 +61,8 @@ class Amqp10msg:
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
         """Name the rules that a message breaks."""
-        return {(violation.rule, violation.severity) for violation in validate(data, profile)}
+        found = validate(data, profile, limits=self.limits)
+        return {(violation.rule, violation.severity) for violation in found}
 
 
 class Proton:

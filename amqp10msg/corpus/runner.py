@@ -49,6 +49,9 @@ class Implementation(Protocol):
     Every method may raise `UnsupportedError`. What else it raises than that and `RefusedError`
     is a fault of the implementation, and counts as an error.
 
+    One that can be told what reading may cost has a method ``limited(limits)``, too, which takes
+    `Case.limits` and gives an implementation that keeps them.
+
     Attributes:
         name: the implementation and its version, for the report.
     """
@@ -179,6 +182,12 @@ def run(cases: Iterable[Case], implementation: Implementation | None = None) -> 
 
 
 def _try(case: Case, implementation: Implementation) -> Verdict:
+    if case.limits is not None:
+        limited = getattr(implementation, "limited", None)
+        if limited is None:
+            reason = "the case sets limits, and the implementation takes none"
+            return Verdict(case.id, case.kind, case.clause, SKIP, reason, None)
+        implementation = limited(case.limits)
     trial = _Trial(case, implementation)
     missing = "the case asks for nothing that can be tried"
     outcome = SKIP

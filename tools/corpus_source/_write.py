@@ -111,6 +111,7 @@ class Chapter:
         compact: str | None = None,
         breaks: str = "",
         profile: str = "oasis",
+        limits: dict[str, int] | None = None,
     ) -> None:
         """Add octets that must be read. They are the smallest encoding unless `compact` is given.
 
@@ -124,6 +125,7 @@ class Chapter:
             compact=octets(data if compact is None else compact),
             violations=_violations(breaks) if self.kind == "message" else None,
             profile=profile,
+            limits=limits,
         )
 
     def irregular(
@@ -153,7 +155,15 @@ class Chapter:
         )
 
     def refused(
-        self, name: str, data: str, rule: str, offset: int, note: str = "", *, breaks: str = ""
+        self,
+        name: str,
+        data: str,
+        rule: str,
+        offset: int,
+        note: str = "",
+        *,
+        breaks: str = "",
+        limits: dict[str, int] | None = None,
     ) -> None:
         """Add octets that must be refused, for `rule` at `offset`."""
         self._add(
@@ -162,6 +172,7 @@ class Chapter:
             note,
             error=Fault(rule, offset),
             violations=_violations(breaks) if breaks else None,
+            limits=limits,
         )
 
 
