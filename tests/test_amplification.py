@@ -6,14 +6,23 @@ import gc
 import random
 import struct
 import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
 import pytest
 
 from amqp10msg import (
+    AmqpValue,
+    Array,
     DecodeError,
+    Described,
+    EncodeError,
     Limits,
     Message,
     Symbol,
+    UInt,
     decode_value,
     decode_values,
     encode_value,
@@ -23,10 +32,14 @@ from amqp10msg import (
 )
 from amqp10msg.primitives import identical
 from tests.hostile import (
+    INNERMOST,
     KEYS_SECONDS,
     READS,
     SECONDS,
     SLOWER,
+    WRAPS,
+    Read,
+    Wrap,
     assert_quick,
     every_section,
     key_of_map,
@@ -328,3 +341,47 @@ def test_errors_stay_small() -> None:
         assert isinstance(found, DecodeError)
         assert len(str(found)) < 2_000
         assert len(repr(found)) < 4_000
+
+
+# Encoding: what a value holds more than once, or at the bottom of many levels.
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_encoding_what_is_nested_deeply(wrap: Wrap) -> None:
+    """Keys and elements are encoded apart, and each of them once."""
+    octets = nested([wrap], 250, INNERMOST.get(wrap, b"\x40"))
+    value = decode_value(octets)
+    messages = [
+        Message.decode(b"\x00\x53\x77" + octets, strict=strict).evolve(body=AmqpValue(value))
+        for strict in (True, False)
+    ]
+    assert identical(value, decode_value(encode_value(value)))
+    writes: list[Callable[[], bytes]] = [partial(encode_value, value)]
+    for write in writes + [message.encode for message in messages]:
+        assert_quick(without_octets(write), octets, KEYS_SECONDS)
+
+
+def test_what_contains_itself_is_refused_at_once() -> None:
+    held: list[Any] = []
+    as_list: list[Any] = [1]
+    as_list.append(as_list)
+    as_dict: dict[str, Any] = {}
+    as_dict["k"] = [as_dict, as_dict]
+    as_array = Array("list", [held])
+    held.append(as_array)
+    as_body = AmqpValue(None)
+    as_body.value = as_body
+    described = Described(UInt(1), held)
+    for value in (as_list, as_dict, as_array, as_body, described):
+        for write in (partial(encode_value, value), Message(AmqpValue(value)).encode):
+            with pytest.raises(EncodeError):
+                write()
+            assert_quick(without_octets(write), b"", KEYS_SECONDS)
+
+
+def without_octets(write: Callable[[], bytes]) -> Read:
+    def run(_: bytes) -> None:
+        with suppress(EncodeError):
+            write()
+
+    return run
