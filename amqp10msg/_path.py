@@ -40,6 +40,8 @@ def _end(data: bytes, pos: int, end: int) -> int:
     """Tell where a value ends, or `end` where it is cut off or unknown."""
     pending = 1
     while pending:
+        if pos >= end:
+            return end
         pending -= 1
         code = data[pos]
         pos += 1
@@ -89,7 +91,7 @@ def _inside(data: bytes, pos: int, offset: int, names: Any, level: int) -> str:
     while at <= offset and at < end:
         stop = _end(data, at, end)
         if is_map and index % 2 == 0:
-            key = f"[{_text(data, at, stop)}]"
+            key = f"[{key_text(data, at, stop)}]"
             step = key if offset < stop else ""
         elif is_map:
             step = key
@@ -118,7 +120,7 @@ def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
     return None
 
 
-def _text(data: bytes, pos: int, end: int) -> str:
+def key_text(data: bytes, pos: int, end: int) -> str:
     """Render a map's key: text in quotes, everything else in hex."""
     code = data[pos]
     if code in (0xA1, 0xA3, 0xB1, 0xB3):

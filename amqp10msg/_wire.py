@@ -1054,7 +1054,13 @@ class Reader:
                             raise self.wrong_key(spec, code, "a symbol or a ulong", at)
                         guessable += 1
                         if guessable > _MAX_GUESSABLE:
-                            raise self.exceeded("keys limit: there are too many ulong keys", at)
+                            raise DecodeError(
+                                f"more than {_MAX_GUESSABLE} keys are ulongs, which a peer can "
+                                "choose so that a map becomes slow: use symbols",
+                                at,
+                                rule="keys-limit",
+                                condition=RESOURCE_LIMIT_EXCEEDED,
+                            )
                 elif have != 20:
                     raise self.wrong_key(spec, code, "a string", at)
                 self.pos = pos
@@ -1684,7 +1690,10 @@ class Writer:
         """Write composites, and what subclasses a type that has an encoding."""
         spec = _SPECS.get(type(value))
         if spec is not None:
+            # A section may hold itself; as a section of a message it is no level of nesting.
+            self.enter()
             self.section(spec, value)
+            self.depth -= 1
             return
         if isinstance(value, enum.Enum):
             self.enter()
@@ -1888,9 +1897,7 @@ class Writer:
         elif shape == 4:
             self.write_list(getattr(value, spec.attribute))
         else:
-            self.enter()
             self.value(getattr(value, spec.attribute))
-            self.depth -= 1
 
     def composite(self, spec: Any, value: Any) -> None:
         defaults = spec.defaults

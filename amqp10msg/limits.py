@@ -27,7 +27,8 @@ class Limits:
 
     Attributes:
         depth: nested lists, maps, arrays and described values, at most (1 to 256).
-        items: values in lists, maps and arrays, in the whole input.
+        items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
+            count a section as four.
         zero_width: elements of arrays whose elements take no octets, in the whole input.
         size: octets of input, or None for no bound of its own.
     """

@@ -171,8 +171,6 @@ def test_deep_nesting(wrap: Wrap, depth: int) -> None:
 def test_what_is_read_is_written(wrap: Wrap, depth: int, strict: bool) -> None:
     octets = b"\x00\x53\x77" + nested([wrap], depth, INNERMOST.get(wrap, b"\x40"))
     message = Message.decode(octets, strict=strict)
-    if depth == 256:
-        pytest.xfail("the writer counts the section itself as a level, and the reader does not")
     assert octets == message.encode()
     assert message.evolve(header=Header()).encode().endswith(octets)
 

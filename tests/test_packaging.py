@@ -32,6 +32,9 @@ STAND_IN = {
     "_wire.py": "def first(data):\n    octet = data[0]\n    return octet\n",
     "_wire.pxd": "cpdef object first(bytes data)\n",
     "py.typed": "",
+    "sections/__init__.py": "",
+    "sections/mappings.py": "class Footer(dict):\n    pass\n",
+    "sections/mappings.pxd": "cdef class Footer(dict):\n    pass\n",
 }
 
 
@@ -68,8 +71,8 @@ def stand_in(tmp_path: Path) -> Path:
     for name in FILES:
         shutil.copy(ROOT / name, tmp_path)
     package = tmp_path / "amqp10msg"
-    package.mkdir()
     for name, text in STAND_IN.items():
+        (package / name).parent.mkdir(parents=True, exist_ok=True)
         (package / name).write_text(text)
     return tmp_path
 

@@ -12,10 +12,10 @@ import attrs
 
 from amqp10msg import _wire
 from amqp10msg._error import Error
-from amqp10msg.composite import decode_composite, rows
+from amqp10msg.composite import composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
-from amqp10msg.primitives import AmqpMap, Array, Described
+from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, Section, View, text_at, type_at
 
@@ -175,10 +175,17 @@ def rejected_type(view: View) -> Iterator[Found]:
 def _wrong_error(octets: bytes, limits: Limits) -> str:
     """Tell why a value is no error; empty if it is one, or too large to tell."""
     try:
-        made = decode_composite(octets, limits=limits)
+        made = _wire.decode_value(octets, limits=limits)
+        if not isinstance(made, Described) or made.descriptor not in _ERROR:
+            return f"it is {type_at(octets, 0)}" if octets[0] else "its descriptor is another one"
+        decode_composite(octets, limits=limits)
     except DecodeError as error:
         return "" if error.condition == RESOURCE_LIMIT_EXCEEDED else error.reason
-    return "" if type(made) is Error else f"it is a {type(made).__name__}"
+    return ""
+
+
+# Both forms of its descriptor. The import registers it.
+_ERROR = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
 
 
 def _is_symbol(view: View, start: int, end: int, text: str) -> bool:

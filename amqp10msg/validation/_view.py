@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg._path import _text as key_text
+from amqp10msg._path import key_text
 from amqp10msg.composite import Field, rows
 from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
@@ -300,11 +300,10 @@ def _end(data: bytes, start: int) -> int:
 def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
     """Make the DecodeError of what was raised while reading data[start:end].
 
-    The section's own octets are enough to find the path, and looking at few others keeps a message
-    of many damaged sections from costing the square of its size. (A few: what is damaged may seem
-    to go on behind the section.)
+    The section's own octets are enough to find the path, and not looking at the others keeps a
+    message of many damaged sections from costing the square of its size.
     """
-    reader = _wire.Reader(data[start : end + 64], 0, UNLIMITED)
+    reader = _wire.Reader(data[start:end], 0, UNLIMITED)
     reader.pos = pos - start
     if isinstance(error, DecodeError):
         error.offset -= start
