@@ -8,6 +8,7 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoMessages,
 )
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
+from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import (
     Source,
     StdDistMode,
@@ -34,6 +35,7 @@ __all__ = [
     "DeleteOnNoMessages",
     "Discharge",
     "Error",
+    "MessageState",
     "Modified",
     "Received",
     "Rejected",
