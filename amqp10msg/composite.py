@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError
+from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.primitives import Array, Described, Symbol, ULong, Wire
 
@@ -54,6 +54,7 @@ class Field:
         default: what null means, or None.
         requires: the archetype of the value, such as ``address``.
         enum: the choices of a restricted type.
+        size: octets that a restricted type has at most, or None for no bound of its own.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Field:
     default: Any = None
     requires: str = ""
     enum: Any = None
+    size: int | None = None
 
 
 @attrs.frozen
@@ -197,6 +199,7 @@ def _fields_of(cls: type) -> Iterator[Field]:
             None if mandatory else attribute.default,
             wire.requires,
             wire.enum,
+            wire.size,
         )
 
 
@@ -264,9 +267,7 @@ def from_described(value: Described, *, limits: Limits | None = None) -> Any:
 
 
 def _registered(descriptor: Any) -> Composite:
-    entry = None
-    if isinstance(descriptor, (ULong, Symbol)):
-        entry = COMPOSITES.get(descriptor)
+    entry = COMPOSITES.get(descriptor) if _is_code(descriptor) else None
     if entry is None:
         raise DecodeError(
             f"no composite has the descriptor {descriptor!r}",
@@ -326,17 +327,26 @@ def _refine(field: Field, raw: Any, entry: Composite) -> Any:
         except ValueError:
             choices = ", ".join(str(choice.value) for choice in field.enum)
             raise _wrong(field, entry, f"one of {choices}, not {raw!r}") from None
-    if field.requires and field.requires not in _KERNEL_ARCHETYPES:
+    if field.size is not None and len(raw) > field.size:
+        raise _wrong(field, entry, f"at most {field.size} octets, not {len(raw)}")
+    if _is_open(field):
         if not isinstance(raw, Described):
-            if field.requires == "distribution-mode" and isinstance(raw, str):
-                return raw
             raise _wrong(field, entry, f"a described {field.requires}, not {raw!r}")
-        if raw.descriptor in COMPOSITES and isinstance(raw.descriptor, (ULong, Symbol)):
+        if _is_code(raw.descriptor) and raw.descriptor in COMPOSITES:
             nested = from_described(raw)
             if field.requires not in composite_of(type(nested)).provides:
-                raise _wrong(field, entry, f"a {field.requires}, which {raw.descriptor!r} is not")
+                raise _wrong(field, entry, f"{_a(field)}, which {raw.descriptor!r} is not")
             return nested
     return raw
+
+
+def _is_open(field: Field) -> bool:
+    """Tell a field that any described type may fill which provides an archetype."""
+    return field.type == "*" and bool(field.requires) and field.requires not in _KERNEL_ARCHETYPES
+
+
+def _a(field: Field) -> str:
+    return f"{'an' if field.requires[0] in 'aeiou' else 'a'} {field.requires}"
 
 
 def _wrong(field: Field, entry: Composite, what: str) -> DecodeError:
@@ -354,6 +364,45 @@ def encode_composite(value: Any) -> bytes:
 
     Raises:
         EncodeError: a field's value is not of its declared type, or a mandatory one is missing.
+        TypeError: the value is no object of a registered class.
     """
     composite_of(type(value))
-    return _wire.encode_value(value)
+    octets: bytes = _wire.encode_value(value)
+    _check(value)
+    return octets
+
+
+def _check(value: Any) -> None:
+    """Refuse what the kernel cannot see: what a restricted type or an archetype rules out.
+
+    Comes after encoding, which refuses what is not even of the wire's type.
+    """
+    entry = composite_of(type(value))
+    for field in entry.fields:
+        held = getattr(value, field.name)
+        if held is None:
+            continue
+        path = f"{entry.name}.{field.wire_name}"
+        if field.size is not None and len(held) > field.size:
+            raise EncodeError(f"must be at most {field.size} octets, not {len(held)}", path)
+        if field.enum is not None:
+            try:
+                field.enum(held)
+            except ValueError:
+                choices = ", ".join(str(choice.value) for choice in field.enum)
+                raise EncodeError(f"must be one of {choices}, not {held!r}", path) from None
+        if _is_open(field):
+            if type(held) in _BY_CLASS:
+                provides = composite_of(type(held)).provides
+                _check(held)
+            elif not isinstance(held, Described):
+                raise EncodeError(f"must be {_a(field)}, not {held!r:.80}", path)
+            else:
+                known = COMPOSITES.get(held.descriptor) if _is_code(held.descriptor) else None
+                provides = (field.requires,) if known is None else known.provides
+            if field.requires not in provides:
+                raise EncodeError(f"must be {_a(field)}, which {held!r:.80} is not", path)
+
+
+def _is_code(descriptor: Any) -> bool:
+    return isinstance(descriptor, (ULong, Symbol))

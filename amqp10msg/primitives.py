@@ -651,6 +651,7 @@ class Wire:
         multiple: null, one value or an array of values (Part 1, 1.4).
         requires: the archetype that the value must provide, such as address.
         enum: the choices of a restricted type.
+        size: octets that a restricted type has at most, or None for no bound of its own.
     """
 
     type: str
@@ -658,6 +659,7 @@ class Wire:
     multiple: bool = False
     requires: str = ""
     enum: Any = None
+    size: int | None = None
 
 
 boolean = Annotated[bool, Wire("boolean")]

@@ -1,6 +1,8 @@
 """Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4) as composites."""
 
 from amqp10msg._error import Error
+from amqp10msg.delivery.codec import decode, encode
+from amqp10msg.delivery.effects import apply
 from amqp10msg.delivery.lifetime import (
     DeleteOnClose,
     DeleteOnNoLinks,
@@ -8,7 +10,7 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoMessages,
 )
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
-from amqp10msg.delivery.states import MessageState
+from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.termini import (
     Source,
     StdDistMode,
@@ -22,6 +24,8 @@ from amqp10msg.delivery.transactions import (
     Declared,
     Discharge,
     TransactionalState,
+    TransactionError,
+    TxnCapability,
 )
 
 __all__ = [
@@ -33,6 +37,7 @@ __all__ = [
     "DeleteOnNoLinks",
     "DeleteOnNoLinksOrMessages",
     "DeleteOnNoMessages",
+    "DeliveryState",
     "Discharge",
     "Error",
     "MessageState",
@@ -45,5 +50,10 @@ __all__ = [
     "Target",
     "TerminusDurability",
     "TerminusExpiryPolicy",
+    "TransactionError",
     "TransactionalState",
+    "TxnCapability",
+    "apply",
+    "decode",
+    "encode",
 ]

@@ -8,6 +8,7 @@ import attrs
 
 from amqp10msg._error import Error
 from amqp10msg.composite import composite
+from amqp10msg.delivery.states import DeliveryState, Shared
 from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
 
 __all__ = ["Accepted", "Modified", "Received", "Rejected", "Released"]
@@ -18,7 +19,7 @@ _OUTCOME = ("delivery-state", "outcome")
 
 @composite("amqp:received:list", 0x23, provides=("delivery-state",))
 @attrs.define
-class Received:
+class Received(DeliveryState):
     """How far a message was received, for resuming its transfer (Part 3, 3.4.1).
 
     Attributes:
@@ -31,14 +32,14 @@ class Received:
 
 
 @composite("amqp:accepted:list", 0x24, provides=_OUTCOME)
-@attrs.define
-class Accepted:
+@attrs.frozen
+class Accepted(Shared, DeliveryState):
     """The receiver processed the message successfully (Part 3, 3.4.2)."""
 
 
 @composite("amqp:rejected:list", 0x25, provides=_OUTCOME)
 @attrs.define
-class Rejected:
+class Rejected(DeliveryState):
     """The message is invalid and cannot be processed (Part 3, 3.4.3).
 
     Attributes:
@@ -49,14 +50,14 @@ class Rejected:
 
 
 @composite("amqp:released:list", 0x26, provides=_OUTCOME)
-@attrs.define
-class Released:
+@attrs.frozen
+class Released(Shared, DeliveryState):
     """The message was not, and will not be, processed (Part 3, 3.4.4)."""
 
 
 @composite("amqp:modified:list", 0x27, provides=_OUTCOME)
 @attrs.define
-class Modified:
+class Modified(DeliveryState):
     """The message was modified, but not processed (Part 3, 3.4.5).
 
     Attributes:

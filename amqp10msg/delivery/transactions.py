@@ -2,16 +2,49 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Annotated, Any
 
 import attrs
 
 from amqp10msg.composite import composite
+from amqp10msg.delivery.states import DeliveryState
 from amqp10msg.primitives import Wire, boolean, symbols
 
-__all__ = ["Coordinator", "Declare", "Declared", "Discharge", "TransactionalState"]
+__all__ = [
+    "Coordinator",
+    "Declare",
+    "Declared",
+    "Discharge",
+    "TransactionError",
+    "TransactionalState",
+    "TxnCapability",
+]
 
-txn_id = Annotated[bytes, Wire("binary", "transaction-id")]
+
+class TxnCapability(StrEnum):
+    """What a coordinator can do, as it says or as is desired (Part 4, 4.5.7).
+
+    The members are strings, and go into `Coordinator.capabilities` as they are.
+    """
+
+    LOCAL_TRANSACTIONS = "amqp:local-transactions"
+    DISTRIBUTED_TRANSACTIONS = "amqp:distributed-transactions"
+    PROMOTABLE_TRANSACTIONS = "amqp:promotable-transactions"
+    MULTI_TXNS_PER_SSN = "amqp:multi-txns-per-ssn"
+    MULTI_SSNS_PER_TXN = "amqp:multi-ssns-per-txn"
+
+
+class TransactionError(StrEnum):
+    """The conditions of errors about transactions (Part 4, 4.5.8)."""
+
+    UNKNOWN_ID = "amqp:transaction:unknown-id"
+    TRANSACTION_ROLLBACK = "amqp:transaction:rollback"
+    TRANSACTION_TIMEOUT = "amqp:transaction:timeout"
+
+
+# Part 4, 4.5.4: up to 32 octets.
+txn_id = Annotated[bytes, Wire("binary", "transaction-id", size=32)]
 outcome = Annotated[Any, Wire("*", requires="outcome")]
 global_id = Annotated[Any, Wire("*", requires="global-tx-id")]
 
@@ -56,7 +89,7 @@ class Discharge:
 
 @composite("amqp:declared:list", 0x33, provides=("delivery-state", "outcome"))
 @attrs.define
-class Declared:
+class Declared(DeliveryState):
     """The outcome of a declare (Part 4, 4.5.5).
 
     Attributes:
@@ -68,8 +101,11 @@ class Declared:
 
 @composite("amqp:transactional-state:list", 0x34, provides=("delivery-state",))
 @attrs.define
-class TransactionalState:
-    """The state of a delivery within a transaction (Part 4, 4.5.8).
+class TransactionalState(DeliveryState):
+    """The state of a delivery within a transaction (Part 4, 4.5.6).
+
+    It is no outcome: the one that it holds is provisional, and takes effect when the transaction
+    is discharged successfully.
 
     Attributes:
         txn_id: the transaction, at most 32 octets.

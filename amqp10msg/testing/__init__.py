@@ -31,7 +31,9 @@ from amqp10msg.testing._sections import (
     application_property_maps,
     bodies,
     composites,
+    delivery_states,
     messages,
+    outcomes,
     sections,
 )
 from amqp10msg.testing._values import (
@@ -53,11 +55,13 @@ __all__ = [
     "bodies",
     "composites",
     "constructors_for",
+    "delivery_states",
     "encodings",
     "malformed",
     "maps",
     "messages",
     "mutated",
+    "outcomes",
     "sections",
     "simple_values",
     "values",

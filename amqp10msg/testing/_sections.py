@@ -27,7 +27,9 @@ __all__ = [
     "application_property_maps",
     "bodies",
     "composites",
+    "delivery_states",
     "messages",
+    "outcomes",
     "sections",
 ]
 
@@ -132,6 +134,8 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
         # Nothing here provides it (global-tx-id), or it is deep enough: an extension's.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
         return st.builds(Described, extension, st.lists(simple_values(), max_size=2))
+    if row.size is not None:
+        return st.binary(max_size=row.size)
     restricted = _restricted(row)
     return _plain(row.type) if restricted is None else restricted
 
@@ -160,6 +164,38 @@ def composites(cls: type) -> SearchStrategy[Any]:
     """
     rows(cls)
     return named(f"composites({cls.__name__})", _composite(cls, depth=3))
+
+
+def _providing(archetype: str) -> SearchStrategy[Any]:
+    entries = {entry.cls: entry for entry in COMPOSITES.values() if archetype in entry.provides}
+    return st.one_of([_composite(cls, depth=2) for cls in entries])
+
+
+def delivery_states() -> SearchStrategy[Any]:
+    """Delivery states, terminal or not (Part 3, 3.4; Part 4, 4.5).
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg import delivery
+        >>> @given(delivery_states())
+        ... def test_round_trip(state):
+        ...     assert delivery.decode(delivery.encode(state)) == state
+        >>> test_round_trip()
+    """
+    return named("delivery_states()", _providing("delivery-state"))
+
+
+def outcomes() -> SearchStrategy[Any]:
+    """Terminal delivery states (Part 3, 3.4; `Declared` of Part 4, 4.5.5).
+
+    Example:
+        >>> from hypothesis import given
+        >>> @given(outcomes())
+        ... def test_it_is_terminal(outcome):
+        ...     assert outcome.is_terminal
+        >>> test_it_is_terminal()
+    """
+    return named("outcomes()", _providing("outcome"))
 
 
 def bodies() -> SearchStrategy[Any]:
