@@ -10,6 +10,8 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoMessages,
 )
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
+from amqp10msg.delivery.positions import bytes_from, octets_before, position
+from amqp10msg.delivery.resume import Plan, ResumeAction, Step, resume
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.termini import (
     Source,
@@ -42,11 +44,14 @@ __all__ = [
     "Error",
     "MessageState",
     "Modified",
+    "Plan",
     "Received",
     "Rejected",
     "Released",
+    "ResumeAction",
     "Source",
     "StdDistMode",
+    "Step",
     "Target",
     "TerminusDurability",
     "TerminusExpiryPolicy",
@@ -54,6 +59,10 @@ __all__ = [
     "TransactionalState",
     "TxnCapability",
     "apply",
+    "bytes_from",
     "decode",
     "encode",
+    "octets_before",
+    "position",
+    "resume",
 ]

@@ -1,0 +1,361 @@
+"""What a sender does with each unsettled delivery when a link is resumed.
+
+Part 2, 2.6.13 gives the scheme, Part 3, 3.4.6 the cases: both ends say in their attach frames which
+deliveries they consider unsettled and in which state, and the sender acts on both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import attrs
+
+from amqp10msg.composite import encode_composite, from_described
+from amqp10msg.delivery.outcomes import Received
+from amqp10msg.delivery.positions import octets_before
+from amqp10msg.delivery.states import DeliveryState
+from amqp10msg.delivery.transactions import TransactionalState
+from amqp10msg.errors import INVALID_FIELD, DecodeError, EncodeError
+from amqp10msg.message import Message
+from amqp10msg.primitives import Described
+
+__all__ = ["Plan", "ResumeAction", "Step", "resume"]
+
+_START = Received(0, 0)
+_MAX_TAG = 32  # Part 2, 2.8.7
+
+
+class ResumeAction(StrEnum):
+    """What the sender does with one delivery (Part 3, 3.4.6)."""
+
+    #: Send the message again, as a delivery of its own.
+    NEW_DELIVERY = "new-delivery"
+    #: Go on with the delivery from a place in the payload.
+    RESUME = "resume"
+    #: Apply the receiver's outcome if the sender has none yet, and settle.
+    SETTLE = "settle"
+    #: Tell the receiver the outcome that took effect, which is not the one it asked for.
+    RESTATE = "restate"
+    #: Give the delivery up.
+    ABORT = "abort"
+    #: Tell the application that the message may be lost.
+    REPORT_LOSS = "report-loss"
+    #: Send nothing.
+    NOTHING = "nothing"
+
+
+@attrs.frozen
+class Step:
+    """What the sender does with one delivery, and the transfer that says so.
+
+    Attributes:
+        delivery_tag: which delivery.
+        action: what to do.
+        outcome: the outcome to apply at the source before the transfer is sent, or None.
+        sends: a transfer is sent. The next five are fields of it, of its first frame where the
+            payload needs several.
+        state: its state, None for null.
+        settled: it is settled.
+        resume: it is resumed.
+        aborted: it is aborted.
+        more: more frames follow: False where there is no payload, None where its size decides.
+        start: where the payload begins, as `bytes_from` takes it; None where there is none.
+        then: what to do next: after an abort ``NEW_DELIVERY``, or ``REPORT_LOSS`` where the
+            message cannot be sent again; else ``NOTHING``.
+        keeps: the sender goes on considering the delivery unsettled. Where it does not, it forgets
+            the tag: once the transfer is sent, or at once where none is.
+        waits: incomplete maps leave open what to do, or forbid it: ask again after the next attach.
+        text: why.
+    """
+
+    delivery_tag: bytes
+    action: ResumeAction
+    outcome: DeliveryState | None = None
+    sends: bool = True
+    state: DeliveryState | None = None
+    settled: bool = False
+    resume: bool = True
+    aborted: bool = False
+    more: bool | None = False
+    start: Received | None = None
+    then: ResumeAction = ResumeAction.NOTHING
+    keeps: bool = False
+    waits: bool = False
+    text: str = ""
+
+    def not_applied(self, outcome: DeliveryState) -> Step:
+        """Give the step for a source that cannot apply the receiver's outcome (Part 3, 3.4.6).
+
+        "In the rare case that it cannot apply that outcome", the sender states the one that it
+        applied instead, and the receiver echoes that and settles.
+
+        Args:
+            outcome: the outcome that took effect.
+
+        Raises:
+            ValueError: the step applies no outcome, or what is given is none.
+        """
+        if self.outcome is None or not outcome.is_outcome:
+            raise ValueError(
+                f"takes an outcome in place of the one that a step applies, not {outcome!r} in "
+                f"place of {self.outcome!r}"
+            )
+        return _restated(self.delivery_tag, outcome)
+
+
+@attrs.frozen
+class Plan(Mapping[bytes, Step]):
+    """The steps for all deliveries that either end considers unsettled, by delivery-tag.
+
+    A mapping, in the order of the sender's map and then of the receiver's: that is the order to
+    send in.
+
+    Attributes:
+        steps: the steps by delivery-tag.
+        may_send_new: both maps were complete, so that the sender may send new deliveries. If not,
+            the two ends detach and attach again until they are (Part 2, 2.6.13).
+        settled_by_sender: deliveries that the receiver must now consider settled: it alone still
+            had them (Part 2, 2.6.13). Empty where the sender's map is not complete.
+        held_at_receiver: deliveries that the receiver asks no outcome for until the sender's
+            transfer has come: the sender aborts them, or may. It forgets what it aborts; were the
+            abort lost with the connection, the outcome of the receiver would come too late, and a
+            message that was released by itself would take effect twice.
+    """
+
+    steps: Mapping[bytes, Step]
+    may_send_new: bool
+    settled_by_sender: tuple[bytes, ...] = ()
+    held_at_receiver: tuple[bytes, ...] = ()
+
+    def __getitem__(self, delivery_tag: bytes) -> Step:
+        return self.steps[delivery_tag]
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.steps)
+
+    def __len__(self) -> int:
+        return len(self.steps)
+
+
+def resume(
+    sender_unsettled: Mapping[bytes, Any] | None,
+    receiver_unsettled: Mapping[bytes, Any] | None,
+    *,
+    messages: Mapping[bytes, Message | bytes] | Container[bytes] = (),
+    sender_incomplete: bool = False,
+    receiver_incomplete: bool = False,
+    may_settle: bool = True,
+) -> Plan:
+    """Decide what to do with every unsettled delivery (Part 2, 2.6.13; Part 3, 3.4.6).
+
+    The same call serves both ends: the sender carries the steps out, the receiver heeds
+    `Plan.settled_by_sender` and `Plan.held_at_receiver`.
+
+    Args:
+        sender_unsettled: the sender's unsettled map: delivery-tags, and the state of each at the
+            sender: null (None), from where on it can send (`Received`), or the outcome that it
+            reached. Described values, as an attach frame holds them, are decoded. None for an
+            empty map.
+        receiver_unsettled: the receiver's, likewise: null, from where on it wants the payload
+            (`Received`), or the outcome that it asks for. Each end gives its own map whole, also
+            if it sent an incomplete one.
+        messages: those that the sender can still send from the beginning, by delivery-tag. What
+            can be resumed from the beginning can be sent again, too, and need not stand here. Give
+            a mapping where you can: then places are compared in the payload, and the end of a
+            section is found to be the beginning of the next. Only looked up where that matters.
+        sender_incomplete: the sender's attach says incomplete-unsettled.
+        receiver_incomplete: the receiver's does.
+        may_settle: False where the link's snd-settle-mode is unsettled: its transfers must not be
+            settled (Part 2, 2.7.5), so the sender settles by a disposition right behind.
+
+    Raises:
+        EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 octets),
+            or a state that is none.
+        DecodeError: the receiver's map has; or a described value in either map is no delivery
+            state that is known, or a place is not in the payload.
+    """
+    ours = _states(sender_unsettled, "sender")
+    theirs = _states(receiver_unsettled, "receiver")
+    may_send_new = not (sender_incomplete or receiver_incomplete)
+    decide = _Decision(messages, may_send_new, receiver_incomplete, may_settle)
+    steps = {
+        tag: decide.both(tag, state, theirs[tag]) if tag in theirs else decide.alone(tag, state)
+        for tag, state in ours.items()
+    }
+    only_theirs = tuple(tag for tag in theirs if tag not in ours)
+    for tag in only_theirs:
+        steps[tag] = _nothing(tag, "the sender settled it, and the receiver now does")
+        if sender_incomplete:
+            steps[tag] = _nothing(tag, "not among the deliveries the sender listed", waits=True)
+    held = tuple(
+        tag
+        for tag, state in theirs.items()
+        if (state is None or not state.is_outcome)
+        and (steps[tag].action is ResumeAction.ABORT or steps[tag].waits)
+    )
+    return Plan(steps, may_send_new, () if sender_incomplete else only_theirs, held)
+
+
+def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, DeliveryState | None]:
+    states: dict[bytes, DeliveryState | None] = {}
+    given: Mapping[Any, Any] = unsettled or {}
+    for tag, held in given.items():
+        if not isinstance(tag, bytes) or len(tag) > _MAX_TAG:
+            raise _fault(
+                f"a delivery-tag must be binary of up to {_MAX_TAG} octets, not {tag!r:.80}", end
+            )
+        state = from_described(held) if isinstance(held, Described) else held
+        if state is not None and not isinstance(state, DeliveryState):
+            raise _fault(
+                f"the state of delivery {tag.hex()} must be a delivery state, not {held!r:.80}", end
+            )
+        states[tag] = state
+    return states
+
+
+def _fault(reason: str, end: str) -> EncodeError | DecodeError:
+    path = f"unsettled of the {end}"
+    if end == "sender":
+        return EncodeError(reason, path)
+    return DecodeError(reason, 0, rule="not-unsettled", condition=INVALID_FIELD, path=path)
+
+
+def _nothing(tag: bytes, text: str, *, keeps: bool = False, waits: bool = False) -> Step:
+    return Step(
+        tag, ResumeAction.NOTHING, sends=False, resume=False, keeps=keeps, waits=waits, text=text
+    )
+
+
+def _restated(tag: bytes, outcome: DeliveryState) -> Step:
+    text = "the outcome at the sender is the one that took effect: the receiver echoes it"
+    return Step(tag, ResumeAction.RESTATE, state=outcome, keeps=True, text=text)
+
+
+def _place(state: DeliveryState | None) -> Received:
+    """Tell the place that a state which is no outcome stands for."""
+    return state if isinstance(state, Received) else _START
+
+
+@attrs.frozen
+class _Decision:
+    messages: Any
+    may_send_new: bool
+    receiver_incomplete: bool
+    may_settle: bool
+
+    def alone(self, tag: bytes, ours: DeliveryState | None) -> Step:
+        """Decide on a delivery that only the sender considers unsettled."""
+        if self.receiver_incomplete:
+            text = "the receiver listed only some of its deliveries, perhaps not this one"
+            return _nothing(tag, text, keeps=True, waits=True)
+        if ours is not None and ours.is_outcome:
+            return _nothing(tag, "the sender has its outcome, and the receiver has settled")
+        again = self.again(tag, ours)
+        if again is ResumeAction.REPORT_LOSS:
+            text = "the receiver does not know it, and the sender cannot send it from the beginning"
+            return Step(tag, again, sends=False, resume=False, text=text)
+        if not self.may_send_new:
+            text = "the receiver does not know it; new deliveries wait for complete maps"
+            return _nothing(tag, text, keeps=True, waits=True)
+        return Step(
+            tag,
+            again,
+            state=_transaction_of(ours),
+            resume=False,
+            more=None,
+            start=_START,
+            keeps=True,
+            text="the receiver does not know it",
+        )
+
+    def again(self, tag: bytes, ours: DeliveryState | None) -> ResumeAction:
+        """Tell whether the sender can send the message from the beginning."""
+        if _is_start(_place(ours)) or tag in self.messages:
+            return ResumeAction.NEW_DELIVERY
+        return ResumeAction.REPORT_LOSS
+
+    def both(self, tag: bytes, ours: DeliveryState | None, theirs: DeliveryState | None) -> Step:
+        """Decide on a delivery that both ends consider unsettled."""
+        if ours is not None and ours.is_outcome:
+            return self.decided(tag, ours, theirs)
+        if theirs is not None and theirs.is_outcome:
+            return Step(
+                tag,
+                ResumeAction.SETTLE,
+                outcome=theirs,
+                state=theirs,
+                settled=self.may_settle,
+                text="the receiver asks for this outcome: the sender applies it and settles",
+            )
+        if isinstance(theirs, TransactionalState) and theirs.outcome is not None:
+            text = "the receiver has all of it, and its outcome depends on a transaction"
+            return Step(
+                tag, ResumeAction.RESUME, state=_transaction_of(ours), keeps=True, text=text
+            )
+        start = _place(theirs)
+        if not self.reaches(tag, _place(ours), start):
+            return Step(
+                tag,
+                ResumeAction.ABORT,
+                aborted=True,
+                then=self.again(tag, ours),
+                text="the receiver lacks octets that the sender cannot send any more",
+            )
+        transaction = _transaction_of(ours)
+        if transaction is not None:
+            start = _START  # the state has no room for another place
+        return Step(
+            tag,
+            ResumeAction.RESUME,
+            state=transaction or (theirs if isinstance(theirs, Received) else None),
+            more=None,
+            start=start,
+            keeps=True,
+            text="the receiver has not all of it, and the sender can send what is missing",
+        )
+
+    def decided(self, tag: bytes, ours: DeliveryState, theirs: DeliveryState | None) -> Step:
+        """Decide on a delivery whose outcome the sender has."""
+        if theirs is not None and _is_same(theirs, ours):
+            text = "both ends have the same outcome"
+            return Step(tag, ResumeAction.SETTLE, settled=self.may_settle, text=text)
+        if theirs is not None and theirs.is_outcome:
+            return _restated(tag, ours)
+        if isinstance(theirs, TransactionalState) and theirs.outcome is not None:
+            return _restated(tag, ours)
+        text = "the sender reached its outcome by itself, and the receiver has not all of it"
+        return Step(tag, ResumeAction.ABORT, aborted=True, text=text)
+
+    def reaches(self, tag: bytes, ours: Received, theirs: Received) -> bool:
+        """Tell whether the sender can send from the place on that the receiver wants."""
+        if _pair(ours) <= _pair(theirs):
+            return True
+        # Only the end of a section has two names, so that only the next one's start can be it.
+        if (
+            _pair(ours) != (theirs.section_number + 1, 0)
+            or not isinstance(self.messages, Mapping)
+            or tag not in self.messages
+        ):
+            return False
+        message = self.messages[tag]
+        return octets_before(message, ours) <= octets_before(message, theirs)
+
+
+def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
+    # By their octets: to == a uint and a boolean may be the same, and a NaN not even itself.
+    return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
+
+
+def _pair(place: Received) -> tuple[int, int]:
+    return place.section_number, place.section_offset
+
+
+def _is_start(place: Received) -> bool:
+    return _pair(place) == (0, 0)
+
+
+def _transaction_of(state: DeliveryState | None) -> TransactionalState | None:
+    """Give the state that says which transaction a transfer belongs to (Part 4, 4.4.1)."""
+    return TransactionalState(state.txn_id) if isinstance(state, TransactionalState) else None
