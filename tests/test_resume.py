@@ -446,15 +446,14 @@ def test_exactly_once_whatever_is_lost(
     seed: int, discards: bool, incomplete: bool, spontaneous: bool
 ) -> None:
     """Each message takes effect once, and the source and the target agree on which."""
-    link = Link(
-        random.Random(seed), discards=discards, incomplete=incomplete, spontaneous=spontaneous
-    )
+    for chances in map(random.Random, range(seed, seed + 5)):
+        link = Link(chances, discards=discards, incomplete=incomplete, spontaneous=spontaneous)
 
-    link.run()
+        link.run()
 
-    assert [] == link.lost
-    assert sorted(link.payloads) == sorted(link.effects)
-    assert link.archived == link.effects
+        assert [] == link.lost
+        assert sorted(link.payloads) == sorted(link.effects)
+        assert link.archived == link.effects
 
 
 @given(st.integers(0, 2**32), st.booleans())
@@ -469,15 +468,15 @@ def test_what_a_receiver_forgets_comes_again_or_is_reported(seed: int, retains: 
     assert link.archived == link.effects
 
 
-def holds(seed: int) -> bool:
+def holds(seed: int, *, spontaneous: bool = False) -> bool:
     try:
-        Link(random.Random(seed)).run()
+        Link(random.Random(seed), spontaneous=spontaneous).run()
     except AssertionError:
         return False
     return True
 
 
-def test_the_simulator_sees_every_action_and_a_wrong_plan(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_simulator_sees_every_action() -> None:
     """Without this, a simulator in which nothing happens could pass for a proof."""
     seen: set[ResumeAction] = set()
     for seed in range(150):
@@ -490,17 +489,35 @@ def test_the_simulator_sees_every_action_and_a_wrong_plan(monkeypatch: pytest.Mo
         )
         link.run()
         seen |= link.seen
+
     assert set(ResumeAction) == seen
 
+
+def test_the_simulator_sees_a_plan_that_sends_accepted_messages_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     def resend(*arguments: Any, **options: Any) -> Any:
         plan = resume(*arguments, **options)
-        steps = {
+        anew = {
             tag: Step(tag, NEW, resume=False, start=Received(0, 0), keeps=True)
-            if step.action is SETTLE
-            else step
             for tag, step in plan.items()
+            if step.action is SETTLE
         }
-        return attrs.evolve(plan, steps=steps)
+        return attrs.evolve(plan, steps={**plan.steps, **anew})
 
+    assert all(holds(seed) for seed in range(50))
     monkeypatch.setattr("tests.link_simulator.resume", resend)
+
     assert not all(holds(seed) for seed in range(50))
+
+
+def test_the_simulator_sees_a_receiver_that_does_not_wait_for_an_abort(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def impatient(*arguments: Any, **options: Any) -> Any:
+        return attrs.evolve(resume(*arguments, **options), held_at_receiver=())
+
+    assert all(holds(seed, spontaneous=True) for seed in range(400))
+    monkeypatch.setattr("tests.link_simulator.resume", impatient)
+
+    assert not all(holds(seed, spontaneous=True) for seed in range(400))
