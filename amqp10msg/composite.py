@@ -285,7 +285,7 @@ def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
             try:
                 better = _refine(field, raw, entry)
             except DecodeError as error:
-                raise _placed(error, octets, _offset_of_field(octets, start, index)) from None
+                raise _placed(error, octets, offset_of_field(octets, start, index)) from None
             if better is not raw:
                 setattr(made, field.name, better)
     return made
@@ -306,8 +306,11 @@ def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
     return error
 
 
-def _offset_of_field(octets: bytes, start: int, index: int) -> int:
-    """Find a field in the list that begins at `start`, which was read without a fault."""
+def offset_of_field(octets: bytes, start: int, index: int) -> int:
+    """Find a field in the list that begins at `start`, which was read without a fault.
+
+    The list has that field: its end is left out only where the rest is null.
+    """
     pos = start + (3 if octets[start] == 0xC0 else 9)
     for _ in range(index):
         pos = _wire.skip_value(octets, pos)

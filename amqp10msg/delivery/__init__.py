@@ -1,6 +1,7 @@
 """Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4) as composites."""
 
 from amqp10msg._error import Error
+from amqp10msg.delivery.checking import check_declare, check_source, check_target
 from amqp10msg.delivery.codec import decode, encode
 from amqp10msg.delivery.effects import apply
 from amqp10msg.delivery.lifetime import (
@@ -9,6 +10,7 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoLinksOrMessages,
     DeleteOnNoMessages,
 )
+from amqp10msg.delivery.node_properties import NodeProperties
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
 from amqp10msg.delivery.positions import bytes_from, octets_before, position
 from amqp10msg.delivery.resume import Plan, ResumeAction, Step, resume
@@ -19,6 +21,11 @@ from amqp10msg.delivery.termini import (
     Target,
     TerminusDurability,
     TerminusExpiryPolicy,
+)
+from amqp10msg.delivery.terminus_rules import (
+    TERMINUS_NOT_VISIBLE,
+    TERMINUS_RULES,
+    TerminusRule,
 )
 from amqp10msg.delivery.transactions import (
     Coordinator,
@@ -31,6 +38,8 @@ from amqp10msg.delivery.transactions import (
 )
 
 __all__ = [
+    "TERMINUS_NOT_VISIBLE",
+    "TERMINUS_RULES",
     "Accepted",
     "Coordinator",
     "Declare",
@@ -44,6 +53,7 @@ __all__ = [
     "Error",
     "MessageState",
     "Modified",
+    "NodeProperties",
     "Plan",
     "Received",
     "Rejected",
@@ -55,11 +65,15 @@ __all__ = [
     "Target",
     "TerminusDurability",
     "TerminusExpiryPolicy",
+    "TerminusRule",
     "TransactionError",
     "TransactionalState",
     "TxnCapability",
     "apply",
     "bytes_from",
+    "check_declare",
+    "check_source",
+    "check_target",
     "decode",
     "encode",
     "octets_before",

@@ -7,10 +7,18 @@ from typing import Annotated, Any
 
 import attrs
 
-from amqp10msg.composite import composite
+from amqp10msg.composite import composite, composite_of, rows
+from amqp10msg.delivery.states import DeliveryState
 from amqp10msg.primitives import Wire, boolean, fields, seconds, symbols
 
-__all__ = ["Source", "StdDistMode", "Target", "TerminusDurability", "TerminusExpiryPolicy"]
+__all__ = [
+    "Source",
+    "StdDistMode",
+    "Target",
+    "Terminus",
+    "TerminusDurability",
+    "TerminusExpiryPolicy",
+]
 
 
 class TerminusDurability(IntEnum):
@@ -50,9 +58,24 @@ filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
 outcome = Annotated[Any, Wire("*", requires="outcome")]
 
 
+class Terminus:
+    """What sources and targets have in common."""
+
+    __slots__ = ()
+
+    @property
+    def is_minimal(self) -> bool:
+        """All fields are left unset (Part 3, 3.5.3 and 3.5.4).
+
+        Enough at the end of a container that resolves no addresses: of one that only produces
+        messages the source, of one that only consumes them the target.
+        """
+        return all(getattr(self, row.name) == row.default for row in rows(type(self)))
+
+
 @composite("amqp:source:list", 0x28, provides=("source",))
 @attrs.define(kw_only=True)
-class Source:
+class Source(Terminus):
     """Where messages come from (Part 3, 3.5.3).
 
     Attributes:
@@ -81,10 +104,24 @@ class Source:
     outcomes: symbols = ()
     capabilities: symbols = ()
 
+    def supports(self, outcome: DeliveryState) -> bool:
+        """Tell whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
+
+        That is one of `outcomes`; where that is empty, the default outcome alone, or accepted
+        where that is not set either.
+        """
+        symbol = composite_of(type(outcome)).symbol
+        if self.outcomes:
+            return symbol in self.outcomes
+        default = self.default_outcome
+        if isinstance(default, DeliveryState):
+            return symbol == composite_of(type(default)).symbol
+        return default is None and symbol == "amqp:accepted:list"
+
 
 @composite("amqp:target:list", 0x29, provides=("target",))
 @attrs.define(kw_only=True)
-class Target:
+class Target(Terminus):
     """Where messages go (Part 3, 3.5.4).
 
     Attributes:

@@ -35,6 +35,7 @@ from amqp10msg.testing._sections import (
     messages,
     outcomes,
     sections,
+    termini,
 )
 from amqp10msg.testing._values import (
     SIMPLE_TYPES,
@@ -64,6 +65,7 @@ __all__ = [
     "outcomes",
     "sections",
     "simple_values",
+    "termini",
     "values",
     "values_of",
 ]

@@ -8,8 +8,8 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-import amqp10msg.delivery  # noqa: F401  (registers what provides outcomes and the like)
 from amqp10msg.composite import COMPOSITES, Field, rows
+from amqp10msg.delivery import NodeProperties, Source, StdDistMode, Target
 from amqp10msg.message import Message
 from amqp10msg.primitives import Described, Symbol, ULong
 from amqp10msg.sections import (
@@ -31,6 +31,7 @@ __all__ = [
     "messages",
     "outcomes",
     "sections",
+    "termini",
 ]
 
 
@@ -196,6 +197,47 @@ def outcomes() -> SearchStrategy[Any]:
         >>> test_it_is_terminal()
     """
     return named("outcomes()", _providing("outcome"))
+
+
+@st.composite
+def _terminus(draw: st.DrawFn, role: str | None) -> Source | Target:
+    drawn: Source | Target = draw(_composite(Source, depth=2) | _composite(Target, depth=2))
+    asks = role == ("receiver" if isinstance(drawn, Source) else "sender")
+    policies = _providing("lifetime-policy")
+    modes = st.lists(st.sampled_from(StdDistMode), max_size=2, unique=True).map(tuple)
+    if drawn.dynamic:
+        others = drawn.dynamic_node_properties or {}
+        others.pop("lifetime-policy", None)
+        others.pop("supported-dist-modes", None)
+        standard = draw(st.builds(NodeProperties, st.none() | policies, modes)).to_fields()
+        drawn.dynamic_node_properties = {**others, **standard} or None
+        if role is not None:
+            drawn.address = None if asks else drawn.address or draw(st.text(max_size=40))
+    else:
+        drawn.dynamic_node_properties = None
+    if isinstance(drawn, Source):
+        symbols = [e.symbol for e in COMPOSITES.values() if "outcome" in e.provides]
+        extension = st.just("com.example:postponed:list")
+        drawn.outcomes = draw(st.lists(st.sampled_from(symbols) | extension, max_size=4).map(tuple))
+    return drawn
+
+
+def termini(role: str | None = None) -> SearchStrategy[Any]:
+    """Sources and targets that break no rule of Part 3, 3.5.
+
+    Example:
+        >>> from hypothesis import given
+        >>> from amqp10msg.delivery import Source, check_source
+        >>> @given(termini("sender").filter(lambda drawn: isinstance(drawn, Source)))
+        ... def test_no_violations(source):
+        ...     assert check_source(source, role="sender") == []
+        >>> test_no_violations()
+
+    Args:
+        role: ``sender`` or ``receiver``: the end of the link that sends it; None for those that
+            may break the rules that depend on it.
+    """
+    return named(f"termini({'' if role is None else repr(role)})", _terminus(role))
 
 
 def bodies() -> SearchStrategy[Any]:

@@ -1,0 +1,216 @@
+"""The rules of Part 3, 3.5 for sources and targets: the table that checks and docs read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
+
+import attrs
+
+from amqp10msg.delivery import _terminus_checks as check
+from amqp10msg.validation import Obligation
+
+__all__ = ["BOTH_CLAUSES", "TERMINUS_NOT_VISIBLE", "TERMINUS_RULES", "TerminusRule"]
+
+
+@attrs.frozen
+class TerminusRule:
+    """One rule: a row of the table that the checks and the documentation read.
+
+    Attributes:
+        id: its short stable name.
+        clause: where the specification says it; a violation names the clause that was broken.
+        severity: ``error`` for MUST, MUST NOT and what a type's definition says, ``warning`` for
+            SHOULD.
+        subject: whose rule it is: ``source``, ``target``, ``coordinator``, ``declare`` or several.
+        text: what must be.
+        quote: the specification's own words.
+        needs: what must be known besides the terminus itself: arguments of the check.
+        refused: `decode` refuses what breaks it.
+        check: finds what breaks it; None where that shows when it is encoded.
+    """
+
+    id: str
+    clause: str
+    severity: str
+    subject: tuple[str, ...]
+    text: str
+    quote: str = ""
+    needs: tuple[str, ...] = ()
+    refused: bool = False
+    check: Callable[[check.View], Iterator[check.Found]] | None = attrs.field(
+        default=None, repr=False, eq=False
+    )
+
+
+_BOTH = ("source", "target")
+#: Rules of both name their clauses together; a violation names the one that was broken.
+BOTH_CLAUSES = "Part 3, 3.5.3, 3.5.4"
+_ROWS = (
+    TerminusRule(
+        "address-in-request",
+        BOTH_CLAUSES,
+        "error",
+        _BOTH,
+        "Who asks for a dynamic node (the receiver in its source, the sender in its target) leaves "
+        "the address unset.",
+        "The address of the source MUST NOT be set when sent on a attach frame sent by the "
+        "receiving link endpoint where the dynamic flag is set to true (that is where the receiver "
+        "is requesting the sender to create an addressable node).",
+        ("role",),
+        check=check.address_in_request,
+    ),
+    TerminusRule(
+        "address-missing",
+        BOTH_CLAUSES,
+        "error",
+        _BOTH,
+        "Who has created a dynamic node (the sender in its source, the receiver in its target) "
+        "says its address.",
+        "The address of the source MUST be set when sent on a attach frame sent by the sending "
+        "link endpoint where the dynamic flag is set to true (that is where the sender has created "
+        "an addressable node at the request of the receiver and is now communicating the address "
+        "of that created node).",
+        ("role",),
+        check=check.address_in_answer,
+    ),
+    TerminusRule(
+        "address-not-traceable",
+        BOTH_CLAUSES,
+        "warning",
+        _BOTH,
+        "The address of a dynamic node includes the link's name and the container-id of the other "
+        "end.",
+        "The generated name of the address SHOULD include the link name and the container-id of "
+        "the remote container to allow for ease of identification.",
+        ("role", "link_name", "container_id"),
+        check=check.address_names,
+    ),
+    TerminusRule(
+        "properties-without-dynamic",
+        BOTH_CLAUSES,
+        "error",
+        _BOTH,
+        "The dynamic-node-properties are set only if dynamic is true.",
+        "If the dynamic field is not set to true this field must be left unset.",
+        check=check.unwanted_properties,
+    ),
+    TerminusRule(
+        "lifetime-policy",
+        "Part 3, 3.5.9",
+        "error",
+        _BOTH,
+        "The node property lifetime-policy is a lifetime policy.",
+        "The value of this entry must be of a type which provides the lifetime-policy archetype.",
+        check=check.lifetime_policy,
+    ),
+    TerminusRule(
+        "supported-dist-modes",
+        "Part 3, 3.5.9",
+        "error",
+        _BOTH,
+        "The node property supported-dist-modes is a symbol or an array of symbols.",
+        "The value of this entry must be one or more symbols which are valid distribution-modes.",
+        check=check.dist_modes,
+    ),
+    TerminusRule(
+        "distribution-mode-unset",
+        "Part 3, 3.5.3",
+        "error",
+        ("source",),
+        "The sender says the distribution mode if its node supports several.",
+        "This field MUST be set by the sending end of the link if the endpoint supports more than "
+        "one distribution-mode.",
+        ("role", "modes"),
+        check=check.mode_unset,
+    ),
+    TerminusRule(
+        "filter-not-described",
+        "Part 3, 3.5.8",
+        "error",
+        ("source",),
+        "A filter is a described value or null.",
+        "Every key in the map must be of type symbol, every value must be either null or of a "
+        "described type which provides the archetype filter.",
+        check=check.filters,
+    ),
+    TerminusRule(
+        "default-outcome",
+        "Part 3, 3.5.3",
+        "error",
+        ("source",),
+        "The default-outcome is an outcome.",
+        "The value MUST be a valid outcome (e.g., released or rejected).",
+        refused=True,
+        check=check.default_outcome,
+    ),
+    TerminusRule(
+        "outcomes",
+        "Part 3, 3.5.3",
+        "error",
+        ("source",),
+        "The outcomes are symbolic descriptors of outcomes.",
+        "When present, the values MUST be a symbolic descriptor of a valid outcome, e.g., "
+        '"amqp:accepted:list".',
+        check=check.outcomes,
+    ),
+    TerminusRule(
+        "txn-capability",
+        "Part 4, 4.5.7",
+        "warning",
+        ("coordinator",),
+        "A capability of the domain amqp is one of the five that are defined.",
+        check=check.capabilities,
+    ),
+    TerminusRule(
+        "global-id",
+        "Part 4, 4.5.2",
+        "error",
+        ("declare",),
+        "The global-id is set only if the coordinator can do distributed transactions.",
+        "This field MUST NOT be set if the coordinator does not have the distributed-transactions "
+        "capability.",
+        ("coordinator",),
+        check=check.global_id,
+    ),
+    TerminusRule(
+        "not-encodable",
+        "Part 1, 1.4",
+        "error",
+        ("source", "target", "coordinator", "declare"),
+        "Every field can be encoded as what it is declared to be.",
+        refused=True,
+    ),
+)
+
+#: Every rule by its name, in the order of the clauses.
+TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _ROWS})
+
+_NODE = "It is the node's to do."
+#: Every other MUST, MUST NOT and SHOULD of Part 3, 3.5: no terminus shows whether it was kept.
+TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = (
+    Obligation(
+        "Part 3, 3.5.1",
+        "A filter MUST NOT change its return value for a message unless the state or annotations "
+        "on the message at the node change (e.g., through an updated delivery state).",
+        _NODE,
+    ),
+    Obligation(
+        "Part 3, 3.5.2",
+        "A source MUST NOT resend a message which has previously been successfully transferred "
+        "from the source, i.e., reached an ACCEPTED delivery state at the receiver.",
+        _NODE,
+    ),
+    Obligation(
+        "Part 3, 3.5.3",
+        "The receiving endpoint MUST check that the filter in place meets its needs and take "
+        "responsibility for detaching if it does not.",
+        "What it needs is not in the source.",
+    ),
+    Obligation(
+        "Part 3, 3.5.3",
+        "if the default-outcome is not set, and no outcomes are provided, then the accepted "
+        "outcome must be supported by the source",
+        "Source.supports goes by it; whether the node does is not in the source.",
+    ),
+)
