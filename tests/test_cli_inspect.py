@@ -4,16 +4,32 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, UInt, corpus, encode_value
+from amqp10msg import Header, Message, Properties, UInt, corpus, delivery, encode_value
 from amqp10msg.cli import main
-from amqp10msg.delivery import Accepted
+from amqp10msg.composite import rows
+from amqp10msg.delivery import (
+    Accepted,
+    Coordinator,
+    Declare,
+    DeleteOnClose,
+    Error,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    Source,
+    Target,
+    TransactionalState,
+)
 from amqp10msg.notation import from_plain, from_typed, parse_tree, render_text
+from amqp10msg.testing import delivery_states, termini
 
 MESSAGE = Message(
     "hello",
@@ -136,12 +152,97 @@ class TestViews:
 class TestValues:
     """What is no message."""
 
-    def test_an_outcome_is_seen_to_be_one(self) -> None:
-        result = inspect(encode_value(Accepted()).hex())
+    @pytest.mark.parametrize(
+        "state, what",
+        [
+            (Accepted(), "accepted, an outcome"),
+            (Modified(True, message_annotations={"x-opt-a": 1}), "modified, an outcome"),
+            (Rejected(Error("amqp:not-found")), "rejected, an outcome"),
+            (Received(1, 5), "received, a delivery state"),
+            (TransactionalState(b"t", Released()), "transactional-state, a delivery state"),
+            (DeleteOnClose(), "delete-on-close, a lifetime policy"),
+            (Error("amqp:not-found"), "error"),
+            (Declare(), "declare"),
+            (Coordinator(("amqp:local-transactions",)), "coordinator"),
+            (Source(address="q", default_outcome=Released()), "source"),
+            (Target(), "target"),
+        ],
+    )
+    def test_delivery_states_and_termini_are_named_field_by_field(
+        self, state: Any, what: str
+    ) -> None:
+        octets = delivery.encode(state)
+
+        result = inspect(octets.hex())
+
+        assert (0, "") == (result.exit_code, result.stderr)
+        assert f"\n{len(octets)} octets: {what}; no violations\n" in result.stdout
+        assert f"\n{inspect('--format=raw', data=octets).stdout}" == f"\n{result.stdout}"
+        fields = {row.wire_name for row in rows(type(state))}
+        named = {node.name for _, node in parse_tree(octets).walk()} & fields
+        assert all(name in result.stdout for name in named)
+        assert named or octets.endswith(b"\x45")
+
+    @given(delivery_states() | termini())
+    def test_any_of_them_is_shown_in_every_view(self, state: Any) -> None:
+        octets = delivery.encode(state)
+
+        result = inspect("--max-fields=500", octets.hex())
+
+        assert (0, "") == (result.exit_code, result.stderr)
+        assert "; no violations\n" in result.stdout
+        for view in ("--json", "--typed", "--html"):
+            assert 0 == inspect(view, octets.hex()).exit_code
+
+    def test_a_terminus_is_judged_and_its_role_counts(self) -> None:
+        octets = delivery.encode(Source(address="q", dynamic=True, outcomes=("accepted",)))
+
+        shown = inspect(octets.hex()).stdout
+        as_receiver = inspect("--role", "receiver", octets.hex())
+
+        assert shown.endswith("octets: source; 1 error (outcomes)\n")
+        assert "! 'accepted' is no symbolic descriptor" in shown
+        assert as_receiver.stdout.endswith(
+            "octets: source; 2 errors (address-in-request, outcomes)\n"
+        )
+        assert 0 == as_receiver.exit_code
+        # A violation stands below its field.
+        lines = as_receiver.stdout.splitlines()
+        (address,) = (i for i, line in enumerate(lines) if "  address  " in line)
+        assert "! the source asks for a dynamic node" in lines[address + 1]
+        page = inspect("--html", "--role", "receiver", octets.hex()).stdout
+        assert "the source asks for a dynamic node" in page
+
+    @pytest.mark.parametrize(
+        "octets, verdict, text",
+        [
+            ("005323c0020143", "received; 1 error (mandatory-field-missing)", "section-offset"),
+            (
+                "005333c02401a021" + "00" * 33,
+                "declared; 1 error (field-type)",
+                "at most 32 octets",
+            ),
+            ("005325c00501005324" + "45", "rejected; 1 error (field-type)", "an error"),
+        ],
+    )
+    def test_what_breaks_its_declaration_is_shown_with_the_reason(
+        self, octets: str, verdict: str, text: str
+    ) -> None:
+        result = inspect(octets)
 
         assert 0 == result.exit_code
-        assert "accepted" in result.stdout
-        assert "4 octets, 1 value\n" in result.stdout
+        assert result.stdout.endswith(f"octets: {verdict}\n")
+        assert text in result.stdout
+
+    def test_as_values_they_are_not_judged(self) -> None:
+        result = inspect("--value", delivery.encode(Accepted()).hex())
+
+        assert result.stdout.endswith("4 octets, 1 value\n")
+
+    def test_several_values_are_not_judged(self) -> None:
+        octets = delivery.encode(Accepted()) + delivery.encode(Released())
+
+        assert inspect(octets.hex()).stdout.endswith("8 octets, 2 values\n")
 
     @pytest.mark.parametrize("view, expected", [("--json", 42), ("--typed", ["long", 42])])
     def test_a_value_has_the_same_views(self, view: str, expected: object) -> None:

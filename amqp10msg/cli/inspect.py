@@ -24,6 +24,7 @@ from amqp10msg.cli._output import (
     safe,
     use_color,
 )
+from amqp10msg.cli._states import judge_state
 from amqp10msg.errors import AmqpError
 from amqp10msg.validation import PROFILES, validate
 
@@ -49,6 +50,7 @@ Examples:
   amqp10msg inspect --color recorded.jsonl.gz | less -R
   amqp10msg inspect --json AFN3oQJoaQ== | jq .amqp_value
   amqp10msg inspect --value 71 00 00 00 2a a1 02 68 69
+  amqp10msg inspect --role receiver 00 53 28 c0 09 05 a1 01 71 40 40 40 41
 """
 )
 @sources_argument
@@ -62,6 +64,11 @@ Examples:
     default="oasis",
     show_default=True,
     help="The set of rules to judge by.",
+)
+@click.option(
+    "--role",
+    type=click.Choice(["sender", "receiver"]),
+    help="Which end of a link sends the source or target, for the rules that depend on it.",
 )
 @click.option(
     "--max-fields",
@@ -80,6 +87,7 @@ def inspect(
     view: str | None,
     as_values: bool,
     profile: str,
+    role: str | None,
     max_fields: int,
     output: Path | None,
     form: str,
@@ -95,7 +103,7 @@ def inspect(
     Each line has the offset, the octets, the field, its type and encoding, and the value; below a
     field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
     as far as it goes and around what is broken, and the exit status is 1. What is no message, such
-    as an outcome or a terminus, is shown likewise.
+    as an outcome, a source or a target, is shown and judged likewise.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()
@@ -107,7 +115,7 @@ def inspect(
                 _complain(item, item.fault)
                 failed = True
                 continue
-            shown = _Shown(item, profile, as_values, max_fields)
+            shown = _Shown(item, profile, as_values, max_fields, role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
                     raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
@@ -158,9 +166,12 @@ class _Shown:
 
     Attributes:
         fault: why it does not parse; empty where it does.
+        what: the delivery state or terminus that it is; empty where it is something else.
     """
 
-    def __init__(self, item: Item, profile: str, as_values: bool, max_fields: int) -> None:
+    def __init__(
+        self, item: Item, profile: str, as_values: bool, max_fields: int, role: str | None
+    ) -> None:
         self.item = item
         self.max_fields = max_fields
         self.is_message = not as_values and is_message(item.data)
@@ -171,6 +182,11 @@ class _Shown:
             self.decoded = read(item.data, as_values=not self.is_message)
         except AmqpError as error:
             self.fault = str(error)
+        self.what = ""
+        if len(self.decoded) == 1 and not self.is_message and not as_values and not self.fault:
+            judged = judge_state(item.data, role)
+            if judged is not None:
+                self.what, self.violations = judged.what, judged.violations
 
     def title(self, *, first: bool, colored: bool) -> str:
         """Name the message, where there are several."""
@@ -193,7 +209,9 @@ class _Shown:
     def verdict(self, colored: bool) -> str:
         """Say in a line how large it is and how many rules it breaks."""
         size = plural(len(self.item.data), "octet")
-        if self.fault or not self.is_message:
+        if self.what:
+            size = f"{size}: {self.what}"
+        elif self.fault or not self.is_message:
             what = "not all of it can be read" if self.fault else plural(len(self.decoded), "value")
             return f"{size}, {what}"
         parts = []
