@@ -209,9 +209,9 @@ class TestValues:
         # A violation stands below its field.
         lines = as_receiver.stdout.splitlines()
         (address,) = (i for i, line in enumerate(lines) if "  address  " in line)
-        assert "! the source asks for a dynamic node" in lines[address + 1]
+        assert "! the other end chooses the address" in lines[address + 1]
         page = inspect("--html", "--role", "receiver", octets.hex()).stdout
-        assert "the source asks for a dynamic node" in page
+        assert "the other end chooses the address" in page
 
     @pytest.mark.parametrize(
         "octets, verdict, text",

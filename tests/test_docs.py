@@ -26,6 +26,7 @@ import pytest
 from hypothesis import settings
 
 from amqp10msg.composite import COMPOSITES
+from amqp10msg.delivery import TERMINUS_RULES
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 from amqp10msg.validation import RULES
@@ -226,6 +227,8 @@ def test_the_tables_have_a_row_for_everything(tables: ModuleType) -> None:
 
     assert set(re.findall("^## (.*)$", tables.composites(), re.MULTILINE)) == composites
     assert set(re.findall(r"^\| `([a-z0-9-]+)`", tables.rules(), re.MULTILINE)) == set(RULES)
+    terminus_rules = re.findall(r"^\| `([a-z0-9-]+)`", tables.terminus_rules(), re.MULTILINE)
+    assert set(terminus_rules) == set(TERMINUS_RULES)
     assert len(re.findall("^\\| `0x", tables.format_codes(), re.MULTILINE)) == len(FORMAT_CODES)
     assert all(f"| {kind.name} " in tables.sections() for kind in KINDS)
 

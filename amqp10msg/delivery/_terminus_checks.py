@@ -58,8 +58,9 @@ class View:
 
 def address_in_request(view: View) -> Iterator[Found]:
     if view.requests and view.value.address is not None:
-        text = "asks for a dynamic node, so that the address is the other end's to choose: leave it"
-        yield Found("address", f"the {view.name} {text} unset")
+        yield Found(
+            "address", "the other end chooses the address of a dynamic node: leave it unset"
+        )
 
 
 def address_in_answer(view: View) -> Iterator[Found]:

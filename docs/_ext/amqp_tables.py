@@ -14,12 +14,12 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-import amqp10msg.delivery  # noqa: F401 - registers its composites
 from amqp10msg.cli import main
 from amqp10msg.composite import COMPOSITES, Composite, Field
+from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
-from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES
+from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES, Obligation
 
 # Archetypes that a value of more than one type provides.
 OPEN = {"address", "message-id"}
@@ -87,6 +87,8 @@ def type_of(field: Field) -> str:
         name = f"{field.requires} (any type)" if field.requires in OPEN else field.requires or "any"
     elif field.restricted:
         name = f"{field.restricted} ({field.type})"
+        if field.size is not None:
+            name += f" of up to {field.size} octets"
     else:
         name = field.type
     if field.enum is not None:
@@ -145,12 +147,36 @@ def profiles() -> str:
     )
 
 
-def obligations() -> str:
+def obligations(rows: Iterable[Obligation] = NOT_VISIBLE) -> str:
     """What the specification demands and no encoded message shows."""
     return table(
         ("Clause", "The specification", "Why there is no rule"),
-        ((row.clause, row.quote, row.reason) for row in NOT_VISIBLE),
+        ((row.clause, row.quote, row.reason) for row in rows),
     )
+
+
+def terminus_rules() -> str:
+    """Every rule for sources, targets and what belongs to transactions."""
+    return table(
+        ("Rule", "Clause", "Of", "What must be", "Severity", "Needs", "Decoding"),
+        (
+            (
+                code(rule.id),
+                rule.clause,
+                ", ".join(rule.subject),
+                rule.text,
+                rule.severity,
+                ", ".join(map(code, rule.needs)),
+                "refused" if rule.refused else "",
+            )
+            for rule in TERMINUS_RULES.values()
+        ),
+    )
+
+
+def terminus_obligations() -> str:
+    """What the specification demands and no source or target shows."""
+    return obligations(TERMINUS_NOT_VISIBLE)
 
 
 def contexts(
@@ -216,6 +242,8 @@ def setup(app: Sphinx) -> dict[str, Any]:
         rules,
         profiles,
         obligations,
+        terminus_rules,
+        terminus_obligations,
         command_line,
     ):
         name = function.__name__.replace("_", "-")
