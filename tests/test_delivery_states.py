@@ -12,7 +12,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    AmqpValue,
     Array,
+    Data,
     DecodeError,
     Described,
     EncodeError,
@@ -249,7 +251,11 @@ def test_capabilities_of_a_coordinator() -> None:
 
 # What they do to a message.
 
-annotated = messages(header=st.none() | composites(Header))
+annotated = messages(
+    header=st.none() | composites(Header),
+    body=st.sampled_from([Data(b"x"), AmqpValue("x"), [Data(b""), Data(b"y")]]),
+    application_properties=None,
+)
 
 
 def count(message: Message) -> int:

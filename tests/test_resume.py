@@ -294,6 +294,7 @@ def place(state: DeliveryState | None) -> tuple[int, int]:
     return (state.section_number, state.section_offset) if isinstance(state, Received) else (0, 0)
 
 
+@pytest.mark.once
 @given(unsettled, unsettled, st.frozensets(tags), st.booleans(), st.booleans())
 def test_guarantees(
     ours: dict[bytes, Any],
@@ -354,8 +355,10 @@ def test_guarantees(
 
 # Places.
 
+few = messages(delivery_annotations=None, application_properties=None, footer=None)
 
-@given(messages(), st.data())
+
+@given(few, st.data())
 def test_every_place_is_found_again(message: Message, data: st.DataObject) -> None:
     payload = message.encode()
     count = data.draw(st.integers(0, len(payload)))
@@ -370,7 +373,7 @@ def test_every_place_is_found_again(message: Message, data: st.DataObject) -> No
     assert found.section_number == sum(part.end <= count for part in parts)
 
 
-@given(messages())
+@given(few)
 def test_the_end_of_a_section_is_the_beginning_of_the_next(message: Message) -> None:
     payload = message.encode()
     for number, part in enumerate(scan(payload)):
@@ -441,6 +444,7 @@ def test_both_forms_of_the_end_of_a_section_are_one_place() -> None:
 # A link that is cut.
 
 
+@pytest.mark.once
 @given(st.integers(0, 2**32), st.booleans(), st.booleans(), st.booleans())
 def test_exactly_once_whatever_is_lost(
     seed: int, discards: bool, incomplete: bool, spontaneous: bool
@@ -456,6 +460,7 @@ def test_exactly_once_whatever_is_lost(
         assert link.archived == link.effects
 
 
+@pytest.mark.once
 @given(st.integers(0, 2**32), st.booleans())
 def test_what_a_receiver_forgets_comes_again_or_is_reported(seed: int, retains: bool) -> None:
     """No message is lost in silence, and none takes effect twice."""
@@ -476,6 +481,7 @@ def holds(seed: int, *, spontaneous: bool = False) -> bool:
     return True
 
 
+@pytest.mark.once
 def test_the_simulator_sees_every_action() -> None:
     """Without this, a simulator in which nothing happens could pass for a proof."""
     seen: set[ResumeAction] = set()
@@ -493,6 +499,7 @@ def test_the_simulator_sees_every_action() -> None:
     assert set(ResumeAction) == seen
 
 
+@pytest.mark.once
 def test_the_simulator_sees_a_plan_that_sends_accepted_messages_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -511,6 +518,7 @@ def test_the_simulator_sees_a_plan_that_sends_accepted_messages_again(
     assert not all(holds(seed) for seed in range(50))
 
 
+@pytest.mark.once
 def test_the_simulator_sees_a_receiver_that_does_not_wait_for_an_abort(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
