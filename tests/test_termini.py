@@ -290,6 +290,13 @@ def test_what_is_no_source_is_refused(data: bytes) -> None:
         check_source(Source(), role="client")
 
 
+def test_of_a_rule_that_is_broken_often_the_first_are_listed() -> None:
+    found = check_source(Source(outcomes=("accepted",) * 5_000), role="sender")
+
+    assert 100 == len(found)
+    assert "source.outcomes[99]" == found[-1].path
+
+
 # What a source supports.
 
 

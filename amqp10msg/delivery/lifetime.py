@@ -34,3 +34,8 @@ class DeleteOnNoMessages(Shared):
 @attrs.frozen
 class DeleteOnNoLinksOrMessages(Shared):
     """The node is deleted when it has neither links nor messages (Part 3, 3.5.13)."""
+
+
+# Made now, before two threads could make two.
+for _policy in (DeleteOnClose, DeleteOnNoLinks, DeleteOnNoMessages, DeleteOnNoLinksOrMessages):
+    _policy()

@@ -69,3 +69,8 @@ class Modified(DeliveryState):
     delivery_failed: boolean = False
     undeliverable_here: boolean = False
     message_annotations: fields | None = None
+
+
+# Made now, before two threads could make two.
+for _outcome in (Accepted, Released):
+    _outcome()
