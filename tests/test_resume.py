@@ -211,6 +211,7 @@ def test_a_provisional_outcome_needs_no_payload_and_is_not_applied() -> None:
         step = resume({b"a": ours}, {b"a": provisional})[b"a"]
 
         assert (RESUME, None, None, False) == (step.action, step.outcome, step.start, step.more)
+        assert step.keeps
         transactional = isinstance(ours, TransactionalState)
         assert (TransactionalState(b"t") if transactional else None) == step.state
     # The source committed, and the receiver has not heard.
@@ -329,6 +330,9 @@ def test_guarantees(
         if step.action is RESUME:
             assert step.start is not None
             assert place(mine) <= place(step.start) <= place(peers)
+        # Nothing is given up that could go on.
+        if step.action is ABORT:
+            assert (mine is not None and mine.is_outcome) or place(peers) < place(mine)
         # An outcome at the sender is definitive: no other one is stated or applied.
         if mine is not None and mine.is_outcome:
             assert step.outcome is None

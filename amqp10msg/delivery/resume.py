@@ -62,8 +62,8 @@ class Step:
         aborted: it is aborted.
         more: more frames follow: False where there is no payload, None where its size decides.
         start: where the payload begins, as `bytes_from` takes it; None where there is none.
-        then: what to do next: after an abort ``NEW_DELIVERY``, or ``REPORT_LOSS`` where the
-            message cannot be sent again; else ``NOTHING``.
+        then: what to do next: after an abort ``NEW_DELIVERY``, as soon as `Plan.may_send_new`, or
+            ``REPORT_LOSS`` where the message cannot be sent again; else ``NOTHING``.
         keeps: the sender goes on considering the delivery unsettled. Where it does not, it forgets
             the tag: once the transfer is sent, or at once where none is.
         waits: incomplete maps leave open what to do, or forbid it: ask again after the next attach.
