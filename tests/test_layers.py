@@ -31,8 +31,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"parts"},
         {"validation"},
         {"message"},
-        {"delivery"},  # its composites need no message, what they do to one does
         {"batch", "checksums", "jms"},
+        {"delivery"},  # its composites need no message, what they do to one does
         {""},
         {"notation", "corpus", "basic", "translate", "columns"},
         {"cli", "proton", "testing", "spark", "net"},

@@ -1,0 +1,58 @@
+"""Filters of sources, evaluated on messages (Part 3, 3.5.1 and 3.5.8).
+
+Each class is one type of filter: made from what it filters by, or by `parse` from what a peer sent;
+``matches(message)`` tells whether a message passes, ``explain(message)`` why it does not, and
+`to_described` gives it back as it came. A `FilterSet` is what a source holds.
+"""
+
+from amqp10msg.delivery.filters._base import (
+    DEFAULT_FILTER_LIMITS,
+    RABBITMQ,
+    EvaluationError,
+    ExpressionError,
+    Filter,
+    FilterLimits,
+    Reason,
+)
+from amqp10msg.delivery.filters.bindings import (
+    DirectBinding,
+    HeadersBinding,
+    NoLocal,
+    TopicBinding,
+    XQuery,
+)
+from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
+from amqp10msg.delivery.filters.properties import ApplicationPropertiesFilter, PropertiesFilter
+from amqp10msg.delivery.filters.sets import FilterSet, UnsupportedFilter, parse
+from amqp10msg.delivery.filters.vendors import (
+    MatchUnfiltered,
+    SessionFilter,
+    StreamFilter,
+    StreamOffset,
+)
+
+__all__ = [
+    "DEFAULT_FILTER_LIMITS",
+    "RABBITMQ",
+    "ApplicationPropertiesFilter",
+    "DirectBinding",
+    "EvaluationError",
+    "ExpressionError",
+    "Filter",
+    "FilterLimits",
+    "FilterSet",
+    "HeadersBinding",
+    "MatchUnfiltered",
+    "NoLocal",
+    "PropertiesFilter",
+    "Reason",
+    "Selector",
+    "SessionFilter",
+    "SqlFilter",
+    "StreamFilter",
+    "StreamOffset",
+    "TopicBinding",
+    "UnsupportedFilter",
+    "XQuery",
+    "parse",
+]

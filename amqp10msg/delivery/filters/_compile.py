@@ -1,0 +1,344 @@
+"""The tree of an expression as closures: compiled once, called for every message.
+
+A closure takes a message and the time (ms since the epoch, or None) and gives a value, where None
+is unknown. Conditions follow SQL's three-valued logic; what is neither true nor false counts as
+unknown where a truth value is needed.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias, TypeGuard
+
+from amqp10msg.delivery.filters._base import EvaluationError
+from amqp10msg.delivery.filters._syntax import (
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Exists,
+    Identifier,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Node,
+    Not,
+    Sign,
+)
+from amqp10msg.delivery.filters._values import (
+    BINARY,
+    NUMBER,
+    OPERATORS,
+    TEXT,
+    arithmetic,
+    compare,
+    kind_of,
+    number,
+    settled,
+    types_of,
+)
+from amqp10msg.primitives import Timestamp
+
+__all__ = ["Evaluate", "compile_expression"]
+
+Evaluate: TypeAlias = Callable[[Any, int | None], Any]
+
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> Evaluate:
+    """Give the closure of a tree.
+
+    Args:
+        node: the tree.
+        octets: evaluate as RabbitMQ does: text is its UTF-8 octets, division of integers gives a
+            float. Otherwise as JMS says.
+        concatenate: ``+`` joins texts.
+    """
+    return _Compiler(octets, concatenate).compiled(node)
+
+
+class _Compiler:
+    def __init__(self, octets: bool, concatenate: bool) -> None:
+        self.octets = octets
+        self.concatenate = concatenate
+
+    def compiled(self, node: Node) -> Evaluate:
+        match node:
+            case Literal(value=value):
+                return lambda message, now: value  # noqa: ARG005
+            case Identifier(get=get):
+                return lambda message, now: get(message)  # noqa: ARG005
+            case Logical(operator="AND"):
+                return _conjunction([self.compiled(part) for part in node.operands])
+            case Logical():
+                return _disjunction([self.compiled(part) for part in node.operands])
+            case Not():
+                return _negation(self.compiled(node.operand))
+            case Compare():
+                return self.comparison(node)
+            case Between():
+                return self.between(node)
+            case In():
+                return self.in_list(node)
+            case Like():
+                return self.like(node)
+            case IsNull():
+                return self.is_null(node)
+            case Exists():
+                return self.is_null(IsNull(node.start, node.end, node.operand, True))
+            case Sign():
+                return _sign(node.operator == "-", self.compiled(node.operand))
+            case Arithmetic():
+                return self.arithmetic(node)
+            case Call():
+                return _FUNCTIONS[node.function](*map(self.compiled, node.arguments))
+        raise AssertionError(f"no such node: {node!r}")
+
+    def comparison(self, node: Compare) -> Evaluate:
+        left, right, sign = node.left, node.right, node.operator
+        if isinstance(left, Literal) and not isinstance(right, Literal):
+            left, right, sign = right, left, _MIRRORED[sign]
+        if _is_plain(right):
+            if sign == "=" and isinstance(left, Identifier) and left.key is not None:
+                return self.property_equals(left.key, right.value)
+            return self.with_literal(sign, self.compiled(left), right.value)
+        first, second, octets = self.compiled(left), self.compiled(right), self.octets
+        return lambda message, now: compare(sign, first(message, now), second(message, now), octets)
+
+    def property_equals(self, key: str, literal: Any) -> Evaluate:
+        """``name = literal``, what most selectors are made of."""
+        octets, like = self.octets, types_of(literal)
+
+        def evaluate(message: Any, _: int | None) -> bool | None:
+            section = message.application_properties
+            if section is None:
+                return None
+            value = section.get(key)
+            if type(value) in like:
+                return bool(value == literal)
+            return compare("=", value, literal, octets)
+
+        return evaluate
+
+    def with_literal(self, sign: str, left: Evaluate, literal: Any) -> Evaluate:
+        octets, test, like = self.octets, OPERATORS[sign], types_of(literal)
+
+        def evaluate(message: Any, now: int | None) -> bool | None:
+            value = left(message, now)
+            if type(value) in like:
+                return bool(test(value, literal))
+            return compare(sign, value, literal, octets)
+
+        return evaluate
+
+    def between(self, node: Between) -> Evaluate:
+        """As JMS puts it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
+        signs = ("<", ">") if node.negated else (">=", "<=")
+        sides = [
+            self.comparison(Compare(node.start, node.end, sign, node.operand, bound))
+            for sign, bound in zip(signs, (node.low, node.high), strict=True)
+        ]
+        return _disjunction(sides) if node.negated else _conjunction(sides)
+
+    def in_list(self, node: In) -> Evaluate:
+        """True for an item that is equal, false for none, unknown where the operand is not set."""
+        operand, octets = self.compiled(node.operand), self.octets
+        found, missed = not node.negated, node.negated
+        literals = [item for item in node.items if _is_plain(item)]
+        plain = frozenset(item.value for item in literals)
+        texts = {item.value.encode() for item in literals if kind_of(item.value) == TEXT}
+        others = [self.compiled(item) for item in node.items if not _is_plain(item)]
+
+        def evaluate(message: Any, now: int | None) -> bool | None:
+            value = operand(message, now)
+            if value is None:
+                return None
+            value = settled(value, octets)
+            kind = kind_of(value)
+            if (kind in (NUMBER, TEXT) and value in plain) or (
+                octets and kind == BINARY and value in texts
+            ):
+                return found
+            for item in others:
+                if compare("=", value, item(message, now), octets):
+                    return found
+            return missed
+
+        return evaluate
+
+    def like(self, node: Like) -> Evaluate:
+        operand, matches, octets = self.compiled(node.operand), node.match, self.octets
+        negated = node.negated
+
+        def evaluate(message: Any, now: int | None) -> bool | None:
+            value = operand(message, now)
+            if not isinstance(value, str):
+                if not (octets and isinstance(value, bytes)):
+                    return None
+                try:
+                    value = value.decode()
+                except UnicodeDecodeError:
+                    return None
+            return matches(value) is not negated
+
+        return evaluate
+
+    def is_null(self, node: IsNull) -> Evaluate:
+        operand, negated = self.compiled(node.operand), node.negated
+        return lambda message, now: (operand(message, now) is None) is not negated
+
+    def arithmetic(self, node: Arithmetic) -> Evaluate:
+        first = self.compiled(node.first)
+        rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
+        exact, concatenate = not self.octets, self.concatenate
+
+        def evaluate(message: Any, now: int | None) -> Any:
+            value = first(message, now)
+            for sign, operand in rest:
+                other = operand(message, now)
+                if (
+                    concatenate
+                    and sign == "+"
+                    and isinstance(value, str)
+                    and isinstance(other, str)
+                ):
+                    value = str(value) + str(other)
+                else:
+                    value = arithmetic(sign, value, other, exact)
+            return value
+
+        return evaluate
+
+
+def _is_plain(node: Node) -> TypeGuard[Literal]:
+    return isinstance(node, Literal) and kind_of(node.value) in (NUMBER, TEXT)
+
+
+def _conjunction(parts: list[Evaluate]) -> Evaluate:
+    if len(parts) == 2:
+        first, second = parts
+
+        def both(message: Any, now: int | None) -> bool | None:
+            one = first(message, now)
+            if one is False:
+                return False
+            other = second(message, now)
+            if other is False:
+                return False
+            return True if one is True and other is True else None
+
+        return both
+
+    def all_of(message: Any, now: int | None) -> bool | None:
+        result: bool | None = True
+        for part in parts:
+            value = part(message, now)
+            if value is False:
+                return False
+            if value is not True:
+                result = None
+        return result
+
+    return all_of
+
+
+def _disjunction(parts: list[Evaluate]) -> Evaluate:
+    def any_of(message: Any, now: int | None) -> bool | None:
+        result: bool | None = False
+        for part in parts:
+            value = part(message, now)
+            if value is True:
+                return True
+            if value is not False:
+                result = None
+        return result
+
+    return any_of
+
+
+def _negation(operand: Evaluate) -> Evaluate:
+    def evaluate(message: Any, now: int | None) -> bool | None:
+        value = operand(message, now)
+        return not value if isinstance(value, bool) else None
+
+    return evaluate
+
+
+def _sign(minus: bool, operand: Evaluate) -> Evaluate:
+    def evaluate(message: Any, now: int | None) -> Any:
+        value = number(operand(message, now))
+        return -value if minus and value is not None else value
+
+    return evaluate
+
+
+# The functions of SQL filter expressions.
+
+
+def _utc() -> Evaluate:
+    def evaluate(_: Any, now: int | None) -> int:
+        if now is None:
+            raise EvaluationError("UTC() needs the time: give now, in ms since the Unix epoch")
+        return now
+
+    return evaluate
+
+
+def _of_text(function: Callable[[str], Any]) -> Callable[[Evaluate], Evaluate]:
+    def make(argument: Evaluate) -> Evaluate:
+        def evaluate(message: Any, now: int | None) -> Any:
+            value = argument(message, now)
+            return function(str(value)) if isinstance(value, str) else None
+
+        return evaluate
+
+    return make
+
+
+def _milliseconds(text: str) -> int | None:
+    """Read a date of ISO 8601; without an offset it is in UTC."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return int(Timestamp.from_datetime(moment))
+
+
+def _part(cut: Callable[..., str]) -> Callable[..., Evaluate]:
+    """Make a function of a text and of counts of characters, none of them negative."""
+
+    def make(text: Evaluate, *counts: Evaluate) -> Evaluate:
+        def evaluate(message: Any, now: int | None) -> str | None:
+            value = text(message, now)
+            sizes = [number(count(message, now)) for count in counts]
+            if not isinstance(value, str) or not all(
+                isinstance(size, int) and size >= 0 for size in sizes
+            ):
+                return None
+            return cut(str(value), *sizes)
+
+        return evaluate
+
+    return make
+
+
+def _substring(text: str, start: int, count: int) -> str:
+    """Cut as SQL-92 does: the first character is number 1."""
+    return text[max(start - 1, 0) : max(start - 1 + count, 0)]
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Evaluate]]] = {
+    "UTC": _utc,
+    "LOWER": _of_text(str.lower),
+    "UPPER": _of_text(str.upper),
+    "DATE": _of_text(_milliseconds),
+    "LEFT": _part(lambda text, count: text[:count]),
+    "RIGHT": _part(lambda text, count: text[-count:] if count else ""),
+    "SUBSTRING": _part(_substring),
+}

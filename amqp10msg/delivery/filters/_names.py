@@ -1,0 +1,195 @@
+"""What the names in an expression stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Any, Final
+
+from amqp10msg.composite import rows
+from amqp10msg.delivery.filters._parser import UnknownNameError
+from amqp10msg.delivery.filters._syntax import Getter
+from amqp10msg.jms import to_jms_correlation_id, to_jms_message_id
+from amqp10msg.sections import Header, Properties
+from amqp10msg.sections.properties import to_milliseconds
+
+__all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
+
+_HEADER: Final = {field.name: field for field in rows(Header)}
+_PROPERTIES: Final = {field.name: field for field in rows(Properties)}
+
+
+def _application_property(key: str) -> Getter:
+    def get(message: Any) -> Any:
+        section = message.application_properties
+        return None if section is None else section.get(key)
+
+    return get
+
+
+def _entry(section: str, key: str) -> Getter:
+    def get(message: Any) -> Any:
+        entries = getattr(message, section)
+        return None if entries is None else entries.get(key)
+
+    return get
+
+
+def _header(name: str) -> Getter:
+    """Read a field of the header; without a header it has its default (Part 3, 3.2.1)."""
+    default = _HEADER[name].default
+
+    def get(message: Any) -> Any:
+        header = message.header
+        return default if header is None else getattr(header, name)
+
+    return get
+
+
+def _property(name: str) -> Getter:
+    is_time = _PROPERTIES[name].type == "timestamp"
+
+    def get(message: Any) -> Any:
+        properties = message.properties
+        if properties is None:
+            return None
+        value = getattr(properties, name)
+        return to_milliseconds(value) if is_time else value
+
+    return get
+
+
+def _of(get: Getter, change: Callable[[Any], Any]) -> Getter:
+    """Change what a getter gives, unless it is not set."""
+
+    def changed(message: Any) -> Any:
+        value = get(message)
+        return None if value is None else change(value)
+
+    return changed
+
+
+def _text_of(value: Any) -> Any:
+    """Give octets as the text they are, if they are one."""
+    try:
+        return bytes(value).decode()
+    except UnicodeDecodeError:
+        return value
+
+
+_DELIVERY_MODE: Final = _of(
+    _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
+)
+_REDELIVERED: Final = _of(_header("delivery_count"), lambda count: count > 0)
+_USER_ID: Final = _of(_property("user_id"), _text_of)
+
+# After amqp. come the fields of header and properties, as Qpid has it, and what it computes.
+_AMQP_NAMES: Final[dict[str, Getter]] = {
+    **{name: _header(name) for name in _HEADER},
+    **{name: _property(name) for name in _PROPERTIES},
+    "user_id": _USER_ID,
+    "delivery_mode": _DELIVERY_MODE,
+    "redelivered": _REDELIVERED,
+}
+# JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
+_JMS_NAMES: Final[dict[str, Getter]] = {
+    "JMSCorrelationID": _of(_property("correlation_id"), to_jms_correlation_id),
+    "JMSDeliveryMode": _DELIVERY_MODE,
+    "JMSDeliveryTime": _entry("message_annotations", "x-opt-delivery-time"),
+    "JMSDestination": _property("to"),
+    "JMSExpiration": _property("absolute_expiry_time"),
+    "JMSMessageID": _of(_property("message_id"), to_jms_message_id),
+    "JMSPriority": _header("priority"),
+    "JMSRedelivered": _REDELIVERED,
+    "JMSReplyTo": _property("reply_to"),
+    "JMSTimestamp": _property("creation_time"),
+    "JMSType": _property("subject"),
+    "JMSXDeliveryCount": _of(_header("delivery_count"), lambda count: count + 1),
+    "JMSXGroupID": _property("group_id"),
+    "JMSXGroupSeq": _property("group_sequence"),
+    "JMSXUserID": _USER_ID,
+}
+
+
+def selector_name(name: str) -> tuple[Getter, str | None]:
+    """Find what a name in a selector stands for.
+
+    Raises:
+        UnknownNameError: there is no such field after ``amqp.``.
+    """
+    if name.startswith("amqp."):
+        field = name.removeprefix("amqp.")
+        key = field.removeprefix("annotation.")
+        if key and key != field:
+            return _entry("message_annotations", key), None
+        if field not in _AMQP_NAMES:
+            known = [f"amqp.{known}" for known in (*_AMQP_NAMES, "annotation.<name>")]
+            raise UnknownNameError(_unknown(name, known))
+        return _AMQP_NAMES[field], None
+    get = _JMS_NAMES.get(name)
+    return (_application_property(name), name) if get is None else (get, None)
+
+
+_SECTIONS: Final = {
+    "header": "header",
+    "h": "header",
+    "delivery_annotations": "delivery_annotations",
+    "d": "delivery_annotations",
+    "message_annotations": "message_annotations",
+    "m": "message_annotations",
+    "properties": "properties",
+    "p": "properties",
+    "application_properties": "application_properties",
+    "a": "application_properties",
+    "footer": "footer",
+    "f": "footer",
+}
+_RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
+
+
+def oasis_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
+    """Find what a name in an SQL filter expression stands for (filtex 6.4.4.4).
+
+    Raises:
+        UnknownNameError: there is no such section, or no such field in it.
+    """
+    if isinstance(name, str):
+        return _application_property(name), name
+    section, field = name
+    known = _SECTIONS.get(section)
+    if known is None:
+        raise UnknownNameError(_unknown(f"{section}.", [f"{one}." for one in _SECTIONS]))
+    if known == "application_properties":
+        return _application_property(field), field
+    if known in ("header", "properties"):
+        fields: Any = _HEADER if known == "header" else _PROPERTIES
+        if field not in fields:
+            raise UnknownNameError(
+                _unknown(f"{section}.{field}", [f"{section}.{one}" for one in fields])
+            )
+        return (_header if known == "header" else _property)(field), None
+    return _entry(known, field), None
+
+
+def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
+    """Find what a name stands for in what RabbitMQ 4.2 supports of the language.
+
+    Raises:
+        UnknownNameError: RabbitMQ has no such name.
+    """
+    found = oasis_name(name)
+    if not isinstance(name, str):
+        section = _SECTIONS[name[0]]
+        if section not in _RABBITMQ_SECTIONS or (section == "header" and name[1] != "priority"):
+            raise UnknownNameError(
+                f"RabbitMQ filters by header.priority, properties and application properties, not "
+                f"by {'.'.join(name)}: the dialect oasis does"
+            )
+    return found
+
+
+def _unknown(name: str, known: list[str]) -> str:
+    near = get_close_matches(name, known, 1)
+    return f"there is no {name}: " + (
+        f"is {near[0]} meant?" if near else f"use one of {', '.join(known)}"
+    )

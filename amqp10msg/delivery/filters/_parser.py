@@ -1,0 +1,357 @@
+"""A Pratt parser of selectors and SQL filter expressions.
+
+Both are the same language of conditions; a `Language` holds what differs: the tokens, the names
+and what JMS forbids.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import attrs
+
+from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
+from amqp10msg.delivery.filters._glob import MANY, ONE, compile_like
+from amqp10msg.delivery.filters._syntax import (
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Exists,
+    Getter,
+    Identifier,
+    In,
+    IsNull,
+    Like,
+    Literal,
+    Logical,
+    Node,
+    Not,
+    Sign,
+    Token,
+)
+
+__all__ = ["Language", "UnknownNameError", "parse_expression"]
+
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT = 10, 20, 30, 40, 50, 60
+_BINARY: Final = {
+    "OR": _OR,
+    "AND": _AND,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _COMPARISON),
+    **dict.fromkeys(("BETWEEN", "IN", "LIKE", "IS", "NOT"), _COMPARISON),
+    **dict.fromkeys(("+", "-"), _SUM),
+    **dict.fromkeys(("*", "/", "%"), _PRODUCT),
+}
+#: Arguments that a function of the dialect takes.
+_ARITY: Final = {
+    "UTC": 0,
+    "LOWER": 1,
+    "UPPER": 1,
+    "DATE": 1,
+    "LEFT": 2,
+    "RIGHT": 2,
+    "SUBSTRING": 3,
+}
+
+
+class UnknownNameError(Exception):
+    """A name that the language does not have; says what it does have."""
+
+
+@attrs.frozen
+class Language:
+    """What tells the languages apart.
+
+    Attributes:
+        tokens: cuts the text into tokens.
+        resolve: gives the getter of a name, and the application property that it is; takes the
+            token's value and raises `UnknownNameError`.
+        functions: the functions it has.
+        jms: keep to what JMS allows: ``LIKE``, ``IN`` and ``IS NULL`` of identifiers alone, lists
+            of literals, conditions that are conditions, numbers that are numbers.
+        plain_patterns: refuse control characters in patterns.
+    """
+
+    tokens: Callable[[str, FilterLimits], list[Token]]
+    resolve: Callable[[Any], tuple[Getter, str | None]]
+    functions: frozenset[str]
+    jms: bool
+    plain_patterns: bool
+
+
+def parse_expression(text: str, language: Language, limits: FilterLimits) -> Node:
+    """Parse a whole expression.
+
+    Raises:
+        ExpressionError: it breaks the grammar or a bound; says where, and what was expected.
+    """
+    parser = _Parser(text, language, limits)
+    node = parser.expression(0)
+    token = parser.token
+    if token.kind != "end":
+        raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
+    parser.condition(node)
+    return node
+
+
+class _Parser:
+    def __init__(self, text: str, language: Language, limits: FilterLimits) -> None:
+        self.text = text
+        self.language = language
+        self.limits = limits
+        self.tokens = language.tokens(text, limits)
+        self.at = 0
+        self.depth = 0
+
+    # Tokens.
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def expect(self, kind: str, what: str) -> Token:
+        if self.token.kind != kind:
+            raise self.error(f"expected {what}, not {self.shown(self.token)}")
+        return self.take()
+
+    def shown(self, token: Token) -> str:
+        if token.kind == "end":
+            return "the end"
+        written = self.text[token.start : token.end]
+        return written if len(written) <= 30 else f"{written[:30]}…"
+
+    def error(self, problem: str, token: Token | Node | None = None) -> ExpressionError:
+        return ExpressionError(problem, self.text, (token or self.token).start)
+
+    # Expressions.
+
+    def expression(self, binding: int) -> Node:
+        """Parse what binds more tightly than `binding`."""
+        self.depth += 1
+        if self.depth > self.limits.depth:
+            raise self.error(f"nested more than {self.limits.depth} deep")
+        left = self.prefix(binding)
+        compared = False
+        while (power := _BINARY.get(self.token.kind, 0)) > binding:
+            if power == _COMPARISON:
+                if compared:
+                    raise self.error("comparisons do not follow each other: use AND or parentheses")
+                left, compared = self.comparison(left), True
+            elif power in (_OR, _AND):
+                left, compared = self.logical(left, power), False
+            else:
+                left = self.arithmetic(left, power)
+        self.depth -= 1
+        return left
+
+    def prefix(self, binding: int) -> Node:
+        token = self.take()
+        match token.kind:
+            case "NOT":
+                if binding >= _COMPARISON:
+                    raise self.error("NOT needs parentheses around it here", token)
+                operand = self.expression(_NOT)
+                self.condition(operand)
+                return Not(token.start, operand.end, operand)
+            case "+" | "-":
+                return self.sign(token)
+            case "(":
+                node = self.expression(0)
+                closing = self.expect(")", "an operator or )")
+                return attrs.evolve(node, start=token.start, end=closing.end)
+            case "number" | "string" | "binary" | "boolean":
+                return Literal(token.start, token.end, token.value)
+            case "identifier" | "qualified":
+                return self.identifier(token)
+            case "function":
+                return self.call(token)
+        raise self.error(
+            f"expected a value, a name or (, not {self.shown(token)}",
+            token,
+        )
+
+    def sign(self, token: Token) -> Node:
+        if not self.language.jms and self.token.kind in ("+", "-"):
+            raise self.error("a second sign needs parentheses")
+        operand = self.expression(_PRODUCT)
+        self.number(operand)
+        if type(operand) is Literal and type(operand.value) in (int, float):
+            value = -operand.value if token.kind == "-" else operand.value
+            return Literal(token.start, operand.end, value)
+        return Sign(token.start, operand.end, token.kind, operand)
+
+    def identifier(self, token: Token) -> Identifier:
+        name = self.text[token.start : token.end]
+        try:
+            get, key = self.language.resolve(token.value)
+        except UnknownNameError as error:
+            raise self.error(str(error), token) from None
+        return Identifier(token.start, token.end, name, key, get)
+
+    def logical(self, left: Node, power: int) -> Node:
+        """Take all operands of one operator at once: a chain is no nesting."""
+        self.condition(left)
+        operator = self.token.kind
+        operands = [left]
+        while self.token.kind == operator:
+            self.take()
+            operand = self.expression(power)
+            self.condition(operand)
+            operands.append(operand)
+        return Logical(left.start, operands[-1].end, operator, tuple(operands))
+
+    def arithmetic(self, left: Node, power: int) -> Node:
+        rest = []
+        self.number(left)
+        while _BINARY.get(self.token.kind) == power:
+            operator = self.take().kind
+            operand = self.expression(power)
+            self.number(operand)
+            rest.append((operator, operand))
+        return Arithmetic(left.start, rest[-1][1].end, left, tuple(rest))
+
+    def comparison(self, left: Node) -> Node:
+        token = self.take()
+        if token.kind == "IS":
+            return self.is_null(left)
+        if token.kind in _BINARY and token.kind not in ("NOT", "BETWEEN", "IN", "LIKE"):
+            right = self.expression(_COMPARISON)
+            if token.kind not in ("=", "<>"):
+                self.ordered(left)
+                self.ordered(right)
+            return Compare(left.start, right.end, token.kind, left, right)
+        negated = token.kind == "NOT"
+        if negated:
+            token = self.take()
+        match token.kind:
+            case "BETWEEN":
+                return self.between(left, negated)
+            case "IN":
+                return self.in_list(left, negated)
+            case "LIKE":
+                return self.like(left, negated)
+        wanted = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
+        raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
+
+    def is_null(self, left: Node) -> Node:
+        if type(left) is not Identifier or self.text[left.start] == "(":
+            raise self.error("IS NULL asks about a name alone", left)
+        negated = self.token.kind == "NOT"
+        if negated:
+            self.take()
+        last = self.expect("NULL", "NULL" if negated else "NULL or NOT NULL")
+        return IsNull(left.start, last.end, left, negated)
+
+    def between(self, left: Node, negated: bool) -> Node:
+        self.number(left)
+        low = self.expression(_COMPARISON)
+        self.number(low)
+        self.expect("AND", "AND and the upper bound of BETWEEN")
+        high = self.expression(_COMPARISON)
+        self.number(high)
+        return Between(left.start, high.end, left, low, high, negated)
+
+    def in_list(self, left: Node, negated: bool) -> Node:
+        self.named(left, "IN")
+        self.expect("(", "( and a list of values")
+        items = []
+        while True:
+            item = self.expression(_COMPARISON)
+            if self.language.jms and type(item) is not Literal:
+                raise self.error("the list of IN holds literals", item)
+            items.append(item)
+            if self.token.kind != ",":
+                break
+            self.take()
+        last = self.expect(")", "a comma or )")
+        return In(left.start, last.end, left, tuple(items), negated)
+
+    def like(self, left: Node, negated: bool) -> Node:
+        self.named(left, "LIKE")
+        token = self.expect("string", "a pattern in quotes")
+        last, escape = token, None
+        if self.token.kind == "ESCAPE":
+            self.take()
+            last = self.expect("string", "one character in quotes")
+            escape = last.value
+            if len(escape) != 1:
+                raise self.error("ESCAPE takes one character in quotes", last)
+        return Like(left.start, last.end, left, self.pattern(token, escape), negated)
+
+    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool]:
+        elements: list[Any] = []
+        chars = iter(token.value)
+        for char in chars:
+            if char == escape:
+                following = next(chars, None)
+                if following is None:
+                    raise self.error("the pattern ends with its escape character", token)
+                elements.append(following)
+            else:
+                elements.append(MANY if char == "%" else ONE if char == "_" else char)
+        if self.language.plain_patterns and any(
+            type(element) is str and (element < " " or element == "\x7f") for element in elements
+        ):
+            raise self.error("a pattern has no control characters", token)
+        return compile_like(elements)
+
+    def call(self, token: Token) -> Node:
+        name = token.value
+        if name not in self.language.functions:
+            raise self.error(
+                f"{name} is reserved, and this dialect does not have it: use the dialect oasis, or "
+                f"[{self.text[token.start : token.end]}] for a property of that name",
+                token,
+            )
+        self.expect("(", f"( after {name}")
+        if name == "EXISTS":
+            what = self.take()
+            if what.kind not in ("identifier", "qualified"):
+                raise self.error("EXISTS asks about a name", what)
+            operand = self.identifier(what)
+            return Exists(token.start, self.expect(")", ")").end, operand)
+        arguments: list[Node] = []
+        wanted = _ARITY[name]
+        while len(arguments) < wanted:
+            if arguments:
+                self.expect(",", f"a comma: {name} takes {wanted} values")
+            arguments.append(self.expression(_COMPARISON))
+        last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
+        return Call(token.start, last.end, name, tuple(arguments))
+
+    # What JMS forbids; brokers take some of it for unknown.
+
+    def condition(self, node: Node) -> None:
+        """Refuse a number or text where a condition is needed."""
+        if self.language.jms and (
+            isinstance(node, (Arithmetic, Sign))
+            or (isinstance(node, Literal) and type(node.value) is not bool)
+        ):
+            raise self.error("expected a condition, not a value", node)
+
+    def number(self, node: Node) -> None:
+        """Refuse text, truth values and conditions where a number is needed."""
+        if self.language.jms and (
+            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
+            or (isinstance(node, Literal) and type(node.value) in (bool, str))
+        ):
+            raise self.error("expected a number", node)
+
+    def ordered(self, node: Node) -> None:
+        """Refuse conditions and truth values beside ``<`` and its like."""
+        if self.language.jms and (
+            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
+            or (isinstance(node, Literal) and type(node.value) is bool)
+        ):
+            raise self.error("truth values are compared with = and <> alone", node)
+
+    def named(self, node: Node, what: str) -> None:
+        """Refuse anything but an identifier in front of ``LIKE`` and ``IN``."""
+        if self.language.jms and (type(node) is not Identifier or self.text[node.start] == "("):
+            raise self.error(f"{what} asks about a name alone", node)

@@ -1,0 +1,228 @@
+"""Filters that are expressions: JMS selectors, and SQL filter expressions."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, Literal, Self
+
+import attrs
+
+from amqp10msg.delivery.filters._base import (
+    DEFAULT_FILTER_LIMITS,
+    ExpressionError,
+    Filter,
+    FilterLimits,
+    Reason,
+    register,
+    wrong_type,
+)
+from amqp10msg.delivery.filters._compile import Evaluate, compile_expression
+from amqp10msg.delivery.filters._explain import reasons_of
+from amqp10msg.delivery.filters._lexer import selector_tokens, sql_tokens
+from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
+from amqp10msg.delivery.filters._parser import Language, parse_expression
+from amqp10msg.delivery.filters._syntax import Node
+from amqp10msg.errors import EncodeError
+from amqp10msg.message import Message
+from amqp10msg.primitives import Symbol
+
+__all__ = ["Selector", "SqlFilter"]
+
+_SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
+_DIALECTS: Final = {
+    "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),
+    "oasis": Language(
+        sql_tokens,
+        oasis_name,
+        frozenset({"DATE", "EXISTS", "LEFT", "LOWER", "RIGHT", "SUBSTRING", "UPPER", "UTC"}),
+        False,
+        True,
+    ),
+}
+
+
+def _always(_: Any, __: int | None) -> bool:
+    return True
+
+
+@attrs.frozen
+class _Expression(Filter):
+    """A filter whose value is text, compiled when it is made."""
+
+    text: str
+    limits: FilterLimits = attrs.field(
+        default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
+    )
+    _evaluate: Evaluate = attrs.field(init=False, eq=False, repr=False, default=_always)
+    _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
+
+    def _settle(self) -> None:
+        if not isinstance(self.text, str):
+            raise EncodeError(
+                f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
+            )
+        try:
+            self.text.encode()
+        except UnicodeEncodeError as error:
+            raise ExpressionError("a surrogate is no character", self.text, error.start) from None
+        tree, evaluate = self._compiled(str(self.text))
+        object.__setattr__(self, "_tree", tree)
+        object.__setattr__(self, "_evaluate", evaluate)
+
+    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+        raise NotImplementedError
+
+    # One call less than by way of `_passes`: this runs for every message.
+    def matches(
+        self,
+        message: Message,
+        *,
+        now: int | None = None,
+        local: bool | None = None,  # noqa: ARG002
+    ) -> bool:
+        """Tell whether a message passes; see `Filter.matches`."""
+        return self._evaluate(message, now) is True
+
+    def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
+        return self._evaluate(message, now) is True
+
+    def result(self, message: Message, *, now: int | None = None) -> Any:
+        """Give what the expression evaluates to: True, False, or None for unknown.
+
+        An expression that is no condition gives the value it has.
+        """
+        return self._evaluate(message, now)
+
+    def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
+        if self._tree is None:
+            return ()
+        return reasons_of(self._tree, self._parts, self.text, message, now)
+
+    def _parts(self, node: Node) -> Evaluate:
+        """Give the closure of a part of the tree."""
+        raise NotImplementedError
+
+    def _value(self) -> str:
+        return self.text
+
+    @classmethod
+    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+        if not isinstance(value, str) or isinstance(value, Symbol):
+            raise wrong_type(cls, "a string", value)
+        return cls(value, descriptor=descriptor, limits=limits)
+
+    # A compiled expression holds closures: a copy is made of the text.
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self._arguments()))
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"text": self.text, "limits": self.limits, "descriptor": self.descriptor}
+
+
+def _rebuild(cls: type[_Expression], arguments: dict[str, Any]) -> _Expression:
+    return cls(**arguments)
+
+
+@register
+@attrs.frozen
+class Selector(_Expression):
+    """A JMS message selector: ``apache.org:selector-filter:string``.
+
+        Selector("color = 'red' AND (weight > 2500 OR JMSPriority >= 7)")
+
+    The grammar is that of JMS 2.0, 3.8.1: a condition that is unknown, because a name is not set,
+    does not pass. A name is an application property, or one of
+
+    - the JMS headers and properties: ``JMSDeliveryMode`` ('PERSISTENT' or 'NON_PERSISTENT'),
+      ``JMSPriority``, ``JMSMessageID`` and ``JMSCorrelationID`` (as `amqp10msg.jms` writes them),
+      ``JMSTimestamp`` and ``JMSExpiration`` (ms), ``JMSType``, ``JMSDestination``, ``JMSReplyTo``,
+      ``JMSRedelivered``, ``JMSDeliveryTime``, ``JMSXGroupID``, ``JMSXGroupSeq``, ``JMSXUserID``,
+      ``JMSXDeliveryCount``;
+    - ``amqp.`` and a field of the header or the properties with underscores, such as
+      ``amqp.correlation_id`` or ``amqp.priority``, and ``amqp.delivery_mode`` and
+      ``amqp.redelivered``, as Apache Qpid has it;
+    - ``amqp.annotation.`` and the key of a message annotation, in which dashes belong to the name,
+      as Azure Event Hubs has it: ``amqp.annotation.x-opt-offset > '100'``.
+
+    Values of different kinds compare as false. Numbers of all integer types and timestamps (ms) are
+    exact, and never overflow; float and double are approximate, a decimal is exact where it is
+    whole. Dividing exact numbers cuts off the fraction, dividing by zero is unknown. Beyond JMS:
+    texts have an order (by code points), lists hold numbers too, names may contain dots, and dashes
+    after the prefix ``hyphenated_props:`` of ActiveMQ Artemis. An empty selector passes all.
+
+    Attributes:
+        text: the selector.
+        limits: what it may cost.
+
+    Raises:
+        ExpressionError: the text is no selector; says where.
+    """
+
+    SYMBOL: ClassVar[Symbol] = Symbol("apache.org:selector-filter:string")
+    CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
+    CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
+
+    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+        if not text.strip(" \t\f\r\n"):
+            return None, _always
+        tree = parse_expression(text, _SELECTOR, self.limits)
+        return tree, self._parts(tree)
+
+    def _parts(self, node: Node) -> Evaluate:
+        return compile_expression(node, octets=False)
+
+
+@register
+@attrs.frozen
+class SqlFilter(_Expression):
+    """An SQL filter expression: ``amqp:sql-filter`` (AMQP Filter Expressions 1.0, section 6).
+
+        SqlFilter("properties.subject LIKE 'Order%' AND region IN ('emea', 'apac')")
+
+    The language as RabbitMQ 4.2 documents and parses it for streams: keywords in upper case; names
+    are application properties, in brackets where they are no plain words (``[order-status]``),
+    ``application_properties.`` or ``a.``, ``properties.`` or ``p.`` and a field with underscores,
+    ``header.priority`` or ``h.priority``; text in single or double quotes, octets as ``0x0AFF``;
+    ``= <> != < <= > >=``, ``+ - * / %``, ``AND OR NOT``, ``[NOT] LIKE … ESCAPE``, ``[NOT] IN``,
+    ``IS [NOT] NULL``, and ``UTC()``, which is the `now` of `matches`, in ms.
+
+    As there, text compares with octets by its UTF-8 form, a UUID is its 16 octets, ``/`` gives a
+    fraction, and values of other different kinds are ``<>`` and nothing else. What is unknown does
+    not pass.
+
+    Attributes:
+        text: the expression.
+        dialect: ``rabbitmq``, or ``oasis`` for more of the draft: every field of the header, the
+            sections ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and
+            ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
+            ``UPPER``, ``LEFT(text, count)``, ``RIGHT(text, count)``,
+            ``SUBSTRING(text, start, count)`` with 1 for the first character, ``DATE('2025-01-31')``
+            in ms, and ``+`` between texts.
+        limits: what it may cost; `RABBITMQ` has the bounds of that broker.
+
+    Raises:
+        ExpressionError: the text is no such expression; says where.
+    """
+
+    dialect: Literal["rabbitmq", "oasis"] = attrs.field(default="rabbitmq", kw_only=True)
+
+    SYMBOL: ClassVar[Symbol] = Symbol("amqp:sql-filter")
+    CODE: ClassVar[int | None] = 0x120
+    CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
+
+    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+        language = _DIALECTS.get(self.dialect)
+        if language is None:
+            raise EncodeError(
+                f"dialect is one of {', '.join(_DIALECTS)}, not {self.dialect!r}", "filter.dialect"
+            )
+        if not text.strip(" \t\f\r\n"):
+            raise ExpressionError("the expression is empty", text, 0)
+        tree = parse_expression(text, language, self.limits)
+        return tree, self._parts(tree)
+
+    def _parts(self, node: Node) -> Evaluate:
+        return compile_expression(node, octets=True, concatenate=self.dialect == "oasis")
+
+    def _arguments(self) -> dict[str, Any]:
+        return {**super()._arguments(), "dialect": self.dialect}

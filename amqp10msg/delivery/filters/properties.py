@@ -1,0 +1,300 @@
+"""Property filters of AMQP Filter Expressions 1.0 (section 4): maps of reference values."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Self
+
+import attrs
+
+from amqp10msg.composite import Field, rows
+from amqp10msg.delivery.filters._base import (
+    DEFAULT_FILTER_LIMITS,
+    Filter,
+    FilterLimits,
+    Reason,
+    register,
+    wrong_type,
+)
+from amqp10msg.delivery.filters._maps import checked_size, entries_of
+from amqp10msg.delivery.filters._values import same
+from amqp10msg.errors import EncodeError
+from amqp10msg.message import Message
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Char,
+    Described,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+)
+from amqp10msg.sections import Properties
+
+__all__ = ["ApplicationPropertiesFilter", "PropertiesFilter"]
+
+_FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
+_PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
+
+
+@attrs.frozen
+class _PropertyFilter(Filter):
+    """A filter whose value is a map of references."""
+
+    entries: Mapping[str, Any]
+    limits: FilterLimits = attrs.field(
+        default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
+    )
+    _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
+
+    def _settle(self) -> None:
+        entries = self._settled_entries()
+        checked_size(self.SYMBOL, entries, self.limits)
+        tests = [(key, reference, _test_of(reference, key)) for key, reference in entries.items()]
+        object.__setattr__(self, "entries", entries)
+        object.__setattr__(self, "_tests", tests)
+
+    def _settled_entries(self) -> dict[str, Any]:
+        raise NotImplementedError
+
+    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
+        """Give whether a message has what an entry refers to, and its value."""
+        raise NotImplementedError
+
+    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+        for key, _, test in self._tests:
+            present, value = self._seen(message, key)
+            if not present or not test(value):
+                return False
+        return True
+
+    def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
+        found = []
+        for key, reference, test in self._tests:
+            present, value = self._seen(message, key)
+            if not present or not test(value):
+                found.append(Reason(f"{key} {_condition(reference)}", False, ((key, value),)))
+        return tuple(found)
+
+    @classmethod
+    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+        if not isinstance(value, (dict, AmqpMap)):
+            raise wrong_type(cls, "a map", value)
+        cls._check_types(value.pairs if isinstance(value, AmqpMap) else value.items())
+        return cls(value, descriptor=descriptor, limits=limits)
+
+    @classmethod
+    def _check_types(cls, pairs: Any) -> None:
+        """Refuse keys and values whose AMQP types a user may leave out, and a peer may not."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), dict(self.entries), self.limits, self.descriptor))
+
+
+def _rebuild(
+    cls: type[_PropertyFilter], entries: dict[str, Any], limits: FilterLimits, descriptor: Any
+) -> _PropertyFilter:
+    return cls(entries, limits=limits, descriptor=descriptor)
+
+
+def _is_string(reference: Any) -> bool:
+    """Tell an AMQP string, the one type whose values may begin with a modifier."""
+    return isinstance(reference, str) and not isinstance(reference, (Symbol, Char))
+
+
+def _test_of(reference: Any, key: str) -> Callable[[Any], bool]:
+    """Give what tells whether a value matches a reference (filtex 4.1.1).
+
+    Raises:
+        EncodeError: the text begins with ``&`` and no modifier.
+    """
+    if reference is None:
+        return lambda _: True
+    if _is_string(reference) and reference.startswith("&"):
+        if reference.startswith(_PREFIX):
+            prefix = reference.removeprefix(_PREFIX)
+            return lambda value: isinstance(value, str) and value.startswith(prefix)
+        if reference.startswith(_SUFFIX):
+            suffix = reference.removeprefix(_SUFFIX)
+            return lambda value: isinstance(value, str) and value.endswith(suffix)
+        if not reference.startswith(_ESCAPED):
+            raise EncodeError(
+                f"{reference!r} begins with & and no modifier: write &p: for a prefix, &s: for a "
+                "suffix, && for text that begins with &",
+                f"filter.{key}",
+            )
+        reference = reference[1:]
+    return lambda value: same(reference, value)
+
+
+def _condition(reference: Any) -> str:
+    if reference is None:
+        return "is present"
+    if _is_string(reference):
+        for modifier, words in ((_PREFIX, "begins with"), (_SUFFIX, "ends with")):
+            if reference.startswith(modifier):
+                return f"{words} {reference.removeprefix(modifier)!r}"
+        return f"= {str(reference.removeprefix('&'))!r}"
+    return f"= {reference!r}"
+
+
+@register
+@attrs.frozen
+class PropertiesFilter(_PropertyFilter):
+    """Fields of the properties section match: ``amqp:properties-filter`` (filtex 4.2.4).
+
+        PropertiesFilter({"user-id": b"John", "subject": "&p:Order"})
+
+    All entries must. A reference of a string field that begins with ``&p:`` asks for a prefix, with
+    ``&s:`` for a suffix; ``&&`` stands for a first ``&``. None matches whatever stands there, also
+    nothing. A field that is not set matches nothing else.
+
+    Attributes:
+        entries: references by the field's name, as the specification writes it; underscores will
+            do. The value is of the field's type: plain Python values are taken as that.
+        limits: how many there may be.
+
+    Raises:
+        EncodeError: there is no such field, or the reference is not of its type.
+    """
+
+    SYMBOL: ClassVar[Symbol] = Symbol("amqp:properties-filter")
+    CODE: ClassVar[int | None] = 0x173
+    CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
+
+    def _settled_entries(self) -> dict[str, Any]:
+        raw = entries_of(self.SYMBOL, self.entries, Char)
+        settled: dict[str, Any] = {}
+        for key, reference in raw.items():
+            name = key.replace("_", "-")
+            if name not in _FIELDS:
+                raise EncodeError(
+                    f"there is no field {key}: use one of {', '.join(_FIELDS)}", "filter"
+                )
+            if name in settled:
+                raise EncodeError(f"{name} stands there twice", "filter")
+            settled[name] = _typed(_FIELDS[name], reference)
+        return settled
+
+    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
+        properties = message.properties
+        if properties is None:
+            return True, None
+        field = _FIELDS[key]
+        value = getattr(properties, field.name)
+        if value is not None and field.type == "timestamp":
+            value = _timestamp(value)
+        return True, value
+
+    def _value(self) -> dict[Symbol, Any]:
+        return {Symbol(key): reference for key, reference in self.entries.items()}
+
+    @classmethod
+    def _check_types(cls, pairs: Any) -> None:
+        for key, reference in pairs:
+            if not isinstance(key, Symbol):
+                raise wrong_type(cls, "a map with symbols as keys", key)
+            field = _FIELDS.get(key)
+            if field is None or (reference is not None and type(reference) not in _wire(field)):
+                raise EncodeError(
+                    f"there is no field {key}"
+                    if field is None
+                    else f"a {type(reference).__name__} is not what the field has",
+                    f"filter.{key}",
+                )
+
+
+_TYPES: Final[dict[str, tuple[type, ...]]] = {
+    "string": (str,),
+    "symbol": (Symbol,),
+    "binary": (bytes,),
+    "timestamp": (Timestamp,),
+    "uint": (UInt,),
+}
+# Archetypes that are fields of any type in the table.
+_ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
+    "message-id": (ULong, uuid.UUID, bytes, str),
+    "address": (str,),
+}
+
+
+def _wire(field: Field) -> tuple[type, ...]:
+    """Give the types that a reference of a field has on the wire."""
+    return _ARCHETYPES[field.requires] if field.requires else _TYPES[field.type]
+
+
+def _timestamp(moment: Any) -> Timestamp:
+    if isinstance(moment, datetime.datetime):
+        return Timestamp.from_datetime(moment)
+    return Timestamp(moment)
+
+
+def _typed(field: Field, reference: Any) -> Any:
+    """Take a reference as a value of the field's type.
+
+    Raises:
+        EncodeError: it is none.
+    """
+    allowed = _wire(field)
+    if reference is None or type(reference) in allowed:
+        return reference
+    is_number = isinstance(reference, int) and not isinstance(reference, bool)
+    try:
+        if Timestamp in allowed and (is_number or isinstance(reference, datetime.datetime)):
+            return _timestamp(reference)
+        if UInt in allowed and is_number:
+            return UInt(reference)
+        if ULong in allowed and is_number:
+            return ULong(reference)
+        if Symbol in allowed and isinstance(reference, str):
+            return Symbol(reference)
+    except ValueError as error:
+        raise EncodeError(str(error), f"filter.{field.wire_name}") from None
+    names = " or ".join(cls.__name__ for cls in allowed)
+    raise EncodeError(
+        f"the reference is {names}, not {type(reference).__name__}", f"filter.{field.wire_name}"
+    )
+
+
+@register
+@attrs.frozen
+class ApplicationPropertiesFilter(_PropertyFilter):
+    """Application properties match: ``amqp:application-properties-filter`` (filtex 4.2.5).
+
+        ApplicationPropertiesFilter({"region": "emea", "order": "&s:-eu", "urgent": None})
+
+    All entries must. A reference that is a string and begins with ``&p:`` asks for a prefix, with
+    ``&s:`` for a suffix; ``&&`` stands for a first ``&``. None asks for the presence of the
+    property. Numbers of different types match where they are equal; there is no other conversion.
+
+    Attributes:
+        entries: references by the property's name; the Python type says the AMQP type.
+        limits: how many there may be.
+
+    Raises:
+        EncodeError: a key is no string, or a reference is not of a simple type.
+    """
+
+    SYMBOL: ClassVar[Symbol] = Symbol("amqp:application-properties-filter")
+    CODE: ClassVar[int | None] = 0x174
+    CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
+
+    def _settled_entries(self) -> dict[str, Any]:
+        settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char))
+        for key, reference in settled.items():
+            if isinstance(reference, (list, dict, AmqpMap, Array, Described)):
+                raise EncodeError(
+                    f"the reference is of a simple type, not {type(reference).__name__}",
+                    f"filter.{key}",
+                )
+        return settled
+
+    def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
+        section = message.application_properties
+        return (False, None) if section is None else (key in section, section.get(key))
+
+    def _value(self) -> dict[str, Any]:
+        return dict(self.entries)
