@@ -33,7 +33,7 @@ class FilterLimits:
     Attributes:
         length: characters of an expression or a topic pattern.
         tokens: words, signs and literals of an expression.
-        depth: how deep parentheses and signs may nest, 1 to 100.
+        depth: how deep operands may nest, 1 to 100.
         fields: entries of a filter that is a map.
         min_fields: entries that such a filter must have.
     """

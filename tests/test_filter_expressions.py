@@ -1,0 +1,210 @@
+"""Expressions mean what a naive evaluator makes of their trees, and hostile ones cost little."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import time
+from typing import Any
+
+import pytest
+from tests.filter_trees import NAMES, SQL_NAMES, Writer, conditions, contents, evaluate
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message
+from amqp10msg.delivery.filters import (
+    RABBITMQ,
+    ExpressionError,
+    FilterLimits,
+    Selector,
+    SqlFilter,
+)
+
+pytestmark = pytest.mark.once
+
+CLASSES = [Selector, SqlFilter]
+
+
+def message_of(properties: dict[str, Any]) -> Message:
+    return Message(application_properties=properties)
+
+
+@given(conditions(NAMES, False), st.lists(contents(NAMES), min_size=3, max_size=3), st.randoms())
+def test_a_selector_means_what_its_tree_means(tree: Any, drawn: list[Any], random: Any) -> None:
+    text = Writer(random.choice, sql=False).text(tree)
+    selector = Selector(text)
+
+    for properties in drawn:
+        expected = evaluate(tree, properties, sql=False)
+        assert repr(expected) == repr(selector.result(message_of(properties))), text
+        assert (expected is True) == selector.matches(message_of(properties))
+
+
+@given(
+    conditions(SQL_NAMES, True), st.lists(contents(SQL_NAMES), min_size=3, max_size=3), st.randoms()
+)
+def test_an_sql_filter_means_what_its_tree_means(
+    tree: Any, drawn: list[Any], random: Any
+) -> None:
+    text = Writer(random.choice, sql=True).text(tree)
+    expressions = [SqlFilter(text), SqlFilter(text, dialect="oasis")]
+
+    for properties in drawn:
+        expected = evaluate(tree, properties, sql=True)
+        for sql in expressions:
+            assert repr(expected) == repr(sql.result(message_of(properties))), text
+            assert (expected is True) == sql.matches(message_of(properties))
+
+
+@given(conditions(NAMES, False), contents(NAMES), st.randoms())
+def test_what_does_not_pass_has_reasons_and_they_are_true_ones(
+    tree: Any, properties: dict[str, Any], random: Any
+) -> None:
+    selector = Selector(Writer(random.choice, sql=False).text(tree))
+    message = message_of(properties)
+
+    reasons = selector.explain(message)
+
+    assert selector.matches(message) == (reasons == ())
+    for reason in reasons:
+        assert reason.result is not True
+        # The condition is a selector itself: a part of this one, and no more true than it.
+        assert not Selector(reason.condition).matches(message)
+        for name, value in reason.values:
+            assert repr(properties.get(name)) == repr(value)
+
+
+_PIECES = [
+    *("a", "b", "amqp.priority", "p.to", "[x y]", "1", "2.5", "'x'", '"y"', "0x0A", "TRUE"),
+    *("AND", "OR", "NOT", "BETWEEN", "LIKE", "IN", "IS", "NULL", "ESCAPE", "UTC", "EXISTS"),
+    *("=", "<>", "<", ">=", "+", "-", "*", "/", "%", "(", ")", ",", "'", "[", "]", "\n", "?"),
+]
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@given(st.lists(st.sampled_from(_PIECES), max_size=14).map(" ".join) | st.text(max_size=20))
+def test_any_text_parses_or_says_where_it_does_not(cls: Any, text: str) -> None:
+    try:
+        expression = cls(text)
+    except ExpressionError as error:
+        assert 0 <= error.position <= len(text)
+        assert text == error.text
+        line = text.split("\n")[error.line - 1]
+        assert 1 <= error.column <= len(line) + 1
+        shown, caret = error.excerpt.split("\n")
+        assert caret.strip() == "^"
+        if error.position < len(text) and text[error.position].isprintable():
+            assert text[error.position] == shown[len(caret) - 1]
+    else:
+        assert expression.matches(Message(application_properties={"a": 1}), now=5) in (True, False)
+        assert text == expression.text
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 5_000 + "a = 1" + ")" * 5_000,
+        "NOT " * 2_000 + "a",
+        "a = " + "-(" * 2_000 + "1" + ")" * 2_000,
+        "a = " + "-" * 8_000 + "1",
+        "(a = 1 AND " * 700 + "b" + ")" * 700,
+        "a IN (" * 1_000,
+        "a = (b = " * 800,
+        "'" + "''" * 4_000,
+        "[" * 8_000,
+        "a = " + "9" * 8_000,
+        "a = 1E" + "9" * 8_000,
+        "a = 1.0E" + "9" * 5_000,
+        "x" * 100_000,
+        "a" + "\ud800",
+        "a = '\ud800'",
+    ],
+    ids=lambda text: text[:12].encode("unicode_escape").decode(),
+)
+def test_hostile_expressions_fail_fast(cls: Any, text: str) -> None:
+    start = time.thread_time()
+
+    with pytest.raises(ExpressionError):
+        cls(text)
+
+    assert time.thread_time() - start < 1
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+@pytest.mark.parametrize(
+    "piece, joint", [("a = 1", " AND "), ("a = 1", " OR "), ("a", " + "), ("a", " * ")]
+)
+def test_long_chains_are_no_nesting(cls: Any, piece: str, joint: str) -> None:
+    text = joint.join([piece] * 600)
+    if piece == "a":
+        text += " >= 1"
+    message = Message(application_properties={"a": 1})
+
+    assert cls(text).matches(message)
+    assert cls(text).explain(message) == ()
+    assert cls(text).explain(Message()) != ()
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_nesting_up_to_the_bound_works(cls: Any) -> None:
+    for text in ("(" * 98 + "a = 1" + ")" * 98, "NOT " * 98 + "a = 1"):
+        assert cls(text).matches(Message(application_properties={"a": 1}))
+
+
+def test_an_expression_costs_as_much_as_it_is_long() -> None:
+    """Numbers that grow by multiplication stay as long as their factors together."""
+    text = " * ".join(["a"] * 2_000) + " > 0"
+    start = time.thread_time()
+
+    assert Selector(text).matches(Message(application_properties={"a": 2**63 - 1}))
+    assert Selector(text).result(Message(application_properties={"a": 1e300})) is True
+    assert time.thread_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "text, limits, problem",
+    [
+        ("a = 1", FilterLimits(length=4), "5 characters, and 4 are allowed"),
+        ("a = 1", FilterLimits(tokens=2), "more than 2 tokens"),
+        ("((a = 1))", FilterLimits(depth=2), "nested more than 2 deep"),
+        ("a" * 4_097, RABBITMQ, "4,097 characters, and 4,096 are allowed"),
+        ("a+" * 100 + "a = 1", RABBITMQ, "more than 200 tokens"),
+    ],
+)
+def test_bounds_are_kept_and_can_be_chosen(
+    text: str, limits: FilterLimits, problem: str
+) -> None:
+    for cls in CLASSES:
+        with pytest.raises(ExpressionError, match=problem):
+            cls(text, limits=limits)
+    assert SqlFilter("a+" * 98 + "a = 1", limits=RABBITMQ).matches(
+        Message(application_properties={"a": 1})
+    ) is False
+
+
+@pytest.mark.parametrize("field", ["length", "tokens", "depth"])
+def test_bounds_are_positive(field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        FilterLimits(**{field: 0})
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        Selector("a = 1"),
+        Selector("a = 1", descriptor=Selector.SYMBOL),
+        SqlFilter("EXISTS(a)", dialect="oasis"),
+    ],
+)
+def test_expressions_can_be_copied_compared_and_hashed(expression: Any) -> None:
+    for again in (copy.copy(expression), copy.deepcopy(expression), *[
+        pickle.loads(pickle.dumps(expression))
+    ]):
+        assert expression == again
+        assert hash(expression) == hash(again)
+        assert again.matches(Message(application_properties={"a": 1}))
+    assert Selector("a = 1") != Selector("a = 2")
+    assert Selector("a = 1") != Selector("a = 1", descriptor=Selector.SYMBOL)
+    assert SqlFilter("a = 1") != SqlFilter("a = 1", dialect="oasis")
