@@ -1,0 +1,224 @@
+"""LIKE and topic patterns: against naive matchers, and in linear time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties
+from amqp10msg.delivery.filters import (
+    ExpressionError,
+    Selector,
+    SqlFilter,
+    TopicBinding,
+)
+
+pytestmark = pytest.mark.once
+
+
+def literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def like(subject: str, pattern: str, escape: str | None = None) -> bool:
+    tail = "" if escape is None else f" ESCAPE {literal(escape)}"
+    message = Message(application_properties={"s": subject})
+    answers = {
+        cls(f"s LIKE {literal(pattern)}{tail}").matches(message) for cls in (Selector, SqlFilter)
+    }
+    (answer,) = answers
+    assert Selector(f"s NOT LIKE {literal(pattern)}{tail}").matches(message) is not answer
+    return answer
+
+
+def naive(subject: Sequence[str], pattern: Sequence[str], one: str, many: str) -> bool:
+    """Try every way; only for short subjects."""
+    if not pattern:
+        return not subject
+    if pattern[0] == many:
+        return any(
+            naive(subject[skip:], pattern[1:], one, many) for skip in range(len(subject) + 1)
+        )
+    return (
+        bool(subject)
+        and pattern[0] in (one, subject[0])
+        and naive(subject[1:], pattern[1:], one, many)
+    )
+
+
+SUBJECTS = st.text("ab☀", max_size=8)
+
+
+@given(SUBJECTS, st.text("ab☀%%_", max_size=8))
+def test_like_matches_what_a_naive_matcher_does(subject: str, pattern: str) -> None:
+    assert naive(subject, pattern, "_", "%") == like(subject, pattern)
+
+
+@given(st.lists(st.text("ab☀", max_size=2) | st.none(), min_size=1, max_size=6), st.data())
+def test_like_matches_what_its_pattern_was_made_from(
+    parts: list[str | None], data: st.DataObject
+) -> None:
+    """Random patterns seldom match; these always do."""
+    pattern = "".join("%" if part is None else part for part in parts)
+    subject = "".join(data.draw(SUBJECTS) if part is None else part for part in parts)
+    holes = data.draw(st.sets(st.integers(0, 11)))
+    pattern = "".join(
+        "_" if index in holes and char != "%" else char for index, char in enumerate(pattern)
+    )
+
+    assert like(subject, pattern)
+
+
+@given(st.text("a%_!", max_size=6), st.text("a%_!", max_size=6))
+def test_an_escaped_text_matches_itself_alone(text: str, other: str) -> None:
+    pattern = "".join(f"!{char}" for char in text)
+
+    assert like(text, pattern, "!")
+    assert (other == text) == like(other, pattern, "!")
+
+
+@pytest.mark.parametrize(
+    "subject, pattern, escape, expected",
+    [
+        # JMS 2.0, 3.8.1.1.
+        ("123", "12%3", None, True),
+        ("12993", "12%3", None, True),
+        ("1234", "12%3", None, False),
+        ("lose", "l_se", None, True),
+        ("loose", "l_se", None, False),
+        ("_foo", r"\_%", "\\", True),
+        ("bar", r"\_%", "\\", False),
+        ("", "", None, True),
+        ("", "%", None, True),
+        ("", "%%", None, True),
+        ("", "_", None, False),
+        ("a", "a%a", None, False),
+        ("aa", "a%a", None, True),
+        ("abcab", "ab%ab", None, True),
+        ("aba", "ab%ba", None, False),
+        ("line\nbreak", "line%k", None, True),
+        ("line\nbreak", "line_break", None, True),
+        # Characters, not code units.
+        ("☀😎", "__", None, True),
+        # What regular expressions would take for something else.
+        (".*[a](b)\\d^$", ".*[a](b)\\d^$", None, True),
+        ("x", ".", None, False),
+        ("AB", "ab", None, False),
+    ],
+)
+def test_like_by_example(subject: str, pattern: str, escape: str | None, expected: bool) -> None:
+    assert expected is like(subject, pattern, escape)
+
+
+@pytest.mark.parametrize(
+    "text, problem",
+    [
+        ("a LIKE 'x!' ESCAPE '!'", "ends with its escape character"),
+        ("a LIKE 'x' ESCAPE ''", "one character"),
+        ("a LIKE 'x' ESCAPE 'ab'", "one character"),
+        ("a LIKE 'x' ESCAPE", "one character"),
+        ("a LIKE b", "a pattern in quotes"),
+    ],
+)
+def test_a_wrong_pattern_is_refused(text: str, problem: str) -> None:
+    for cls in (Selector, SqlFilter):
+        with pytest.raises(ExpressionError, match=problem):
+            cls(text)
+
+
+def test_patterns_of_sql_have_no_control_characters() -> None:
+    """RabbitMQ refuses them."""
+    with pytest.raises(ExpressionError, match="control characters"):
+        SqlFilter("a LIKE 'x\x07'")
+    assert Selector("a LIKE 'x\x07'").matches(Message(application_properties={"a": "x\x07"}))
+
+
+@pytest.mark.parametrize("pattern", ["%_" * 1_900 + "x", "%a" * 1_900 + "x", "%a_b" * 900 + "x"])
+def test_a_hostile_pattern_costs_little(pattern: str) -> None:
+    """Each of these would backtrack for years in a regular expression."""
+    selector = Selector(f"s LIKE '{pattern}%'")
+    message = Message(application_properties={"s": "a" * 50_000})
+    start = time.thread_time()
+
+    assert not selector.matches(message)
+    assert time.thread_time() - start < 2
+
+
+def test_a_long_segment_with_wildcards_costs_little() -> None:
+    selector = Selector(f"s LIKE '%{'a_' * 3_000}b%'")
+    message = Message(application_properties={"s": "a" * 100_000})
+    start = time.thread_time()
+
+    assert not selector.matches(message)
+    assert time.thread_time() - start < 2
+
+
+# Topics.
+
+
+def topic(subject: str | None, pattern: str) -> bool:
+    return TopicBinding(pattern).matches(Message(properties=Properties(subject=subject)))
+
+
+WORDS = st.lists(st.sampled_from(["a", "b", "", "ab"]), max_size=6).map(".".join)
+
+
+@given(WORDS, st.lists(st.sampled_from(["a", "b", "", "*", "#", "#"]), max_size=6).map(".".join))
+def test_a_topic_matches_what_a_naive_matcher_does(subject: str, pattern: str) -> None:
+    words = subject.split(".") if subject else []
+    wanted = pattern.split(".") if pattern else []
+
+    assert naive(words, wanted, "*", "#") == topic(subject, pattern)
+
+
+@pytest.mark.parametrize(
+    "subject, pattern, expected",
+    [
+        # The examples of the definition.
+        ("usd.stock", "*.stock.#", True),
+        ("eur.stock.db", "*.stock.#", True),
+        ("stock.nasdaq", "*.stock.#", False),
+        ("a", "#", True),
+        ("", "#", True),
+        ("", "*", False),
+        ("", "", True),
+        ("a.b", "a.#.b", True),
+        ("a.x.y.b", "a.#.b", True),
+        ("a.b.b", "#.b", True),
+        ("a", "a.#", True),
+        ("ab", "a*", False),
+        ("a*", "a*", True),
+        # Without a subject only a single # passes.
+        (None, "#", True),
+        (None, "#.#", False),
+        (None, "", False),
+    ],
+)
+def test_topics_by_example(subject: str | None, pattern: str, expected: bool) -> None:
+    assert expected is topic(subject, pattern)
+
+
+def test_without_properties_only_a_single_hash_passes() -> None:
+    assert TopicBinding("#").matches(Message())
+    assert not TopicBinding("*").matches(Message())
+
+
+@pytest.mark.parametrize("pattern", ["#.*." * 1_000 + "x", "#.a.*." * 1_000 + "x"])
+def test_a_hostile_topic_costs_little(pattern: str) -> None:
+    start = time.thread_time()
+
+    assert not topic(".".join(["a"] * 20_000), f"{pattern}.#")
+    assert time.thread_time() - start < 2
+
+
+def test_why_a_topic_does_not_match() -> None:
+    (reason,) = TopicBinding("*.stock").explain(Message(properties=Properties(subject="x.y.z")))
+
+    assert "subject matches '*.stock' is false: subject is 'x.y.z'" == str(reason)
+    assert () == TopicBinding("#").explain(Message())
+
+

@@ -1,0 +1,440 @@
+"""Selectors: the examples of JMS 2.0, 3.8.1, the names, and what is refused where."""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from typing import Any
+
+import pytest
+
+from amqp10msg import (
+    Char,
+    Decimal64,
+    Decimal128,
+    Float,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+)
+from amqp10msg.delivery.filters import ExpressionError, Selector
+
+pytestmark = pytest.mark.once
+
+
+def result(text: str, **properties: Any) -> Any:
+    return Selector(text).result(Message(application_properties=properties))
+
+
+@pytest.mark.parametrize(
+    "text, properties, expected",
+    [
+        ("age BETWEEN 15 AND 19", {"age": 15}, True),
+        ("age BETWEEN 15 AND 19", {"age": 20}, False),
+        ("age NOT BETWEEN 15 AND 19", {"age": 20}, True),
+        ("age NOT BETWEEN 15 AND 19", {"age": 19}, False),
+        ("age NOT BETWEEN 15 AND 19", {}, None),
+        ("age NOT BETWEEN 15 AND 19", {"age": "20"}, False),
+        ("Country IN ('UK', 'US', 'France')", {"Country": "UK"}, True),
+        ("Country IN ('UK', 'US', 'France')", {"Country": "Peru"}, False),
+        ("Country NOT IN ('UK', 'US', 'France')", {"Country": "Peru"}, True),
+        ("Country NOT IN ('UK', 'US', 'France')", {"Country": "UK"}, False),
+        ("Country NOT IN ('UK', 'US', 'France')", {}, None),
+        ("Country NOT IN ('UK')", {"Country": 5}, True),
+        ("prop_name IS NULL", {}, True),
+        ("prop_name IS NULL", {"prop_name": None}, True),
+        ("prop_name IS NULL", {"prop_name": ""}, False),
+        ("prop_name IS NOT NULL", {"prop_name": False}, True),
+        ("JMSType = 'car' AND color = 'blue' AND weight > 2500", {"color": "blue"}, None),
+        # A comparison of different kinds is false, whatever the sign.
+        ("n = '1'", {"n": 1}, False),
+        ("n <> '1'", {"n": 1}, False),
+        ("n < 2", {"n": "1"}, False),
+        ("b = 1", {"b": True}, False),
+        ("b = TRUE", {"b": True}, True),
+        ("b <> TRUE", {"b": True}, False),
+        ("b < c", {"b": False, "c": True}, False),
+        ("x = y", {"x": b"a", "y": b"a"}, True),
+        ("x = 'a'", {"x": b"a"}, False),
+        # Exact and approximate numbers compare with each other.
+        ("n = 1.0", {"n": 1}, True),
+        ("n = 1", {"n": 1.0}, True),
+        ("n = 9007199254740993", {"n": 9007199254740992.0}, False),
+        ("n = 9007199254740993", {"n": ULong(9007199254740993)}, True),
+        ("n = 18446744073709551615", {"n": ULong(2**64 - 1)}, True),
+        ("n > 1.1", {"n": Float(1.1)}, True),
+        ("n = 1.1f", {"n": Float(1.1)}, True),
+        ("n = 5", {"n": Decimal64.from_decimal("5.00")}, True),
+        ("n = 0.5", {"n": Decimal128.from_decimal("0.5")}, True),
+        ("n < 1", {"n": Decimal128.from_decimal("1E-6000")}, True),
+        ("n > 1", {"n": Decimal128.from_decimal("1E+6000")}, True),
+        ("n <> n", {"n": Decimal128.from_decimal("NaN")}, True),
+        ("n > 1E300", {"n": Decimal128.from_decimal("Infinity")}, True),
+        ("n + 1 = 6", {"n": Decimal64.from_decimal("5")}, True),
+        ("t >= 1000", {"t": Timestamp(1000)}, True),
+        # Text is text, whatever its AMQP type.
+        ("s = 'x'", {"s": Symbol("x")}, True),
+        ("s = 'x'", {"s": Char("x")}, True),
+        ("s LIKE 'x%'", {"s": Symbol("xy")}, True),
+        ("s < 'b'", {"s": "a"}, True),
+        ("s LIKE 'x'", {"s": 5}, None),
+        ("s NOT LIKE 'x'", {"s": 5}, None),
+        # Arithmetic.
+        ("7 / 2 = 3", {}, True),
+        ("-7 / 2 = -3", {}, True),
+        ("7 / 2.0 = 3.5", {}, True),
+        ("1 / 0 = 1", {}, None),
+        ("1.0 / 0 = 1", {}, None),
+        ("2 + 3 * 4 = 14", {}, True),
+        ("(2 + 3) * 4 = 20", {}, True),
+        ("10 - 2 - 3 = 5", {}, True),
+        ("100 / 5 / 2 = 10", {}, True),
+        ("- n = -5", {"n": UInt(5)}, True),
+        ("- - n = 5", {"n": UInt(5)}, True),
+        ("-n * 2 = -10", {"n": 5}, True),
+        ("n + 1 > 9223372036854775807", {"n": 2**63 - 1}, True),
+        ("n + 1 = 2", {"n": True}, None),
+        ("n + 1 = 2", {"n": "1"}, None),
+        ("n * 1E300 * 1E300 > 1", {"n": 1}, True),
+        # NOT binds tighter than AND, AND tighter than OR.
+        ("NOT a AND b", {"a": False, "b": False}, False),
+        ("NOT (a AND b)", {"a": False, "b": False}, True),
+        ("a OR b AND c", {"a": True, "b": False, "c": False}, True),
+        ("(a OR b) AND c", {"a": True, "b": False, "c": False}, False),
+        ("NOT a = b", {"a": 1, "b": 2}, True),
+        # What is no truth value counts as unknown.
+        ("a AND b", {"a": 1, "b": True}, None),
+        ("a OR b", {"a": 1, "b": True}, True),
+        ("NOT a", {"a": "x"}, None),
+        # Words in any case, text with quotes, names with more than letters.
+        ("a Is nOt nULl anD NOT (b BeTween 1 aNd 2)", {"a": 1, "b": 3}, True),
+        ("s = 'it''s'", {"s": "it's"}, True),
+        ("s = ''", {"s": ""}, True),
+        ("$x_1 = 1 AND ärger = 2 AND a.b = 3", {"$x_1": 1, "ärger": 2, "a.b": 3}, True),
+        ("e\u0301 = 1 AND €uro = 2", {"e\u0301": 1, "€uro": 2}, True),
+        ("hyphenated_props:x-opt = 1 AND y = 2", {"x-opt": 1, "y": 2}, True),
+        ("Nullable = 1 AND nott = 2", {"Nullable": 1, "nott": 2}, True),
+        ("a\t=\r\n1\f", {"a": 1}, True),
+        ("TRUE", {}, True),
+        ("false", {}, False),
+        ("", {}, True),
+        (" \n", {}, True),
+    ],
+)
+def test_by_example(text: str, properties: dict[str, Any], expected: bool | None) -> None:
+    message = Message(application_properties=properties)
+
+    assert expected is Selector(text).result(message)
+    assert (expected is True) is Selector(text).matches(message)
+    # What came over the wire has other classes than what a user gives, and means the same.
+    assert expected is Selector(text).result(Message.decode(message.encode()))
+
+
+T, F, U = "t", "f", "u"
+
+
+@pytest.mark.parametrize(
+    "left, right, conjunction, disjunction",
+    [
+        (T, T, True, True),
+        (T, F, False, True),
+        (T, U, None, True),
+        (F, T, False, True),
+        (F, F, False, False),
+        (F, U, False, None),
+        (U, T, None, True),
+        (U, F, False, None),
+        (U, U, None, None),
+    ],
+)
+def test_the_truth_tables(
+    left: str, right: str, conjunction: bool | None, disjunction: bool | None
+) -> None:
+    """JMS 2.0, tables 3-4 to 3-6, for two operands and for more."""
+    values = {"t": True, "f": False}
+
+    assert conjunction is result(f"{left} AND {right}", **values)
+    assert disjunction is result(f"{left} OR {right}", **values)
+    assert conjunction is result(f"{left} AND {right} AND t", **values)
+    assert disjunction is result(f"{left} OR {right} OR f", **values)
+    negated = {True: False, False: True, None: None}
+    assert negated[conjunction] is result(f"NOT ({left} AND {right})", **values)
+
+
+@pytest.mark.parametrize(
+    "literal, value",
+    [
+        ("57", 57),
+        ("-957", -957),
+        ("+62", 62),
+        ("7E3", 7000.0),
+        ("-57.9E2", -5790.0),
+        ("7.", 7.0),
+        ("-95.7", -95.7),
+        ("+6.2", 6.2),
+        (".5", 0.5),
+        ("5L", 5),
+        ("5l", 5),
+        ("0x1F", 31),
+        ("0X1fL", 31),
+        ("017", 15),
+        ("00", 0),
+        ("0b101", 5),
+        ("1_000", 1000),
+        ("0_7", 7),
+        ("1e-2d", 0.01),
+        ("5f", 5.0),
+        ("5D", 5.0),
+        ("09.5", 9.5),
+        ("0x1.8p1", 3.0),
+        ("0x.8P0f", 0.5),
+        ("0x10p-1d", 8.0),
+    ],
+)
+def test_numbers_as_java_writes_them(literal: str, value: float) -> None:
+    assert result(f"n = {literal}", n=value) is True
+    assert result(f"n = {literal}", n=value + 1) is False
+
+
+@pytest.mark.parametrize(
+    "text, position, problem",
+    [
+        ("a = 1 AND", 9, "expected a value, a name or (, not the end"),
+        ("a = = 1", 4, "not ="),
+        ("AND a", 0, "not AND"),
+        ("a b", 2, "expected an operator or the end, not b"),
+        ("(a = 1", 6, "not the end"),
+        ("a = 1)", 5, "expected an operator or the end, not )"),
+        ("()", 1, "not )"),
+        ("a = 'x", 4, "no closing '"),
+        ('a = "x"', 4, "single quotes"),
+        ("a != 1", 2, "not equal is <>"),
+        ("a % 2 = 1", 2, "no remainder"),
+        ("[a] = 1", 0, "without brackets"),
+        ("a-b ?", 4, "begins nothing"),
+        ("a \x00", 2, "U+0000"),
+        ("a = 09", 4, "octal"),
+        ("a = 1.2.3", 4, "no number of Java"),
+        ("a = 5abc", 4, "no number of Java"),
+        ("a = 0x", 4, "no number of Java"),
+        ("a = 1e", 4, "no number of Java"),
+        ("a = 1__", 4, "no number of Java"),
+        ("a = ٣", 4, "no number of Java"),
+        ("a = 1E400", 4, "too large"),
+        ("a = 1E39f", 4, "too large"),
+        ("a = 0x1p2000", 4, "too large"),
+        ("a = 18446744073709551616", 4, "more than 64 bits"),
+        ("a = 1 = 2", 6, "do not follow each other"),
+        ("a < b < c", 6, "do not follow each other"),
+        ("a IS NULL = TRUE", 10, "do not follow each other"),
+        ("a = NOT b", 4, "parentheses"),
+        ("a NOT = b", 6, "BETWEEN, IN or LIKE"),
+        ("a IS 5", 5, "NULL or NOT NULL"),
+        ("a IS NOT 5", 9, "expected NULL"),
+        ("5 IS NULL", 0, "a name alone"),
+        ("(a) IS NULL", 0, "a name alone"),
+        ("a + b IS NULL", 0, "a name alone"),
+        ("'x' LIKE 'x'", 0, "a name alone"),
+        ("'x' IN ('x')", 0, "a name alone"),
+        ("a IN ()", 6, "not )"),
+        ("a IN (b)", 6, "literals"),
+        ("a IN ('x' 'y')", 10, "a comma or )"),
+        ("a IN 'x'", 5, "( and a list"),
+        ("a BETWEEN 1", 11, "AND and the upper bound"),
+        ("a BETWEEN 1 OR 2", 12, "AND and the upper bound"),
+        ("a BETWEEN 'a' AND 'b'", 10, "a number"),
+        ("'a' + 1 = 2", 0, "a number"),
+        ("a + TRUE = 2", 4, "a number"),
+        ("-'a' = 2", 1, "a number"),
+        ("1 + (a = 1) = 2", 4, "a number"),
+        ("5", 0, "a condition"),
+        ("'x'", 0, "a condition"),
+        ("a + 1", 0, "a condition"),
+        ("-a", 0, "a condition"),
+        ("a = 1 AND 5", 10, "a condition"),
+        ("NOT 'x'", 4, "a condition"),
+        ("a = 1 OR b + 1", 9, "a condition"),
+        ("a < TRUE", 4, "= and <> alone"),
+        ("(a = 1) > b", 0, "= and <> alone"),
+        ("UTC() > 1", 3, "not ("),
+        ("amqp.pirority = 1", 0, "is amqp.priority meant?"),
+        ("amqp. = 1", 0, "there is no amqp."),
+        ("amqp.annotation. = 1", 0, "there is no amqp.annotation."),
+    ],
+)
+def test_what_is_wrong_and_where(text: str, position: int, problem: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        Selector(text)
+
+    assert problem in caught.value.problem
+    assert position == caught.value.position
+    assert str(caught.value).startswith(f"line 1, column {position + 1}: ")
+
+
+def test_the_excerpt_shows_the_line_and_a_caret() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        Selector("a = 1\nAND b = ?\nAND c = 3")
+
+    assert "AND b = ?\n        ^" == caught.value.excerpt
+    assert (2, 9) == (caught.value.line, caught.value.column)
+
+
+def test_the_excerpt_of_a_long_line_is_cut() -> None:
+    text = "a = 1 AND " * 20 + "? AND " + "b = 2 AND " * 20
+    with pytest.raises(ExpressionError) as caught:
+        Selector(text)
+
+    shown, caret = caught.value.excerpt.split("\n")
+    assert shown.startswith("… ")
+    assert shown.endswith(" …")
+    assert len(shown) <= 76
+    assert "?" == shown[caret.index("^")]
+
+
+EVERYTHING = Message(
+    header=Header(durable=True, priority=7, ttl=5000, first_acquirer=True, delivery_count=2),
+    message_annotations={"x-opt-offset": "100", "x-opt-delivery-time": Timestamp(9)},
+    properties=Properties(
+        message_id=ULong(7),
+        user_id=b"guest",
+        to="orders",
+        subject="kind",
+        reply_to="answers",
+        correlation_id="c-1",
+        content_type="text/plain",
+        content_encoding="gzip",
+        absolute_expiry_time=2000,
+        creation_time=1000,
+        group_id="g",
+        group_sequence=3,
+        reply_to_group_id="h",
+    ),
+    application_properties={"kind": "x"},
+)
+NAMES: dict[str, Any] = {
+    "JMSDeliveryMode": "PERSISTENT",
+    "JMSPriority": 7,
+    "JMSMessageID": "ID:AMQP_ULONG:7",
+    "JMSTimestamp": 1000,
+    "JMSCorrelationID": "c-1",
+    "JMSType": "kind",
+    "JMSDestination": "orders",
+    "JMSReplyTo": "answers",
+    "JMSExpiration": 2000,
+    "JMSRedelivered": True,
+    "JMSDeliveryTime": 9,
+    "JMSXDeliveryCount": 3,
+    "JMSXGroupID": "g",
+    "JMSXGroupSeq": 3,
+    "JMSXUserID": "guest",
+    "amqp.durable": True,
+    "amqp.priority": 7,
+    "amqp.ttl": 5000,
+    "amqp.first_acquirer": True,
+    "amqp.delivery_count": 2,
+    "amqp.message_id": 7,
+    "amqp.user_id": "guest",
+    "amqp.to": "orders",
+    "amqp.subject": "kind",
+    "amqp.reply_to": "answers",
+    "amqp.correlation_id": "c-1",
+    "amqp.content_type": "text/plain",
+    "amqp.content_encoding": "gzip",
+    "amqp.absolute_expiry_time": 2000,
+    "amqp.creation_time": 1000,
+    "amqp.group_id": "g",
+    "amqp.group_sequence": 3,
+    "amqp.reply_to_group_id": "h",
+    "amqp.delivery_mode": "PERSISTENT",
+    "amqp.redelivered": True,
+    "amqp.annotation.x-opt-offset": "100",
+    "kind": "x",
+}
+# Without a header its fields have their defaults (Part 3, 3.2.1).
+DEFAULTS: dict[str, Any] = {
+    "JMSDeliveryMode": "NON_PERSISTENT",
+    "JMSPriority": 4,
+    "JMSRedelivered": False,
+    "JMSXDeliveryCount": 1,
+    "amqp.durable": False,
+    "amqp.priority": 4,
+    "amqp.first_acquirer": False,
+    "amqp.delivery_count": 0,
+    "amqp.delivery_mode": "NON_PERSISTENT",
+    "amqp.redelivered": False,
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_reads_its_field(name: str) -> None:
+    selector = Selector(name)
+
+    for message in (EVERYTHING, Message.decode(EVERYTHING.encode())):
+        found = selector.result(message)
+        assert NAMES[name] == found
+        assert type(NAMES[name]) is bool or type(found) is not bool
+    for empty in (Message(), Message(header=Header(), properties=Properties())):
+        assert DEFAULTS.get(name) == selector.result(empty)
+
+
+@pytest.mark.parametrize(
+    "properties, name, expected",
+    [
+        (Properties(message_id="ID:x"), "JMSMessageID", "ID:x"),
+        (Properties(message_id="x"), "JMSMessageID", "ID:AMQP_NO_PREFIX:x"),
+        (Properties(message_id=b"\x0a"), "JMSMessageID", "ID:AMQP_BINARY:0A"),
+        (
+            Properties(correlation_id=uuid.UUID(int=1)),
+            "JMSCorrelationID",
+            "ID:AMQP_UUID:00000000-0000-0000-0000-000000000001",
+        ),
+        (Properties(user_id=b"\xff"), "JMSXUserID", b"\xff"),
+    ],
+)
+def test_identifiers_are_what_jms_shows(properties: Properties, name: str, expected: Any) -> None:
+    assert expected == Selector(name).result(Message(properties=properties))
+
+
+def test_a_moment_that_was_assigned_compares_too() -> None:
+    properties = Properties()
+    properties.creation_time = datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)  # type: ignore[assignment]
+
+    assert Selector("JMSTimestamp = 86400000").matches(Message(properties=properties))
+
+
+def test_a_header_wins_over_an_application_property_of_its_name() -> None:
+    message = Message(application_properties={"JMSPriority": 9, "amqp.priority": 9})
+
+    assert Selector("JMSPriority = 4 AND amqp.priority = 4").matches(message)
+
+
+def test_the_offset_of_event_hubs() -> None:
+    text = "amqp.annotation.x-opt-offset > '099' AND amqp.annotation.x-opt-sequence-number IS NULL"
+
+    assert Selector(text).matches(EVERYTHING)
+    (reason,) = Selector("amqp.annotation.x-opt-offset > '100'").explain(EVERYTHING)
+    assert (
+        "amqp.annotation.x-opt-offset > '100' is false: amqp.annotation.x-opt-offset is '100'"
+        == str(reason)
+    )
+
+
+def test_why_a_message_does_not_pass() -> None:
+    selector = Selector("color = 'red' AND (weight > 2500 OR urgent) AND NOT sold AND n < 'b'")
+    message = Message(
+        application_properties={"color": "blue", "weight": 5, "sold": True, "n": "z" * 100}
+    )
+
+    assert [
+        "color = 'red' is false: color is 'blue'",
+        "weight > 2500 is false: weight is 5",
+        "urgent is unknown: urgent is not set",
+        "NOT sold is false: sold is true",
+        f"n < 'b' is false: n is '{'z' * 60}…'",
+    ] == [str(reason) for reason in selector.explain(message)]
+    assert False is selector.explain(message)[0].result
+    assert None is selector.explain(message)[2].result
