@@ -162,9 +162,7 @@ class Writer:
                 )
             case "null":
                 negation = self.negation(tree[2])
-                return (
-                    f"{self.name(tree[1][1])} {self.word('IS')} {negation}{self.word('NULL')}"
-                )
+                return f"{self.name(tree[1][1])} {self.word('IS')} {negation}{self.word('NULL')}"
             case "between":
                 return (
                     f"{self.within(tree[1], 5)} {self.negation(tree[4])}{self.word('BETWEEN')} "
@@ -200,13 +198,20 @@ class Writer:
                 return f"-{self.literal(-value)}"
             ways = [str(value)]
             if not self.sql:
-                ways += [f"0x{value:X}", f"0b{value:b}", f"{value}L", f"0{value:o}" if value else "0"]
+                ways += [
+                    f"0x{value:X}",
+                    f"0b{value:b}",
+                    f"{value}L",
+                    f"0{value:o}" if value else "0",
+                ]
             return self.pick(ways)
         ways = [f"{value:.3f}"]
         if not self.sql:
             ways += [f"{value:.3e}", f"{value:.3f}d", value.hex()]
         elif value:
-            ways.append(f"{value * 10:.3f}E-1" if float(f"{value * 10:.3f}E-1") == value else ways[0])
+            ways.append(
+                f"{value * 10:.3f}E-1" if float(f"{value * 10:.3f}E-1") == value else ways[0]
+            )
         return self.pick(ways)
 
 
@@ -291,14 +296,15 @@ def compare(sign: str, first: Any, second: Any, sql: bool) -> bool:
         return sql and sign == "<>"
     elif kinds & {"truth", "octets"} and sign not in ("=", "<>"):
         return False
-    return {
-        "=": lambda: first == second,
-        "<>": lambda: first != second,
-        "<": lambda: first < second,
-        "<=": lambda: first <= second,
-        ">": lambda: first > second,
-        ">=": lambda: first >= second,
-    }[sign]()  # type: ignore[no-any-return, no-untyped-call]
+    holds: dict[str, Callable[[], bool]] = {
+        "=": lambda: bool(first == second),
+        "<>": lambda: bool(first != second),
+        "<": lambda: bool(first < second),
+        "<=": lambda: bool(first <= second),
+        ">": lambda: bool(first > second),
+        ">=": lambda: bool(first >= second),
+    }
+    return holds[sign]()
 
 
 def calculate(sign: str, first: Any, second: Any, sql: bool) -> Any:

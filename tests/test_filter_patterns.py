@@ -220,5 +220,3 @@ def test_why_a_topic_does_not_match() -> None:
 
     assert "subject matches '*.stock' is false: subject is 'x.y.z'" == str(reason)
     assert () == TopicBinding("#").explain(Message())
-
-

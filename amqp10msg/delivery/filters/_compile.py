@@ -8,6 +8,7 @@ unknown where a truth value is needed.
 from __future__ import annotations
 
 import datetime
+import decimal
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -159,6 +160,8 @@ class _Compiler:
                 return None
             value = settled(value, octets)
             kind = kind_of(value)
+            if isinstance(value, decimal.Decimal) and float(value) in plain:
+                return found
             if (kind in (NUMBER, TEXT) and value in plain) or (
                 octets and kind == BINARY and value in texts
             ):

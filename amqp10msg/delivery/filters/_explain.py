@@ -42,7 +42,7 @@ def _reasons(
         return
     seen = {identifier.name: identifier.get(message) for identifier in _identifiers(node)}
     yield Reason(
-        " ".join(text[node.start : node.end].split()),
+        text[node.start : node.end],
         False if result is False else None,
         tuple(seen.items()),
     )

@@ -6,6 +6,7 @@ is no conversion between these. None is unknown.
 
 from __future__ import annotations
 
+import decimal
 import math
 import operator
 import uuid
@@ -46,7 +47,7 @@ __all__ = [
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
 # By the exact type: a look-up is faster than isinstance, and true is no number.
 _KINDS: Final[dict[type, str]] = {
-    **dict.fromkeys((int, float, Float, Timestamp), NUMBER),
+    **dict.fromkeys((int, float, decimal.Decimal, Float, Timestamp), NUMBER),
     **dict.fromkeys((UByte, UShort, UInt, ULong, Byte, Short, Int), NUMBER),
     **dict.fromkeys((str, Symbol, Char), TEXT),
     bool: BOOLEAN,
@@ -89,17 +90,11 @@ def types_of(literal: Any) -> frozenset[type]:
 def settled(value: Any, octets: bool) -> Any:
     """Turn a value of a type without a kind of its own into one that has one.
 
-    A decimal becomes an int where it is whole, else the nearest float. With `octets` a UUID is its
-    16 octets, as RabbitMQ has it.
+    With `octets` a UUID is its 16 octets, as RabbitMQ has it.
     """
     if isinstance(value, _DECIMALS):
         number = value.to_decimal()
-        if number.is_nan():
-            return math.nan
-        # The exponent bounds what int() would write out.
-        if number.is_finite() and -40 < number.adjusted() < 40 and number == int(number):
-            return int(number)
-        return float(number)
+        return math.nan if number.is_nan() else number
     if isinstance(value, (bytearray, memoryview)):
         return bytes(value)
     if octets and isinstance(value, uuid.UUID):
@@ -131,6 +126,11 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
         return octets and sign == "<>"
     if sign not in ("=", "<>") and first not in (NUMBER, TEXT, *([BINARY] if octets else [])):
         return False
+    # As in Java, what meets a float becomes one: decimal 0.1 is equal to 0.1.
+    if isinstance(left, decimal.Decimal) and isinstance(right, float):
+        left = float(left)
+    elif isinstance(right, decimal.Decimal) and isinstance(left, float):
+        right = float(right)
     try:
         return bool(OPERATORS[sign](left, right))
     except (TypeError, ValueError, ArithmeticError):  # values of a user's own classes
@@ -191,4 +191,8 @@ def number(value: Any) -> Any:
     value = settled(value, False)
     if kind_of(value) != NUMBER:
         return None
+    # An exponent bounds what int() writes out.
+    if isinstance(value, decimal.Decimal) and -40 < value.adjusted() < 40:
+        whole = value.is_finite() and value == int(value)
+        return int(value) if whole else float(value)
     return int(value) if isinstance(value, int) else float(value)

@@ -145,10 +145,11 @@ class Selector(_Expression):
       as Azure Event Hubs has it: ``amqp.annotation.x-opt-offset > '100'``.
 
     Values of different kinds compare as false. Numbers of all integer types and timestamps (ms) are
-    exact, and never overflow; float and double are approximate, a decimal is exact where it is
-    whole. Dividing exact numbers cuts off the fraction, dividing by zero is unknown. Beyond JMS:
-    texts have an order (by code points), lists hold numbers too, names may contain dots, and dashes
-    after the prefix ``hyphenated_props:`` of ActiveMQ Artemis. An empty selector passes all.
+    exact, and never overflow; float and double are approximate, and so is a decimal that meets one,
+    or that is not whole in arithmetic. Dividing exact numbers cuts off the fraction; dividing by
+    zero is unknown. Beyond JMS: texts have an order (by code points), lists hold numbers too, names
+    may contain dots, and dashes after the prefix ``hyphenated_props:`` of ActiveMQ Artemis. An
+    empty selector passes all.
 
     Attributes:
         text: the selector.

@@ -117,7 +117,7 @@ class StreamFilter(Filter):
 
     Attributes:
         values: the values, one or more.
-        is_list: whether a single value stands in a list.
+        is_list: whether they stand in a list, as several always do.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-filter")
@@ -128,6 +128,8 @@ class StreamFilter(Filter):
     def _settle(self) -> None:
         if not self.values or not all(isinstance(value, str) for value in self.values):
             raise EncodeError(f"{self.SYMBOL} takes one text or more", "filter.values")
+        if len(self.values) > 1:
+            object.__setattr__(self, "is_list", True)
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         return _annotation(message, _FILTER_VALUE) in self.values
@@ -142,7 +144,7 @@ class StreamFilter(Filter):
         return (Reason(f"{_FILTER_VALUE} IN ({values})", False, seen),)
 
     def _value(self) -> str | list[str]:
-        return list(self.values) if self.is_list or len(self.values) > 1 else self.values[0]
+        return list(self.values) if self.is_list else self.values[0]
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
