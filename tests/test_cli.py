@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -20,7 +21,7 @@ from amqp10msg.cli import main
 
 ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
-COMMANDS = ("inspect", "encode", "validate", "convert", "demo")
+COMMANDS = ("inspect", "encode", "validate", "filter", "convert", "demo")
 
 
 def process(
@@ -97,9 +98,7 @@ class TestHelp:
         for command in COMMANDS:
             for line in (main.commands[command].epilog or "").splitlines():
                 if line.startswith("  amqp10msg "):
-                    arguments = line.partition("|")[0].replace("'", "").split()[1:]
-                    if "{" in line:
-                        arguments = ["encode", '{"body": "hello"}']
+                    arguments = shlex.split(line.partition("|")[0])[1:]
                     result = CliRunner().invoke(main, arguments)
 
                     assert (0, line) == (result.exit_code, line), result.output

@@ -17,6 +17,7 @@ from amqp10msg.cli._output import safe
 from amqp10msg.cli.convert import convert
 from amqp10msg.cli.demo import demo
 from amqp10msg.cli.encode import encode
+from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
@@ -113,5 +114,5 @@ def main(context: click.Context) -> None:
         context.exit(2)
 
 
-for command in (inspect, encode, validate, convert, demo):
+for command in (inspect, encode, validate, filter_messages, convert, demo):
     main.add_command(command)
