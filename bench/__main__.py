@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 import amqp10msg
-from bench import decode, encode, large, mapping, pure, relay, report, startup
+from bench import decode, encode, filters, large, mapping, pure, relay, report, startup
 from bench.harness import SMOKE, Effort
 from bench.report import Figure
 
@@ -26,6 +26,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "large-linear": large.run_linear,
         "map-decode": mapping.run_decode,
         "map-encode": mapping.run_encode,
+        "filter": filters.run,
         "startup": startup.run,
     }
 )

@@ -14,7 +14,7 @@ import pytest
 
 import amqp10msg
 from bench import __main__ as command
-from bench import harness, messages, ours, peers, report
+from bench import filters, harness, messages, ours, peers, report
 from bench.harness import SMOKE, Contender, Effort, Timing, Timings
 
 pytestmark = pytest.mark.once
@@ -142,6 +142,10 @@ def test_everybody_reads_and_builds_the_same_map(entries: int) -> None:
             assert content == ours.read_value(bytes(loaded.build_value(content)))
 
 
+def test_every_filter_lets_the_message_pass() -> None:
+    assert [] == [name for name, call in filters.contenders() if call() is not True]
+
+
 # The harness.
 
 
@@ -246,6 +250,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "pure": {peers.PROTON},
         "large-encode": {peers.PROTON, peers.MSGSPEC},
         "large-linear": set(),
+        "filter": set(),
         "startup": set(),
     }.get(key, set(peers.PEERS))
     named = {entry.name for entry in figures[key].timings.entries}
@@ -270,6 +275,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "pure": [3],
         "large-decode": [2, 1.1],
         "large-linear": [2],
+        "filter": [3],
         "startup": [60],
     }
 

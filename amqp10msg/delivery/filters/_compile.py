@@ -36,6 +36,7 @@ from amqp10msg.delivery.filters._values import (
     TEXT,
     arithmetic,
     compare,
+    is_comparable,
     kind_of,
     number,
     settled,
@@ -158,6 +159,11 @@ class _Compiler:
             value = operand(message, now)
             if value is None:
                 return None
+            if is_comparable(value):
+                if value in plain:
+                    return found
+                if not others:
+                    return missed
             value = settled(value, octets)
             kind = kind_of(value)
             if isinstance(value, decimal.Decimal) and float(value) in plain:

@@ -37,9 +37,11 @@ __all__ = [
     "TEXT",
     "arithmetic",
     "compare",
+    "is_comparable",
     "kind_of",
     "number",
     "same",
+    "same_as",
     "settled",
     "types_of",
 ]
@@ -57,6 +59,7 @@ _TYPES: Final = {
     kind: frozenset(type_ for type_, its in _KINDS.items() if its == kind)
     for kind in (NUMBER, TEXT)
 }
+_COMPARABLE: Final = _TYPES[NUMBER] | _TYPES[TEXT]
 _DECIMALS: Final = (Decimal32, Decimal64, Decimal128)
 
 OPERATORS: Final[dict[str, Callable[[Any, Any], Any]]] = {
@@ -85,6 +88,11 @@ def kind_of(value: Any) -> str:
 def types_of(literal: Any) -> frozenset[type]:
     """Give the types whose values compare with a number or a text by Python's own operators."""
     return _TYPES[kind_of(literal)]
+
+
+def is_comparable(value: Any) -> bool:
+    """Tell a number or a text that Python's own operators compare, by its type."""
+    return type(value) in _COMPARABLE
 
 
 def settled(value: Any, octets: bool) -> Any:
@@ -141,6 +149,21 @@ def _octets(value: Any) -> Any:
     return value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
 
 
+def same_as(reference: Any) -> Callable[[Any], bool]:
+    """Give what tells whether a value is the `same` as a reference."""
+    kind = kind_of(reference)
+    if kind not in (NUMBER, TEXT) or isinstance(reference, (Timestamp, decimal.Decimal)):
+        return lambda value: same(reference, value)
+    like = types_of(reference) - {Timestamp}
+
+    def test(value: Any) -> bool:
+        if type(value) in like:
+            return bool(value == reference)
+        return same(reference, value)
+
+    return test
+
+
 def same(reference: Any, value: Any) -> bool:
     """Tell whether a message has the value that a filter refers to.
 
@@ -186,8 +209,8 @@ def arithmetic(sign: str, left: Any, right: Any, exact: bool) -> Any:
 
 def number(value: Any) -> Any:
     """Give a value as an int or a float, or None where it is no number."""
-    if value is None:
-        return None
+    if value is None or type(value) is int or type(value) is float:
+        return value
     value = settled(value, False)
     if kind_of(value) != NUMBER:
         return None

@@ -19,7 +19,7 @@ from amqp10msg.delivery.filters._base import (
     wrong_type,
 )
 from amqp10msg.delivery.filters._maps import checked_size, entries_of
-from amqp10msg.delivery.filters._values import same
+from amqp10msg.delivery.filters._values import same_as
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
@@ -38,6 +38,7 @@ __all__ = ["ApplicationPropertiesFilter", "PropertiesFilter"]
 
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
 _PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
+_ABSENT: Final = object()
 
 
 @attrs.frozen
@@ -127,7 +128,7 @@ def _test_of(reference: Any, key: str) -> Callable[[Any], bool]:
                 f"filter.{key}",
             )
         reference = reference[1:]
-    return lambda value: same(reference, value)
+    return same_as(reference)
 
 
 def _condition(reference: Any) -> str:
@@ -291,6 +292,16 @@ class ApplicationPropertiesFilter(_PropertyFilter):
                     f"filter.{key}",
                 )
         return settled
+
+    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
+        section = message.application_properties
+        if section is None:
+            return not self._tests
+        for key, _, test in self._tests:
+            value = section.get(key, _ABSENT)
+            if value is _ABSENT or not test(value):
+                return False
+        return True
 
     def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
         section = message.application_properties

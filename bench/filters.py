@@ -1,0 +1,66 @@
+"""A filter of two comparisons on a decoded message, as a node evaluates it for every message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from amqp10msg import Message
+from amqp10msg.delivery.filters import ApplicationPropertiesFilter, Filter, Selector, SqlFilter
+from bench import ours
+from bench.harness import Contender, Effort, measure
+from bench.messages import REFERENCE
+from bench.report import Figure, Floor
+
+SIMPLE = "attempt = 70000 AND tenant = 'acme'"
+LONG = (
+    "tenant IN ('acme', 'other') AND attempt BETWEEN 1 AND 100000 AND JMSType LIKE 'cre%' "
+    "AND (replay = TRUE OR ratio * 10 >= 1) AND JMSPriority > 4"
+)
+
+
+def by_hand(message: Any) -> bool:
+    """Do what the simple filter does, without its rules for what is unknown or of another type."""
+    section = message.application_properties
+    return bool(section["attempt"] == 70000 and section["tenant"] == "acme")
+
+
+def decoded(wanted: Filter) -> bool:
+    """Decode a message, then filter it."""
+    return wanted.matches(Message.decode(REFERENCE))
+
+
+def contenders() -> list[tuple[str, Callable[[], bool]]]:
+    """Give the calls that are timed; all of them let the message pass."""
+    message = Message.decode(REFERENCE)
+    selector = Selector(SIMPLE)
+    application = ApplicationPropertiesFilter({"attempt": 70_000, "tenant": "acme"})
+    return [
+        (ours.NAME, partial(selector.matches, message)),
+        ("the same in SQL", partial(SqlFilter(SIMPLE).matches, message)),
+        ("the same as a property filter", partial(application.matches, message)),
+        ("a selector of six conditions", partial(Selector(LONG).matches, message)),
+        ("decoding the message first", partial(decoded, selector)),
+        ("parsing the selector first", lambda: Selector(SIMPLE).matches(message)),
+        ("a function written by hand", partial(by_hand, message)),
+    ]
+
+
+def run(effort: Effort) -> Figure:
+    """Measure a selector; no other library evaluates one, so a plain function is the yardstick."""
+    timings = measure([Contender(name, call) for name, call in contenders()], effort)
+    return Figure(
+        key="filter",
+        title=f"Filter a message: {SIMPLE}",
+        timings=timings,
+        floors=(
+            Floor(
+                "a million in at most 3 s",
+                timings.entries[0].median * 1e6 / 1e9,
+                at_most=3,
+                unit=" s",
+                compiled_only=False,
+            ),
+        ),
+    )
