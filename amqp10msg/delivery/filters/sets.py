@@ -143,7 +143,7 @@ class FilterSet(Mapping[str, Filter | None]):
 
     @property
     def supported(self) -> FilterSet:
-        """The filters that can be evaluated: what a source says is in place (Part 3, 3.5.3).
+        """The filters that can be evaluated, which a source says are in place (Part 3, 3.5.3).
 
         A receiver compares it with what it asked for, and detaches where it needs more.
         """
