@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import decimal
+import enum
+import pickle
 import uuid
 from typing import Any
 
@@ -294,6 +297,8 @@ def test_the_excerpt_shows_the_line_and_a_caret() -> None:
         Selector("a = 1\nAND b = ?\nAND c = 3")
 
     assert "AND b = ?\n        ^" == caught.value.excerpt
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (str(caught.value), caught.value.excerpt) == (str(again), again.excerpt)
     assert (2, 9) == (caught.value.line, caught.value.column)
 
 
@@ -418,6 +423,42 @@ def test_a_moment_that_was_assigned_compares_too() -> None:
     properties.creation_time = datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)  # type: ignore[assignment]
 
     assert Selector("JMSTimestamp = 86400000").matches(Message(properties=properties))
+
+
+class Color(enum.IntEnum):
+    RED = 1
+
+
+class Name(str):
+    __slots__ = ()
+
+
+class Odd:
+    """Comparing with it fails."""
+
+    def __eq__(self, other: object) -> bool:
+        raise TypeError
+
+    __hash__ = object.__hash__
+
+
+@pytest.mark.parametrize(
+    "text, value, expected",
+    [
+        ("a = 1 AND a + 1 = 2 AND a IN (1)", Color.RED, True),
+        ("a = 'x' AND a LIKE '_' AND a IN ('x')", Name("x"), True),
+        ("a = b", bytearray(b"x"), True),
+        ("a = 0.5 AND 0.5 = a", decimal.Decimal("0.5"), True),
+        ("0.25 + 0.25 = a", decimal.Decimal("0.5"), True),
+        ("a = c", Odd(), False),
+        ("a = c", [1], True),
+        ("a < c", [1], False),
+    ],
+)
+def test_values_that_a_user_put_into_a_message(text: str, value: Any, expected: bool) -> None:
+    message = Message(application_properties={"a": value, "b": b"x", "c": value})
+
+    assert expected is Selector(text).matches(message)
 
 
 def test_a_header_wins_over_an_application_property_of_its_name() -> None:

@@ -403,6 +403,19 @@ def test_headers_binding(
     assert expected is (one.explain(Message(application_properties=properties)) == ())
 
 
+def test_a_map_that_no_dict_can_hold() -> None:
+    """Two keys that Python calls equal come as an AmqpMap; neither is lost in silence."""
+    pairs = AmqpMap([("a", 1), (Symbol("a"), 2)])
+    for code in (0x468C << 32 | 2, 0x174, 0x173):
+        came = encode_value(Described(ULong(code), pairs))
+        with pytest.raises(DecodeError, match=r"key|symbols"):
+            parse(came)
+        assert came == parse(came, strict=False).encode()
+    assert HeadersBinding({"a": 1}) == HeadersBinding(AmqpMap([("a", 1)]))
+    with pytest.raises(EncodeError, match="twice"):
+        HeadersBinding(AmqpMap([("a", 1), ("a", 2)]))
+
+
 def test_headers_binding_without_application_properties() -> None:
     assert HeadersBinding({}).matches(Message())
     assert not HeadersBinding({"a": None}).matches(Message())

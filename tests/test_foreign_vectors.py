@@ -39,6 +39,7 @@ from amqp10msg import (
     ULong,
 )
 from amqp10msg.composite import COMPOSITES, composite_of, decode_composite, rows
+from amqp10msg.delivery.filters import parse
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.primitives import AmqpMap
 
@@ -515,6 +516,25 @@ def test_composite_that_may_be_accepted(case: Case, wire: ModuleType) -> None:
         located(error, data)
     else:
         assert node["composite"] == composite_of(type(made)).name
+
+
+def test_filters_of_termini_are_understood_and_come_back() -> None:
+    tried = 0
+    for case in CASES:
+        if case["kind"] != "terminus" or '"filter"' not in json.dumps(case["expect"]):
+            continue
+        described = amqp10msg.decode_value(bytes.fromhex(case["hex"]))
+        wanted = described.value[7]
+        if case["must"] == "accept":
+            filters = parse(wanted)
+            assert filters.to_map() == wanted
+            assert amqp10msg.encode_value(wanted) == filters.encode()
+            assert filters.supported == filters
+        else:
+            with pytest.raises(DecodeError, match="is a symbol"):
+                parse(amqp10msg.encode_value(wanted))
+        tried += 1
+    assert tried > 0
 
 
 def test_every_case_of_these_kinds_is_tested() -> None:
