@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Message
@@ -30,6 +30,7 @@ def message_of(properties: dict[str, Any]) -> Message:
     return Message(application_properties=properties)
 
 
+@settings(max_examples=200)
 @given(conditions(NAMES, False), st.lists(contents(NAMES), min_size=3, max_size=3), st.randoms())
 def test_a_selector_means_what_its_tree_means(tree: Any, drawn: list[Any], random: Any) -> None:
     text = Writer(random.choice, sql=False).text(tree)
@@ -41,6 +42,7 @@ def test_a_selector_means_what_its_tree_means(tree: Any, drawn: list[Any], rando
         assert (expected is True) == selector.matches(message_of(properties))
 
 
+@settings(max_examples=200)
 @given(
     conditions(SQL_NAMES, True), st.lists(contents(SQL_NAMES), min_size=3, max_size=3), st.randoms()
 )

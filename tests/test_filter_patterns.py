@@ -104,6 +104,9 @@ def test_an_escaped_text_matches_itself_alone(text: str, other: str) -> None:
         ("a test message", "a%es%ss%e", None, True),
         ("a test message", "a%ss%es%e", None, False),
         ("a test message", "%t%t%t%", None, False),
+        ("aba", "%ab%ba%", None, False),
+        ("abba", "%ab%ba%", None, True),
+        ("aba", "%a_%_a%", None, False),
         ("line\nbreak", "line%k", None, True),
         ("line\nbreak", "line_break", None, True),
         # Characters, not code units.

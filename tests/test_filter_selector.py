@@ -39,6 +39,8 @@ def result(text: str, **properties: Any) -> Any:
         ("age BETWEEN 15 AND 19", {"age": 15}, True),
         ("age BETWEEN 15 AND 19", {"age": 20}, False),
         ("age NOT BETWEEN 15 AND 19", {"age": 20}, True),
+        ("age NOT BETWEEN 15 AND 19", {"age": 14}, True),
+        ("age NOT BETWEEN 15 AND 19", {"age": 15}, False),
         ("age NOT BETWEEN 15 AND 19", {"age": 19}, False),
         ("age NOT BETWEEN 15 AND 19", {}, None),
         ("age NOT BETWEEN 15 AND 19", {"age": "20"}, False),
@@ -100,6 +102,12 @@ def result(text: str, **properties: Any) -> Any:
         ("s < 'b'", {"s": "a"}, True),
         ("s LIKE 'x'", {"s": 5}, None),
         ("s NOT LIKE 'x'", {"s": 5}, None),
+        # A literal may stand on either side.
+        ("1 < n AND 2 <= n AND 3 > n AND 2 >= n AND 2 = n AND 1 <> n", {"n": 2}, True),
+        ("2 < n", {"n": 2}, False),
+        ("2 > n", {"n": 2}, False),
+        ("3 <= n", {"n": 2}, False),
+        ("1 >= n", {"n": 2}, False),
         # Arithmetic.
         ("7 / 2 = 3", {}, True),
         ("-7 / 2 = -3", {}, True),
@@ -125,7 +133,10 @@ def result(text: str, **properties: Any) -> Any:
         ("NOT a = b", {"a": 1, "b": 2}, True),
         # What is no truth value counts as unknown.
         ("a AND b", {"a": 1, "b": True}, None),
+        ("a AND b AND c", {"a": 1, "b": True, "c": True}, None),
+        ("a AND b AND c", {"a": 1, "b": True, "c": False}, False),
         ("a OR b", {"a": 1, "b": True}, True),
+        ("a OR b OR c", {"a": 1, "b": "x", "c": False}, None),
         ("NOT a", {"a": "x"}, None),
         # Words in any case, text with quotes, names with more than letters.
         ("a Is nOt nULl anD NOT (b BeTween 1 aNd 2)", {"a": 1, "b": 3}, True),
