@@ -106,6 +106,8 @@ def test_an_escaped_text_matches_itself_alone(text: str, other: str) -> None:
         ("a test message", "%t%t%t%", None, False),
         ("aba", "%ab%ba%", None, False),
         ("abba", "%ab%ba%", None, True),
+        ("abaxx", "%ab%ba%", None, False),
+        ("abaxx", "%a_%_a%", None, False),
         ("aba", "%a_%_a%", None, False),
         ("line\nbreak", "line%k", None, True),
         ("line\nbreak", "line_break", None, True),

@@ -187,6 +187,19 @@ def test_an_expression_that_came_wrong_says_where() -> None:
     assert isinstance(caught.value.__cause__, ExpressionError)
 
 
+def test_a_source_chooses_the_dialect_that_it_takes() -> None:
+    came = SqlFilter("EXISTS(a)", dialect="oasis").encode()
+
+    assert SqlFilter("EXISTS(a)", dialect="oasis") == parse(came, dialect="oasis")
+    assert FilterSet({"s": SqlFilter("a = 1", dialect="oasis")}) == parse(
+        {"s": SqlFilter("a = 1").to_described()}, dialect="oasis"
+    )
+    with pytest.raises(DecodeError, match="use the dialect oasis"):
+        parse(came)
+    with pytest.raises(ValueError, match="dialect"):
+        parse(came, dialect="sql-92")  # type: ignore[call-overload]
+
+
 def test_limits_reach_every_filter() -> None:
     tight = FilterLimits(length=3, fields=1)
     for one in (
@@ -221,6 +234,17 @@ def test_the_filters_of_a_source() -> None:
     assert 3 == len(filters)
     assert parse(source.filter["s"]) == filters["s"]
     assert filters["s"] is parse(filters["s"])
+
+
+@given(st.dictionaries(st.text("abc-:", max_size=4), st.sampled_from([row[2] for row in TYPES])))
+def test_any_set_comes_back(filters: dict[str, Filter]) -> None:
+    held = FilterSet(filters)
+
+    again = parse(held.encode())
+
+    assert held == again
+    assert list(held) == list(again)
+    assert held.encode() == again.encode()
 
 
 def test_a_message_passes_a_set_if_it_passes_every_filter() -> None:
@@ -271,6 +295,7 @@ def test_a_source_says_which_filters_are_in_place() -> None:
         filters.matches(Message(application_properties={"a": 1}))
     # A filter before the one that cannot be evaluated stops the message already.
     assert not filters.matches(Message())
+    assert ["s: a = 1 is unknown: a is not set"] == [str(r) for r in filters.explain(Message())]
 
 
 def test_time_and_origin_reach_the_filters_of_a_set() -> None:

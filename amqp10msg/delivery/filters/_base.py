@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
 
 import attrs
 
@@ -24,6 +24,10 @@ __all__ = [
     "class_of",
     "register",
 ]
+
+
+#: What an SQL filter expression may hold: see `SqlFilter`.
+Dialect: TypeAlias = Literal["rabbitmq", "oasis"]
 
 
 @attrs.frozen
@@ -51,6 +55,16 @@ class FilterLimits:
 DEFAULT_FILTER_LIMITS = FilterLimits()
 #: The bounds of RabbitMQ 4.2: 4,096 characters, 200 tokens, 1 to 16 fields.
 RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
+
+
+@attrs.frozen
+class Options:
+    """How to take what a peer sent: the bounds, and the dialect of SQL."""
+
+    limits: FilterLimits = DEFAULT_FILTER_LIMITS
+    dialect: Dialect = attrs.field(
+        default="rabbitmq", validator=attrs.validators.in_(("rabbitmq", "oasis"))
+    )
 
 
 class ExpressionError(EncodeError):
@@ -218,7 +232,7 @@ class Filter(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         """Make the filter of a described value.
 
         Raises:
@@ -264,13 +278,13 @@ class Filter(abc.ABC):
         value = decode_value(data)
         if not isinstance(value, Described) or class_of(value.descriptor) is not cls:
             raise fault(f"this is no {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED)
-        return filter_of(cls, value, limits)
+        return filter_of(cls, value, Options(limits))
 
 
-def filter_of(cls: type[F], described: Described, limits: FilterLimits) -> F:
+def filter_of(cls: type[F], described: Described, options: Options) -> F:
     """Make a filter of a described value; whatever is wrong is the peer's fault."""
     try:
-        return cls._from_value(described.value, described.descriptor, limits)
+        return cls._from_value(described.value, described.descriptor, options)
     except EncodeError as error:
         raise fault(f"{cls.SYMBOL}: {error}") from error
 

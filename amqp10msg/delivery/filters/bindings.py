@@ -15,6 +15,7 @@ from amqp10msg.delivery.filters._base import (
     EvaluationError,
     Filter,
     FilterLimits,
+    Options,
     Reason,
     register,
     wrong_type,
@@ -60,10 +61,10 @@ class _Text(Filter):
         return self.text
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         if not isinstance(value, str) or isinstance(value, Symbol):
             raise wrong_type(cls, "a string", value)
-        return cls(value, descriptor=descriptor, limits=limits)
+        return cls(value, descriptor=descriptor, limits=options.limits)
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         shown = self.text.replace("'", "''")
@@ -216,10 +217,10 @@ class HeadersBinding(Filter):
         return dict(self.entries)
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         if not isinstance(value, (dict, AmqpMap)):
             raise wrong_type(cls, "a map", value)
-        return cls(value, descriptor=descriptor, limits=limits)
+        return cls(value, descriptor=descriptor, limits=options.limits)
 
 
 def _holds(key: str, wanted: Any, present: Mapping[str, Any]) -> bool:
@@ -256,7 +257,7 @@ class NoLocal(Filter):
         return self._raw
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         return cls(raw=value, descriptor=descriptor)
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Self
 
 import attrs
 
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    Dialect,
     ExpressionError,
     Filter,
     FilterLimits,
+    Options,
     Reason,
     register,
     wrong_type,
@@ -105,10 +107,14 @@ class _Expression(Filter):
         return self.text
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         if not isinstance(value, str) or isinstance(value, Symbol):
             raise wrong_type(cls, "a string", value)
-        return cls(value, descriptor=descriptor, limits=limits)
+        return cls(value, descriptor=descriptor, limits=options.limits, **cls._more(options))
+
+    @classmethod
+    def _more(cls, _options: Options) -> dict[str, Any]:
+        return {}
 
     # A compiled expression holds closures: a copy is made of the text.
 
@@ -205,7 +211,7 @@ class SqlFilter(_Expression):
         ExpressionError: the text is no such expression; says where.
     """
 
-    dialect: Literal["rabbitmq", "oasis"] = attrs.field(default="rabbitmq", kw_only=True)
+    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True)
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:sql-filter")
     CODE: ClassVar[int | None] = 0x120
@@ -224,6 +230,10 @@ class SqlFilter(_Expression):
 
     def _parts(self, node: Node) -> Evaluate:
         return compile_expression(node, octets=True, concatenate=self.dialect == "oasis")
+
+    @classmethod
+    def _more(cls, options: Options) -> dict[str, Any]:
+        return {"dialect": options.dialect}
 
     def _arguments(self) -> dict[str, Any]:
         return {**super()._arguments(), "dialect": self.dialect}

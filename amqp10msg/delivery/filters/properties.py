@@ -14,6 +14,7 @@ from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
     Filter,
     FilterLimits,
+    Options,
     Reason,
     register,
     wrong_type,
@@ -81,11 +82,11 @@ class _PropertyFilter(Filter):
         return tuple(found)
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         if not isinstance(value, (dict, AmqpMap)):
             raise wrong_type(cls, "a map", value)
         cls._check_types(value.pairs if isinstance(value, AmqpMap) else value.items())
-        return cls(value, descriptor=descriptor, limits=limits)
+        return cls(value, descriptor=descriptor, limits=options.limits)
 
     @classmethod
     def _check_types(cls, pairs: Any) -> None:

@@ -10,9 +10,11 @@ import attrs
 from amqp10msg._wire import decode_value, encode_value
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    Dialect,
     EvaluationError,
     Filter,
     FilterLimits,
+    Options,
     Reason,
     class_of,
     fault,
@@ -53,7 +55,7 @@ class UnsupportedFilter(Filter):
         return self.described.value
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         return cls(Described(descriptor, value), f"there is no filter {descriptor!r} here")
 
 
@@ -134,12 +136,17 @@ class FilterSet(Mapping[str, Filter | None]):
 
         Takes and raises what `matches` does.
         """
-        return tuple(
-            attrs.evolve(reason, filter=name)
-            for name, one in self._in_order()
-            if not (isinstance(one, StreamFilter) and self._excused(one, message))
-            for reason in one.explain(message, now=now, local=local)
-        )
+        found: list[Reason] = []
+        for name, one in self._in_order():
+            try:
+                reasons = one.explain(message, now=now, local=local)
+            except EvaluationError:
+                if not found:
+                    raise
+                continue  # what stands before it stops the message already
+            if reasons and not self._excused(one, message):
+                found += [attrs.evolve(reason, filter=name) for reason in reasons]
+        return tuple(found)
 
     @property
     def supported(self) -> FilterSet:
@@ -179,6 +186,7 @@ def parse(
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
+    dialect: Dialect = ...,
 ) -> Filter: ...
 @overload
 def parse(
@@ -186,6 +194,7 @@ def parse(
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
+    dialect: Dialect = ...,
 ) -> FilterSet: ...
 @overload
 def parse(
@@ -193,11 +202,16 @@ def parse(
     *,
     strict: bool = ...,
     limits: FilterLimits = ...,
+    dialect: Dialect = ...,
 ) -> Filter | FilterSet: ...
 
 
 def parse(
-    given: Any, *, strict: bool = True, limits: FilterLimits = DEFAULT_FILTER_LIMITS
+    given: Any,
+    *,
+    strict: bool = True,
+    limits: FilterLimits = DEFAULT_FILTER_LIMITS,
+    dialect: Dialect = "rabbitmq",
 ) -> Filter | FilterSet:
     """Turn what a peer sent into filters that can be evaluated.
 
@@ -214,12 +228,14 @@ def parse(
             `UnsupportedFilter` with the problem, so that a source can leave it out, as RabbitMQ
             does, and the receiver can see that.
         limits: what each filter may cost.
+        dialect: what SQL filter expressions may hold; see `SqlFilter`.
 
     Raises:
         DecodeError: the octets do not parse, a value is no described one, or a filter says
             something wrong. Its cause is the `ExpressionError` where an expression is at fault.
         TypeError: what is given is none of these.
     """
+    options = Options(limits, dialect)
     if isinstance(given, (bytes, bytearray, memoryview)):
         given = decode_value(given)
         if isinstance(given, (dict, AmqpMap)):
@@ -229,12 +245,12 @@ def parse(
     if isinstance(given, (Filter, FilterSet)):
         return given
     if isinstance(given, Described):
-        return _parsed(given, strict, limits)
+        return _parsed(given, strict, options)
     if given is None:
         return FilterSet()
     if isinstance(given, (Mapping, AmqpMap)):
         pairs = given.pairs if isinstance(given, AmqpMap) else given.items()
-        return FilterSet({str(name): _entry(name, one, strict, limits) for name, one in pairs})
+        return FilterSet({str(name): _entry(name, one, strict, options) for name, one in pairs})
     raise TypeError(
         f"parse takes a described value, a mapping or octets, not {type(given).__name__}: make an "
         "expression a Selector or an SqlFilter"
@@ -248,7 +264,7 @@ def _check_names(given: Any) -> None:
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
 
 
-def _entry(name: Any, one: Any, strict: bool, limits: FilterLimits) -> Filter | None:
+def _entry(name: Any, one: Any, strict: bool, options: Options) -> Filter | None:
     if not isinstance(name, str):
         raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")
     if one is None or isinstance(one, Filter):
@@ -256,18 +272,18 @@ def _entry(name: Any, one: Any, strict: bool, limits: FilterLimits) -> Filter | 
     try:
         if not isinstance(one, Described):
             raise fault(f"a filter is a described value or null, not {type(one).__name__}")
-        return _parsed(one, strict, limits)
+        return _parsed(one, strict, options)
     except DecodeError as error:
         error.path = f"filter.{name}"
         raise
 
 
-def _parsed(described: Described, strict: bool, limits: FilterLimits) -> Filter:
+def _parsed(described: Described, strict: bool, options: Options) -> Filter:
     cls = class_of(described.descriptor)
     if cls is None:
-        return UnsupportedFilter._from_value(described.value, described.descriptor, limits)
+        return UnsupportedFilter._from_value(described.value, described.descriptor, options)
     try:
-        return filter_of(cls, described, limits)
+        return filter_of(cls, described, options)
     except DecodeError as error:
         if strict:
             raise

@@ -12,7 +12,7 @@ import attrs
 from amqp10msg.delivery.filters._base import (
     EvaluationError,
     Filter,
-    FilterLimits,
+    Options,
     Reason,
     register,
     wrong_type,
@@ -95,7 +95,7 @@ class StreamOffset(Filter):
         return self.start
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         if not isinstance(value, (str, int)) or isinstance(value, bool):
             raise wrong_type(cls, "text, an integer or a timestamp", value)
         return cls(value, descriptor=descriptor)
@@ -147,13 +147,13 @@ class StreamFilter(Filter):
         return list(self.values) if self.is_list else self.values[0]
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
         if isinstance(value, str):
             return cls(value, descriptor=descriptor)
         if not isinstance(value, list):
             raise wrong_type(cls, "a string or a list of them", value)
-        if len(value) > limits.fields:
-            raise EncodeError(f"more than {limits.fields:,} values", "filter.values")
+        if len(value) > options.limits.fields:
+            raise EncodeError(f"more than {options.limits.fields:,} values", "filter.values")
         return cls(value, is_list=True, descriptor=descriptor)
 
 
@@ -183,7 +183,7 @@ class MatchUnfiltered(Filter):
         return self.wanted
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         if not isinstance(value, bool):
             raise wrong_type(cls, "a boolean", value)
         return cls(value, descriptor=descriptor)
@@ -225,7 +225,7 @@ class SessionFilter(Filter):
         return self.session_id
 
     @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _limits: FilterLimits) -> Self:
+    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
         if value is not None and not isinstance(value, str):
             raise wrong_type(cls, "a string or null", value)
         return cls(value, descriptor=descriptor)
