@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
+import sys
 import time
 from typing import Any
 
@@ -155,6 +157,19 @@ def test_long_chains_are_no_nesting(cls: Any, piece: str, joint: str) -> None:
 def test_nesting_up_to_the_bound_works(cls: Any) -> None:
     for text in ("(" * 98 + "a = 1" + ")" * 98, "NOT " * 98 + "a = 1"):
         assert cls(text).matches(Message(application_properties={"a": 1}))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_caller_deep_in_the_stack_gets_no_recursion_error(cls: Any) -> None:
+    text = "(" * 90 + "a = 1" + ")" * 90
+
+    def below(frames: int) -> Any:
+        return cls(text) if frames == 0 else below(frames - 1)
+
+    room = sys.getrecursionlimit() - len(inspect.stack(0))
+    assert below(100) == cls(text)
+    with pytest.raises(ExpressionError, match="the stack that is left"):
+        below(room - 100)
 
 
 def test_an_expression_costs_as_much_as_it_is_long() -> None:

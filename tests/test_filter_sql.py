@@ -160,6 +160,7 @@ def test_by_example(text: str, expected: Any) -> None:
         ("DATE('soon') = 0", None),
         ("DATE(weight) = 0", None),
         ("country + '-' + country = 'UK-UK'", True),
+        ("weight < INF AND weight > -INF AND NAN <> NAN AND NOT weight = NAN", True),
         ("d.[x-hop] = 1 AND m.[x-opt-n] = 2 AND f.[x-sum] = 3", True),
         ("delivery_annotations.[x-hop] + message_annotations.[x-opt-n] = footer.[x-sum]", True),
         ("h.durable = FALSE AND header.delivery_count = 0 AND h.ttl IS NULL", True),
@@ -224,6 +225,44 @@ def test_what_is_wrong_and_where(text: str, position: int, problem: str) -> None
 
     assert problem in caught.value.problem
     assert position == caught.value.position
+
+
+RESERVED = "and or not true false null is in like escape exists lower upper left right substring"
+
+
+@pytest.mark.parametrize("word", [*RESERVED.split(), "utc", "date", "nan", "inf"])
+def test_words_are_reserved_in_any_case(word: str) -> None:
+    """As in RabbitMQ; in brackets each of them is a name."""
+    message = Message(application_properties={word: True, word.title(): True, word.upper(): True})
+    for name in (word, word.title(), word.upper()):
+        assert SqlFilter(f"[{name}]").matches(message)
+        if name not in ("TRUE", "FALSE"):
+            with pytest.raises(ExpressionError):
+                SqlFilter(name)
+
+
+@pytest.mark.parametrize(
+    "written, name",
+    [
+        ("[]", ""),
+        ("[ ]", " "),
+        ("[-]", "-"),
+        ("[p.to]", "p.to"),
+        ("[[[ key ]]]", "[ key ]"),
+        ("[[[[[key]]]]]", "[[key]]"),
+        ("[]]]", "]"),
+        ("[]][[]", "]["),
+        ("[!@#$%^&*()_+~`|{}?<>]", "!@#$%^&*()_+~`|{}?<>"),
+        ("x", "x"),
+        ("a.x", "x"),
+        ("(x)", "x"),
+    ],
+)
+def test_names_by_example(written: str, name: str) -> None:
+    sql = SqlFilter(f"{written} AND {written} = TRUE AND UTC ( )>0")
+
+    assert sql.matches(Message(application_properties={name: True}), now=1)
+    assert not sql.matches(Message(application_properties={f"{name}.": True}), now=1)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
 from amqp10msg.delivery.filters._syntax import Token
 from amqp10msg.primitives import Float
 
-__all__ = ["selector_tokens", "sql_tokens"]
+__all__ = ["SQL_FUNCTIONS", "selector_tokens", "sql_tokens"]
 
 _SPACE: Final = " \t\f\r\n"
 _SIGNS: Final = ("<=", ">=", "<>", "=", "<", ">", "+", "-", "*", "/", "(", ")", ",")
@@ -22,9 +22,9 @@ SELECTOR_KEYWORDS: Final = frozenset(
 SQL_KEYWORDS: Final = frozenset(
     {"AND", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
-#: Reserved in SQL filter expressions whether or not the dialect has them.
+#: Reserved in SQL filter expressions whether or not the dialect has them; INF and NAN are numbers.
 SQL_FUNCTIONS: Final = frozenset(
-    {"DATE", "EXISTS", "LEFT", "LOWER", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
+    {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
 )
 _MAX_EXACT: Final = 2**64 - 1
 

@@ -6,6 +6,7 @@ and what JMS forbids.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -43,6 +44,7 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
+_NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
 #: Arguments that a function of the dialect takes.
 _ARITY: Final = {
     "UTC": 0,
@@ -67,7 +69,7 @@ class Language:
         tokens: cuts the text into tokens.
         resolve: gives the getter of a name, and the application property that it is; takes the
             token's value and raises `UnknownNameError`.
-        functions: the functions it has.
+        functions: the functions it has, and the numbers that have names.
         jms: keep to what JMS allows: ``LIKE``, ``IN`` and ``IS NULL`` of identifiers alone, lists
             of literals, conditions that are conditions, numbers that are numbers.
         plain_patterns: refuse control characters in patterns.
@@ -309,6 +311,8 @@ class _Parser:
                 f"[{self.text[token.start : token.end]}] for a property of that name",
                 token,
             )
+        if name in _NUMBERS:
+            return Literal(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
         if name == "EXISTS":
             what = self.take()

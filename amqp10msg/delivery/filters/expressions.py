@@ -19,7 +19,7 @@ from amqp10msg.delivery.filters._base import (
 )
 from amqp10msg.delivery.filters._compile import Evaluate, compile_expression
 from amqp10msg.delivery.filters._explain import reasons_of
-from amqp10msg.delivery.filters._lexer import selector_tokens, sql_tokens
+from amqp10msg.delivery.filters._lexer import SQL_FUNCTIONS, selector_tokens, sql_tokens
 from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
 from amqp10msg.delivery.filters._parser import Language, parse_expression
 from amqp10msg.delivery.filters._syntax import Node
@@ -35,7 +35,7 @@ _DIALECTS: Final = {
     "oasis": Language(
         sql_tokens,
         oasis_name,
-        frozenset({"DATE", "EXISTS", "LEFT", "LOWER", "RIGHT", "SUBSTRING", "UPPER", "UTC"}),
+        SQL_FUNCTIONS,
         False,
         True,
     ),
@@ -66,7 +66,11 @@ class _Expression(Filter):
             self.text.encode()
         except UnicodeEncodeError as error:
             raise ExpressionError("a surrogate is no character", self.text, error.start) from None
-        tree, evaluate = self._compiled(str(self.text))
+        try:
+            tree, evaluate = self._compiled(str(self.text))
+        except RecursionError:
+            problem = "nested too deep for the stack that is left"
+            raise ExpressionError(problem, self.text, 0) from None
         object.__setattr__(self, "_tree", tree)
         object.__setattr__(self, "_evaluate", evaluate)
 
@@ -204,7 +208,7 @@ class SqlFilter(_Expression):
             ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
             ``UPPER``, ``LEFT(text, count)``, ``RIGHT(text, count)``,
             ``SUBSTRING(text, start, count)`` with 1 for the first character, ``DATE('2025-01-31')``
-            in ms, and ``+`` between texts.
+            in ms, ``INF`` and ``NAN``, and ``+`` between texts.
         limits: what it may cost; `RABBITMQ` has the bounds of that broker.
 
     Raises:
