@@ -1,0 +1,435 @@
+"""What passes each type of filter that is no expression, and what is refused."""
+
+from __future__ import annotations
+
+import datetime
+import math
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpMap,
+    Byte,
+    DecodeError,
+    Described,
+    EncodeError,
+    Float,
+    Int,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+    encode_value,
+)
+from amqp10msg.delivery.filters import (
+    ApplicationPropertiesFilter,
+    DirectBinding,
+    EvaluationError,
+    FilterSet,
+    HeadersBinding,
+    MatchUnfiltered,
+    PropertiesFilter,
+    Selector,
+    SessionFilter,
+    SqlFilter,
+    StreamFilter,
+    StreamOffset,
+    TopicBinding,
+    XQuery,
+    parse,
+)
+from amqp10msg.primitives import identical
+from amqp10msg.testing import simple_values
+
+# Bindings.
+
+
+def test_direct_binding() -> None:
+    one = DirectBinding("a.b")
+
+    assert one.matches(Message(properties=Properties(subject="a.b")))
+    for subject in ("a", "A.B", "", None):
+        assert not one.matches(Message(properties=Properties(subject=subject)))
+    assert not one.matches(Message())
+    assert ["subject = 'a.b' is false: subject is not set"] == [
+        str(reason) for reason in one.explain(Message())
+    ]
+
+
+@pytest.mark.parametrize(
+    "entries, properties, expected",
+    [
+        ({"a": 1, "b": "x"}, {"a": 1, "b": "x", "c": 5}, True),
+        ({"a": 1, "b": "x"}, {"a": 1}, False),
+        ({"x-match": "all", "a": 1, "b": "x"}, {"a": 1, "b": "y"}, False),
+        ({"x-match": "any", "a": 1, "b": "x"}, {"a": 2, "b": "x"}, True),
+        ({"x-match": "any", "a": 1, "b": "x"}, {"a": 2}, False),
+        ({"a": None}, {"a": "anything"}, True),
+        ({"a": None}, {"a": None}, True),
+        ({"a": None}, {}, False),
+        ({"a": UInt(1)}, {"a": 1.0}, True),
+        ({"a": 1}, {"a": "1"}, False),
+        ({"a": 1}, {"a": True}, False),
+        ({"a": "x"}, {"a": Symbol("x")}, True),
+        ({"a": "x"}, {"a": b"x"}, False),
+        ({}, {"a": 1}, True),
+        ({"x-match": "any"}, {"a": 1}, False),
+        ({"x-match": "all", "x-other": 1}, {}, True),
+        ({"x-match": "all-with-x", "x-other": 1}, {}, False),
+        ({"x-match": "all-with-x", "x-other": 1}, {"x-other": 1}, True),
+        ({"x-match": "any-with-x", "x-other": 1, "a": 1}, {"x-other": 1}, True),
+    ],
+)
+def test_headers_binding(
+    entries: dict[str, Any], properties: dict[str, Any], expected: bool
+) -> None:
+    one = HeadersBinding(entries)
+
+    assert expected is one.matches(Message(application_properties=properties))
+    assert expected is (one.explain(Message(application_properties=properties)) == ())
+
+
+def test_a_map_that_no_dict_can_hold() -> None:
+    """Two keys that Python calls equal come as an AmqpMap; neither is lost in silence."""
+    pairs = AmqpMap([("a", 1), (Symbol("a"), 2)])
+    for code in (0x468C << 32 | 2, 0x174, 0x173):
+        came = encode_value(Described(ULong(code), pairs))
+        with pytest.raises(DecodeError, match=r"key|symbols"):
+            parse(came)
+        assert came == parse(came, strict=False).encode()
+    assert HeadersBinding({"a": 1}) == HeadersBinding(AmqpMap([("a", 1)]))
+    with pytest.raises(EncodeError, match="twice"):
+        HeadersBinding(AmqpMap([("a", 1), ("a", 2)]))
+
+
+def test_headers_binding_without_application_properties() -> None:
+    assert HeadersBinding({}).matches(Message())
+    assert not HeadersBinding({"a": None}).matches(Message())
+    assert "a is present is false: a is not set" == str(
+        HeadersBinding({"a": None}).explain(Message())[0]
+    )
+
+
+@pytest.mark.parametrize(
+    "entries, problem",
+    [
+        ({"x-match": "some"}, "x-match is one of all"),
+        ({"x-match": True}, "x-match is one of all"),
+        ({1: 2}, "a key"),
+        ({Symbol("a"): 2}, "a key"),
+        ({"a": [1]}, "simple type"),
+        ("a", "takes a map"),
+    ],
+)
+def test_a_wrong_headers_binding_is_refused(entries: Any, problem: str) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        HeadersBinding(entries)
+
+
+def test_no_local_keeps_what_clients_send() -> None:
+    """By its definition a list; Qpid JMS describes text."""
+    came = encode_value(Described(ULong(0x468C << 32 | 3), "NoLocalFilter{}"))
+
+    assert came == parse(came).encode()
+
+
+# Property filters.
+
+
+@pytest.mark.parametrize(
+    "reference, value, expected",
+    [
+        ("x", "x", True),
+        ("x", "X", False),
+        ("x", Symbol("x"), True),
+        ("&p:Or", "Order", True),
+        ("&p:Or", "or", False),
+        ("&p:Or", Symbol("Order"), True),
+        ("&p:", "", True),
+        ("&p:1", 1, False),
+        ("&s:er", "Order", True),
+        ("&s:er", "er", True),
+        ("&s:er", "e", False),
+        ("&s:er", b"er", False),
+        ("&&p:x", "&p:x", True),
+        ("&&", "&", True),
+        ("&&&", "&&", True),
+        (Symbol("&p:x"), Symbol("&p:x"), True),
+        (Symbol("&p:x"), "xy", False),
+        (UInt(10), 10.0, True),
+        (UInt(10), Byte(10), True),
+        (10.5, Float(10.5), True),
+        (10, 10.5, False),
+        (10, "10", False),
+        (1, True, False),
+        (True, True, True),
+        (False, 0, False),
+        (Timestamp(5), Timestamp(5), True),
+        (Timestamp(5), 5, False),
+        (5, Timestamp(5), False),
+        (b"x", b"x", True),
+        (b"x", "x", False),
+        (uuid.UUID(int=1), uuid.UUID(int=1), True),
+        (uuid.UUID(int=1), uuid.UUID(int=2), False),
+        (None, "anything", True),
+        (None, None, True),
+        ("x", None, False),
+        (2**53 + 1, float(2**53), False),
+    ],
+)
+def test_application_properties_filter(reference: Any, value: Any, expected: bool) -> None:
+    one = ApplicationPropertiesFilter({"k": reference})
+
+    assert expected is one.matches(Message(application_properties={"k": value, "other": 1}))
+    assert not one.matches(Message(application_properties={"other": value}))
+    assert not one.matches(Message())
+
+
+@given(st.dictionaries(st.text(max_size=3), simple_values(), max_size=4))
+def test_a_message_matches_a_filter_of_its_own_properties(properties: dict[str, Any]) -> None:
+    escaped = {
+        key: f"&{value}" if type(value) is str and value.startswith("&") else value
+        for key, value in properties.items()
+    }
+    message = Message(application_properties=properties)
+
+    matching = ApplicationPropertiesFilter(escaped).matches(message)
+
+    # A NaN is not equal to itself.
+    assert matching is not any(map(is_nan, properties.values()))
+
+
+def is_nan(value: Any) -> bool:
+    if isinstance(value, float):
+        return math.isnan(value)
+    return hasattr(value, "to_decimal") and value.to_decimal().is_nan()
+
+
+MESSAGE = Message(
+    properties=Properties(
+        message_id=ULong(7),
+        user_id=b"John",
+        to="queue",
+        subject="Order 66",
+        correlation_id="c",
+        content_type="a/b",
+        creation_time=5,
+        group_sequence=3,
+    )
+)
+
+
+@pytest.mark.parametrize(
+    "entries, expected",
+    [
+        ({"user-id": b"John", "subject": "&p:Order"}, True),
+        ({"user_id": b"John", "subject": "&s:67"}, False),
+        ({"message-id": 7}, True),
+        ({"message-id": ULong(7)}, True),
+        ({"message-id": "7"}, False),
+        ({"correlation-id": "&p:c"}, True),
+        ({"correlation-id": b"c"}, False),
+        ({"to": "queue", "content-type": "a/b", "group-sequence": 3}, True),
+        ({"group_sequence": 4}, False),
+        ({"creation-time": 5}, True),
+        ({"creation-time": datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)}, False),
+        ({"reply-to": "x"}, False),
+        ({"reply-to": None}, True),
+        ({"to": None}, True),
+        ({}, True),
+    ],
+)
+def test_properties_filter(entries: dict[str, Any], expected: bool) -> None:
+    one = PropertiesFilter(entries)
+
+    assert expected is one.matches(MESSAGE)
+    assert expected is one.matches(Message.decode(MESSAGE.encode()))
+    assert expected is (one.explain(MESSAGE) == ())
+    assert all(value is None for value in entries.values()) is one.matches(Message())
+
+
+def test_a_moment_that_was_assigned_matches_too() -> None:
+    properties = Properties()
+    properties.creation_time = datetime.datetime(1970, 1, 2, tzinfo=datetime.UTC)  # type: ignore[assignment]
+
+    assert PropertiesFilter({"creation-time": 86_400_000}).matches(Message(properties=properties))
+
+
+@pytest.mark.parametrize(
+    "cls, entries, problem",
+    [
+        (PropertiesFilter, {"sender": "x"}, "there is no field sender"),
+        (PropertiesFilter, {"user-id": "John"}, "bytes, not str"),
+        (PropertiesFilter, {"to": 5}, "str, not int"),
+        (PropertiesFilter, {"to": Symbol("x")}, "str, not Symbol"),
+        (PropertiesFilter, {"message-id": 1.5}, "ULong or UUID or bytes or str, not float"),
+        (PropertiesFilter, {"message-id": -1}, "ULong holds"),
+        (PropertiesFilter, {"message-id": True}, "not bool"),
+        (PropertiesFilter, {"content-type": "ä"}, "ASCII"),
+        (PropertiesFilter, {"group-sequence": 2**32}, "UInt holds"),
+        (PropertiesFilter, {"creation-time": datetime.datetime(2000, 1, 1)}, "time zone"),  # noqa: DTZ001
+        (PropertiesFilter, {"creation-time": "x"}, "Timestamp, not str"),
+        (PropertiesFilter, {"group-id": "a", "group_id": "b"}, "twice"),
+        (PropertiesFilter, {"subject": "&x"}, "no modifier"),
+        (PropertiesFilter, {5: "x"}, "a key"),
+        (PropertiesFilter, [], "takes a map"),
+        (ApplicationPropertiesFilter, {"a": "&"}, "no modifier"),
+        (ApplicationPropertiesFilter, {"a": "&x:y"}, "no modifier"),
+        (ApplicationPropertiesFilter, {"a": [1]}, "simple type"),
+        (ApplicationPropertiesFilter, {Symbol("a"): 1}, "a key"),
+        (ApplicationPropertiesFilter, {5: 1}, "a key"),
+        (ApplicationPropertiesFilter, "a", "takes a map"),
+    ],
+)
+def test_a_wrong_property_filter_is_refused(cls: Any, entries: Any, problem: str) -> None:
+    with pytest.raises(EncodeError, match=problem):
+        cls(entries)
+
+
+@pytest.mark.parametrize(
+    "value, problem",
+    [
+        ({"subject": "x"}, "symbols as keys"),
+        ({Symbol("message-id"): 7}, "int is not what the field has"),
+        ({Symbol("message-id"): UInt(7)}, "UInt is not"),
+        ({Symbol("subject"): Symbol("x")}, "Symbol is not"),
+        ({Symbol("content-type"): "a/b"}, "str is not"),
+        ({Symbol("creation-time"): 5}, "int is not"),
+        ({Symbol("group-sequence"): Int(5)}, "Int is not"),
+        ({Symbol("group_sequence"): UInt(5)}, "there is no field group_sequence"),
+        ("x", "describes a map, not str"),
+    ],
+)
+def test_a_peer_has_to_send_the_types_of_the_fields(value: Any, problem: str) -> None:
+    with pytest.raises(DecodeError, match=problem):
+        parse(encode_value(Described(ULong(0x173), value)))
+
+
+def test_why_properties_do_not_match() -> None:
+    reasons = PropertiesFilter({"subject": "&p:x", "to": "&s:y", "user-id": b"Eve"}).explain(
+        MESSAGE
+    ) + ApplicationPropertiesFilter({"a": None, "b": "&&c", "c": 1}).explain(MESSAGE)
+
+    assert [
+        "subject begins with 'x' is false: subject is 'Order 66'",
+        "to ends with 'y' is false: to is 'queue'",
+        "user-id = b'Eve' is false: user-id is 0x4A6F686E",
+        "a is present is false: a is not set",
+        "b = '&c' is false: b is not set",
+        "c = 1 is false: c is not set",
+    ] == [str(reason) for reason in reasons]
+
+
+# Brokers.
+
+
+def at(offset: Any = None, value: Any = None) -> Message:
+    found = {"x-stream-offset": offset, "x-stream-filter-value": value}
+    return Message(message_annotations={key: one for key, one in found.items() if one is not None})
+
+
+def test_stream_offset() -> None:
+    assert StreamOffset("first").matches(Message())
+    assert StreamOffset(5).matches(at(ULong(5)))
+    assert not StreamOffset(5).matches(at(ULong(4)))
+    assert ["x-stream-offset >= 5 is false: x-stream-offset is 4"] == [
+        str(reason) for reason in StreamOffset(5).explain(at(ULong(4)))
+    ]
+    with pytest.raises(EvaluationError, match="no annotation"):
+        StreamOffset(5).matches(Message())
+    for start in ("next", "last", "10m", Timestamp(5)):
+        with pytest.raises(EvaluationError, match="depends on the stream"):
+            StreamOffset(start).matches(at(ULong(5)))
+    moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+    assert identical(Timestamp(0), StreamOffset(moment).to_described().value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [Symbol("next"), "7D", UInt(5), ULong(5), 5, Timestamp(-5)])
+def test_a_stream_offset_keeps_its_type(value: Any) -> None:
+    came = encode_value(Described(Symbol("rabbitmq:stream-offset-spec"), value))
+
+    assert came == parse(came).encode()
+
+
+@pytest.mark.parametrize(
+    "start",
+    ["latest", "10", "10 m", "", -1, True, 1.5, None, datetime.datetime(2000, 1, 1)],  # noqa: DTZ001
+)
+def test_a_wrong_stream_offset_is_refused(start: Any) -> None:
+    with pytest.raises(EncodeError):
+        StreamOffset(start)
+
+
+def test_stream_filter() -> None:
+    one = StreamFilter("a")
+
+    assert "a" == one.to_described().value
+    assert ["a"] == StreamFilter(["a"], is_list=True).to_described().value
+    assert one.matches(at(value="a"))
+    assert not one.matches(at(value="b"))
+    assert not one.matches(Message())
+    assert StreamFilter(["b", "a"]).matches(at(value="a"))
+    assert "x-stream-filter-value IN ('a') is false: x-stream-filter-value is 'b'" == str(
+        one.explain(at(value="b"))[0]
+    )
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_unfiltered_messages_pass_where_the_set_wants_them(wanted: bool, first: bool) -> None:
+    pair = [("v", StreamFilter("a")), ("u", MatchUnfiltered(wanted))]
+    filters = FilterSet(dict(pair if first else pair[::-1]))
+
+    assert filters.matches(at(value="a"))
+    assert not filters.matches(at(value="b"))
+    assert wanted is filters.matches(Message())
+    assert wanted is (filters.explain(Message()) == ())
+    assert MatchUnfiltered(wanted).matches(Message())
+
+
+@pytest.mark.parametrize("given", [[], [1], ["a", None], 5])
+def test_a_wrong_stream_filter_is_refused(given: Any) -> None:
+    with pytest.raises((EncodeError, TypeError)):
+        StreamFilter(given)
+
+
+def test_session_filter() -> None:
+    one = SessionFilter("s")
+
+    assert one.matches(Message(properties=Properties(group_id="s")))
+    assert not one.matches(Message(properties=Properties(group_id="t")))
+    assert not one.matches(Message())
+    assert "group-id = 's' is false: group-id is not set" == str(one.explain(Message())[0])
+    came = encode_value(Described(ULong(0x137 << 32 | 12), None))
+    assert came == parse(came).encode() == SessionFilter().encode()
+    with pytest.raises(EvaluationError, match="for the service to say"):
+        SessionFilter().matches(Message())
+
+
+def test_xquery_is_recognised_and_refused() -> None:
+    one = parse(Described(ULong(0x468C << 32 | 5), "/a"))
+
+    assert isinstance(one, XQuery)
+    assert not one.supported
+    with pytest.raises(EvaluationError, match="XQuery is not evaluated"):
+        one.matches(Message())
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(lambda cls=cls: cls(5) for cls in (Selector, SqlFilter, DirectBinding, TopicBinding)),
+        lambda: SessionFilter(5),  # type: ignore[arg-type]
+        lambda: MatchUnfiltered(1),  # type: ignore[arg-type]
+    ],
+)
+def test_a_value_of_another_type_is_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(EncodeError, match="takes"):
+        make()
