@@ -9,8 +9,8 @@ from typing import Any
 from fuzz.builds import described
 
 
-def contract(package: ModuleType, octets: bytes) -> None:
-    """Feed the octets to every entry point of one build.
+def core(package: ModuleType, octets: bytes) -> None:
+    """Feed the octets to the decoders of one build, which is most of the kernel and fast.
 
     A value or DecodeError; what was decoded encodes again, and a message byte for byte.
 
@@ -18,14 +18,37 @@ def contract(package: ModuleType, octets: bytes) -> None:
         Exception: anything that the contract does not allow.
     """
     decode_error = package.DecodeError
+    with suppress(decode_error):
+        package.encode_value(package.decode_value(octets))
+    with suppress(decode_error):
+        package.scan(octets)
     try:
-        value = package.decode_value(octets)
+        message = package.Message.decode(octets)
     except decode_error:
-        pass
-    else:
-        once = package.encode_value(value)
-        if package.encode_value(package.decode_value(once)) != once:
-            raise AssertionError("a value encodes differently the second time")
+        return
+    if message.encode() != octets:
+        raise AssertionError("an unchanged message does not encode as it came")
+
+
+def contract(package: ModuleType, octets: bytes) -> None:
+    """Feed the octets to every entry point of one build.
+
+    Raises:
+        Exception: anything that the contract does not allow.
+    """
+    decode_error = package.DecodeError
+    core(package, octets)
+    for read, write in (
+        (package.decode_value, package.encode_value),
+        (package.delivery.decode, package.delivery.encode),
+    ):
+        try:
+            made = read(octets)
+        except decode_error:
+            continue
+        once = write(made)
+        if write(read(once)) != once:
+            raise AssertionError("what was decoded encodes differently the second time")
     with suppress(decode_error):
         for _ in package.decode_values(octets):
             pass

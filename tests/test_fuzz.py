@@ -85,6 +85,7 @@ def test_another_outcome_is_seen() -> None:
 def test_findings_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path / "findings")
     monkeypatch.setattr("fuzz.worker.contract", fails)
+    monkeypatch.setattr("fuzz.worker.core", fails)
     for number in range(9):
         target(bytes([number]))
     with pytest.raises(RuntimeError, match="10 findings"):
