@@ -2003,7 +2003,8 @@ class Writer:
                 self.typed(21, str.__str__(key))
             else:
                 raise EncodeError(
-                    f"an annotation's key is a symbol (str) or a ulong (int), not {key!r:.80}"
+                    f"an annotation's key is a symbol (str) or a ulong (int), not {key!r:.80}",
+                    f"[{key!r:.80}]",
                 )
             self.put(_KINDS.get(type(item), 0), item)
         self.close(mark, 0xC1, 2 * len(value))
@@ -2017,7 +2018,10 @@ class Writer:
             elif self.lenient:
                 self.value(key)
             else:
-                raise EncodeError(f"the key of an application property is a str, not {key!r:.80}")
+                raise EncodeError(
+                    f"the key of an application property is a str, not {key!r:.80}",
+                    f"[{key!r:.80}]",
+                )
             kind = _KINDS.get(type(item), 0)
             if (
                 (kind == 0 or 22 <= kind <= 25 or kind == 40)
@@ -2026,7 +2030,8 @@ class Writer:
             ):
                 raise EncodeError(
                     f"an application property is of a simple type, and {key!r:.80} is "
-                    f"{type(item).__name__}: put lists and maps into the body"
+                    f"{type(item).__name__}: put lists and maps into the body",
+                    f"[{key!r:.80}]",
                 )
             self.put(kind, item)
         self.close(mark, 0xC1, 2 * len(value))

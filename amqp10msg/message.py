@@ -19,7 +19,7 @@ from amqp10msg.composite import filler
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, read_section
-from amqp10msg.primitives import Timestamp, plain
+from amqp10msg.primitives import Array, Described, Timestamp, plain
 from amqp10msg.sections import (
     BODY_KINDS,
     KINDS,
@@ -504,18 +504,34 @@ def _write(writer: Any, spec: Any, section: Any) -> None:
 
 
 def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
-    """Find the entry that cannot be encoded, to name it in the error's path."""
+    """Find the value that cannot be encoded, to name it in the error's path."""
+    content = (
+        section if isinstance(section, Mapping) else getattr(section, spec.attribute or "", None)
+    )
+    return EncodeError(error.reason, f"{spec.name}{error.path or _place(content)}")
+
+
+# A value that contains itself has no end, and each level is encoded once more.
+_MOST_PLACES = 16
+
+
+def _place(value: Any, level: int = 0) -> str:
+    """Tell which of the values in this one cannot be encoded, as the rest of a path."""
     entries: list[tuple[Any, Any]] = []
-    if isinstance(section, Mapping):
-        entries = list(section.items())
-    elif spec.shape == _wire.SEQUENCE:
-        entries = list(enumerate(section.values))
-    for key, value in entries:
+    if isinstance(value, Mapping):
+        entries = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        entries = list(enumerate(value))
+    elif isinstance(value, Array):
+        entries = list(enumerate(value.values))
+    elif isinstance(value, Described):
+        return _place(value.value, level)
+    for key, item in entries:
         try:
-            _wire.encode_value(value)
+            _wire.encode_value(item)
         except EncodeError:
-            return EncodeError(error.reason, f"{spec.name}[{key!r}]")
-    return EncodeError(error.reason, spec.name)
+            return f"[{key!r:.80}]" + (_place(item, level + 1) if level < _MOST_PLACES else "")
+    return ""
 
 
 def _reread(kind: SectionKind, wire: bytes, part: tuple[int, int, int, int], lenient: bool) -> Any:

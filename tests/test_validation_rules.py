@@ -33,7 +33,7 @@ def broken(text: str, profile: str | Profile = "oasis") -> list[str]:
 EXAMPLES = """
 truncated | Part 1, 1.2 | 5 | data
     00 53 75 a0 05 aabb
-truncated | Part 1, 1.2 | 3 |
+truncated | Part 1, 1.2 | 3 | properties
     00 53 73
 truncated | Part 1, 1.2 | 2 |
     00 53
