@@ -16,18 +16,15 @@ from hypothesis import strategies as st
 import amqp10msg
 from amqp10msg import (
     AmqpMap,
-    AmqpSequence,
     AmqpValue,
     Array,
     Char,
-    Data,
     Decimal32,
     Decimal64,
     Decimal128,
     Described,
     EncodeError,
     Float,
-    Header,
     Message,
     Symbol,
     Timestamp,
@@ -279,27 +276,6 @@ def test_only_octets_decode(wire: ModuleType, data: st.DataObject) -> None:
     for read in (wire.decode_value, wire.decode_values, wire.skip_value):
         with pytest.raises(TypeError, match="expected bytes, bytearray or memoryview"):
             read(wrong)
-
-
-@pytest.mark.parametrize(
-    "message, path",
-    [
-        (Message(application_properties={"a": [1]}), "application-properties['a']"),
-        (Message(application_properties={1: 2}), "application-properties[1]"),
-        (Message(message_annotations={1.5: 2}), "message-annotations[1.5]"),
-        (Message(message_annotations={"x-a": {"k": object()}}), "message-annotations['x-a']['k']"),
-        (Message({"k": [0, object()]}), "amqp-value['k'][1]"),
-        (Message(Described(Symbol("d"), {"k": object()})), "amqp-value['k']"),
-        (Message(AmqpSequence([1, [object()]])), "amqp-sequence[1][0]"),
-        (Message(object()), "amqp-value"),
-        (Message(Data("text")), "data"),  # type: ignore[arg-type]
-        (Message(header=Header(ttl=-1)), "header.ttl"),
-    ],
-)
-def test_the_path_leads_to_the_value(message: Message, path: str) -> None:
-    with pytest.raises(EncodeError) as caught:
-        message.encode()
-    assert path == caught.value.path
 
 
 def test_the_path_in_a_value_that_contains_itself_ends() -> None:

@@ -321,12 +321,16 @@ def test_a_body_of_several_kinds_is_not_encoded() -> None:
     "message, path",
     [
         (Message(header=Header(priority=300)), "header.priority"),
-        (Message(application_properties={"a": [1]}), "application-properties"),
+        (Message(application_properties={"a": [1]}), "application-properties['a']"),
         (Message(application_properties={"a": object()}), "application-properties['a']"),
-        (Message(application_properties={1: 1}), "application-properties"),
+        (Message(application_properties={1: 1}), "application-properties[1]"),
         (Message(message_annotations={"ü": 1}), "message-annotations"),
-        (Message(message_annotations={1.5: 1}), "message-annotations"),
-        (Message(body={"a": object()}), "amqp-value"),
+        (Message(message_annotations={1.5: 1}), "message-annotations[1.5]"),
+        (Message(message_annotations={"x-a": {"k": object()}}), "message-annotations['x-a']['k']"),
+        (Message(body={"a": object()}), "amqp-value['a']"),
+        (Message(body={"k": [0, object()]}), "amqp-value['k'][1]"),
+        (Message(body=Described(Symbol("d"), {"k": object()})), "amqp-value['k']"),
+        (Message(body=object()), "amqp-value"),
         (Message(body=AmqpSequence([1, 2**70])), "amqp-sequence[1]"),
         (Message(body=Data("text")), "data"),  # type: ignore[arg-type]
         (Message(header="x"), "header"),  # type: ignore[arg-type]
