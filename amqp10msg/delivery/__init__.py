@@ -10,6 +10,7 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoLinksOrMessages,
     DeleteOnNoMessages,
 )
+from amqp10msg.delivery.node import DistributionNode
 from amqp10msg.delivery.node_properties import NodeProperties
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
 from amqp10msg.delivery.positions import bytes_from, octets_before, position
@@ -50,6 +51,7 @@ __all__ = [
     "DeleteOnNoMessages",
     "DeliveryState",
     "Discharge",
+    "DistributionNode",
     "Error",
     "MessageState",
     "Modified",

@@ -1,0 +1,565 @@
+"""The distribution node (Part 3, 3.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+from amqp10msg.delivery.effects import apply
+from amqp10msg.delivery.lifetime import (
+    DeleteOnClose,
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+)
+from amqp10msg.delivery.node.contents import Contents
+from amqp10msg.delivery.node.entry import NO_HEADER, NOBODY, SEVERAL, Entry
+from amqp10msg.delivery.node.links import (
+    Delivery,
+    Filter,
+    IncomingLink,
+    Outcome,
+    OutgoingLink,
+    is_outcome,
+)
+from amqp10msg.delivery.node.priority import priority_level
+from amqp10msg.delivery.node.queue import View
+from amqp10msg.delivery.node.records import Capacity, DeadLetter
+from amqp10msg.delivery.node.refusal import (
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
+    RefusedError,
+)
+from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
+from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
+from amqp10msg.delivery.states import MessageState
+from amqp10msg.delivery.termini import StdDistMode
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
+from amqp10msg.limits import Limits
+from amqp10msg.message import Message
+from amqp10msg.parts import scan
+from amqp10msg.sections import Header
+
+__all__ = ["DistributionNode", "LifetimePolicy"]
+
+LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
+
+
+class DistributionNode(Contents):
+    """A node that stores messages for distribution: AVAILABLE, ACQUIRED, ARCHIVED (Part 3, 3.3).
+
+        node = DistributionNode("orders", clock=lambda: time.time_ns() // 1_000_000)
+        node.publish(Message("an order"))
+        link = node.attach("worker")
+        delivery = link.next()
+        delivery.settle(Accepted())
+
+    A message is published AVAILABLE. A link in move mode acquires it; when its transfer is settled,
+    accepted and rejected archive it, released and modified make it available again, in its old
+    place. A link in copy mode gets every message once and leaves its state as it is, also where
+    another link has acquired it. What modified and rejected change of the message they change in
+    both modes.
+
+    No call blocks, except on the store; nothing happens without a call, and the same calls at the
+    same times give the same results. A node is used by one thread at a time: several share it under
+    one lock, which covers the links and deliveries too; asyncio needs none. Publishing, taking and
+    settling cost the same whatever the number of messages queued.
+
+    Args:
+        name: names the node in the store and in what it says.
+        clock: tells milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
+            compared with it.
+        store: keeps durable messages. What it has for this name is loaded.
+        priorities: how many distinct priorities there are, 1 to 256 (Part 3, 3.2.1).
+        capacity: what it holds at most.
+        default_outcome: of links that do not say.
+        lifetime: when the node is due for deletion, see `due`; None for never.
+        accept_durable: take durable messages although the store does not keep them. That breaks
+            Part 3, 3.2.1, and is meant for tests.
+        dead_letter: called with each message that is archived and was not accepted, before it is.
+            If it raises, the message stays what it was. A node that uses the same store may publish
+            it: both happen at once.
+        on_available: called when a message became available: wakes who waits. It must not use the
+            node.
+        limits: what decoding a published message may cost.
+
+    Raises:
+        StoreError: the store cannot be read.
+        DecodeError: it holds what is no message.
+        ValueError: `priorities` is out of range.
+    """
+
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        clock: Callable[[], int],
+        store: Store | None = None,
+        priorities: int = 10,
+        capacity: Capacity | None = None,
+        default_outcome: Outcome | None = None,
+        lifetime: LifetimePolicy | None = None,
+        accept_durable: bool = False,
+        dead_letter: Callable[[DeadLetter], object] | None = None,
+        on_available: Callable[[], object] | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        priority_level(0, priorities)  # refuses what is out of range
+        super().__init__(priorities)
+        self.name = name
+        self.clock = clock
+        self.priorities = priorities
+        self.capacity = capacity if capacity is not None else Capacity()
+        self.default_outcome: Outcome = default_outcome or Released()
+        self.lifetime = lifetime
+        self.dead_letter = dead_letter
+        self.on_available = on_available
+        self.limits = limits
+        self._store: Store = MemoryStore() if store is None else store
+        self._takes_durable = self._store.durable or accept_durable
+        self._shared: View[Entry] = View(self._levels)
+        self._views: list[View[Entry]] = [self._shared]
+        self._links: dict[int, OutgoingLink] = {}
+        self._incoming: dict[int, IncomingLink] = {}
+        self._creator: OutgoingLink | IncomingLink | None = None
+        self._had_links = False
+        self._deleted = False
+        self._link_number = 0
+        self._delivery_number = 0
+        for stored in self._store.load(name):
+            self._recover(stored)
+
+    def __repr__(self) -> str:
+        return (
+            f"<DistributionNode {self.name!r}: {len(self) - self._acquired} available, "
+            f"{self._acquired} acquired>"
+        )
+
+    @property
+    def links(self) -> tuple[OutgoingLink | IncomingLink, ...]:
+        """The links that have this node as source or target."""
+        return (*self._links.values(), *self._incoming.values())
+
+    @property
+    def deleted(self) -> bool:
+        """Whether `delete` was called."""
+        return self._deleted
+
+    # Publishing.
+
+    def publish(self, message: Message | bytes, *, message_format: int | None = None) -> int:
+        """Take a message; when this returns outside of a `batch`, a durable one is in the store.
+
+        Args:
+            message: a Message or the octets of one, of which the bare message is kept as it is.
+            message_format: of the transfer that brought it, 0 to 2^32 - 1; the Message's own where
+                None, 0 for octets.
+
+        Returns:
+            The message's number at this node, counted up from 1.
+
+        Raises:
+            RefusedError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
+                ``amqp:precondition-failed``: it is durable and the store is not;
+                ``amqp:resource-deleted``: the node was deleted. Tell the sender its `error`.
+            DecodeError: octets that are no message.
+            EncodeError: a Message that cannot be encoded.
+            StoreError: it could not be stored, and is not at the node.
+        """
+        if self._deleted:
+            raise self._gone()
+        if isinstance(message, Message):
+            octets = message.encode()
+            if message_format is None:
+                message_format = message.message_format
+        else:
+            octets = bytes(message)
+        stored = Stored(self._sequence + 1, self.clock(), octets, message_format or 0)
+        self.expire()
+        self._admit(octets)
+        # Decoding also refuses what the links could not send on.
+        entry = self._entry_of(stored)
+        if entry.header.durable:
+            if not self._takes_durable:
+                raise RefusedError(
+                    f"the node {self.name!r} keeps no message over a restart, and this one is "
+                    "durable",
+                    PRECONDITION_FAILED,
+                )
+            if self._store.durable:
+                self._store_new(stored)
+                entry.stored = True
+        self._insert(entry)
+        if self.on_available is not None:
+            self.on_available()
+        return entry.sequence
+
+    def _admit(self, octets: bytes) -> None:
+        """Refuse what exceeds the capacity."""
+        most = self.capacity
+        what = ""
+        if most.message_octets is not None and len(octets) > most.message_octets:
+            what = f"messages of {most.message_octets} octets at most, not of {len(octets)}"
+        elif most.messages is not None and len(self._entries) >= most.messages:
+            what = f"{most.messages} messages at most"
+        elif most.octets is not None and self._octets + len(octets) > most.octets:
+            what = f"{most.octets} octets at most and has {self._octets}"
+        if what:
+            raise RefusedError(f"the node {self.name!r} takes {what}", RESOURCE_LIMIT_EXCEEDED)
+
+    def _entry_of(self, stored: Stored) -> Entry:
+        message = Message.decode(stored.octets, limits=self.limits)
+        header = message.header or NO_HEADER
+        return Entry(
+            stored.sequence,
+            stored.arrival,
+            stored.octets,
+            header,
+            message.expires_at(stored.arrival),
+            stored.message_format,
+            priority_level(header.priority, self.priorities),
+        )
+
+    def _store_new(self, stored: Stored) -> None:
+        self._store.put(self.name, stored)
+        try:
+            self._store.commit()
+        except BaseException:
+            self._store.remove(self.name, stored.sequence)
+            raise
+
+    def _recover(self, stored: Stored) -> None:
+        """Take a message from the store. Whether a link had acquired it, nobody knows any more."""
+        entry = self._entry_of(stored)
+        entry.stored = True
+        entry.acquirer = SEVERAL
+        self._insert(entry)
+
+    # Links.
+
+    def attach(
+        self,
+        name: str = "",
+        *,
+        mode: StdDistMode | str = StdDistMode.MOVE,
+        filter: Filter | None = None,
+        default_outcome: Outcome | None = None,
+        on_ended: Callable[[Delivery], None] | None = None,
+        creates: bool = False,
+    ) -> OutgoingLink:
+        """Make a link that has this node as its source.
+
+        Args:
+            name: the link's name.
+            mode: ``move`` or ``copy`` (Part 3, 3.5.2).
+            filter: what may pass, such as a filter set; None for everything.
+            default_outcome: of deliveries that have none when they are settled, also because the
+                link is detached; the node's own where None.
+            on_ended: see `OutgoingLink`.
+            creates: it is the link that caused the node to be created (Part 3, 3.5.9).
+
+        Raises:
+            RefusedError: the node was deleted.
+            ValueError: that is no mode, or no outcome.
+        """
+        if self._deleted:
+            raise self._gone()
+        if default_outcome is not None and not is_outcome(default_outcome):
+            raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
+        mode = StdDistMode(mode)
+        self._link_number += 1
+        # Links that see the same share how far they have come: each message is passed once for all.
+        private = filter is not None or mode is StdDistMode.COPY
+        view = View(self._levels) if private else self._shared
+        if private:
+            self._views.append(view)
+        link = OutgoingLink(
+            *(self, name, self._link_number, mode, filter, default_outcome or self.default_outcome),
+            *(on_ended, view, private),
+        )
+        self._links[link.number] = link
+        self._attached(link, creates)
+        return link
+
+    def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
+        """Make a link that has this node as its target: it counts for the lifetime of the node.
+
+        Args:
+            name: the link's name.
+            creates: it is the link that caused the node to be created (Part 3, 3.5.9).
+
+        Raises:
+            RefusedError: the node was deleted.
+        """
+        if self._deleted:
+            raise self._gone()
+        link = IncomingLink(self, name)
+        self._incoming[id(link)] = link
+        self._attached(link, creates)
+        return link
+
+    def _attached(self, link: OutgoingLink | IncomingLink, creates: bool) -> None:
+        self._had_links = True
+        if creates:
+            self._creator = link
+
+    def _detach(self, link: OutgoingLink) -> None:
+        with self._store.batch():
+            for delivery in list(link.unsettled.values()):
+                self._settle(delivery, None)
+        # Not before: if a dead letter could not be handed over, detaching again goes on.
+        link.attached = False
+        self._links.pop(link.number, None)
+        if link._private:
+            self._views.remove(link._view)
+
+    def _detach_incoming(self, link: IncomingLink) -> None:
+        link.attached = False
+        self._incoming.pop(id(link), None)
+
+    # Transfers.
+
+    def _next(self, link: OutgoingLink, settled: bool) -> Delivery | None:
+        if self._deleted:
+            raise self._gone()
+        if not link.attached:
+            raise RefusedError(f"the link {link.name!r} is detached", RESOURCE_DELETED)
+        if self._expiry:
+            self.expire()
+        entry = link._view.next(link._wants)
+        if entry is None:
+            return None
+        delivery = self._deliver(link, entry)
+        if settled:
+            self._settle(delivery, Accepted())
+        return delivery
+
+    def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
+        held = entry.header
+        header = Header(
+            held.durable,
+            held.priority,
+            entry.ttl_at(self.clock()),
+            entry.acquirer in {NOBODY, link.number},
+            held.delivery_count,
+        )
+        octets = scan(entry.octets).replace(header=header, delivery_annotations=None)
+        self._delivery_number += 1
+        delivery = Delivery(link, self._delivery_number, octets, entry)
+        link.unsettled[delivery.number] = delivery
+        if link.mode is StdDistMode.MOVE:
+            entry.state = MessageState.ACQUIRED
+            entry.acquirer = link.number if header.first_acquirer else SEVERAL
+            entry.delivery = delivery
+            self._acquired += 1
+        else:
+            entry.bar(link.number)
+            if entry.copies is None:
+                entry.copies = {}
+            entry.copies[link.number] = delivery
+        return delivery
+
+    def _settle(self, delivery: Delivery, outcome: Outcome | None) -> Outcome:
+        if delivery.outcome is not None:
+            return delivery.outcome
+        link, entry = delivery.link, delivery._entry
+        if outcome is None:
+            outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
+        if entry.state is MessageState.ARCHIVED:
+            self._end(delivery, outcome)  # a copy of what is gone
+            return outcome
+        state, octets = apply(outcome, entry.octets)
+        if state is MessageState.ACQUIRED:
+            raise ValueError(f"a transfer is settled with an outcome, which {outcome!r} is not")
+        if octets is entry.octets and state is MessageState.ARCHIVED:
+            # Accepted, which is what happens most and needs no batch.
+            self._end(delivery, outcome)
+            if link.mode is StdDistMode.MOVE:
+                self._archive(entry, "accepted")
+        else:
+            with self._store.batch():
+                self._apply(delivery, outcome, state, octets)
+        return outcome
+
+    def _apply(
+        self, delivery: Delivery, outcome: Outcome, state: MessageState, octets: bytes
+    ) -> None:
+        link, entry = delivery.link, delivery._entry
+        move = link.mode is StdDistMode.MOVE
+        if move and state is MessageState.ARCHIVED:
+            if self.dead_letter is not None:
+                rejected = outcome if isinstance(outcome, Rejected) else None
+                self._hand_over(entry, octets, "rejected", rejected)
+            self._end(delivery, outcome)
+            self._archive(entry, "rejected")
+            return
+        changed = octets is not entry.octets
+        if changed:
+            self._change(entry, octets)
+        self._end(delivery, outcome)
+        if state is MessageState.AVAILABLE:
+            if isinstance(outcome, Modified) and outcome.undeliverable_here:
+                self._bar(link, entry)
+            elif not move and entry.not_for is not None:
+                entry.not_for.discard(link.number)
+        if move:
+            self._acquired -= 1
+            entry.state = MessageState.AVAILABLE
+            if entry.expires is not None and not entry.timed:
+                self._time(entry, entry.expires)  # it came due meanwhile
+                self.expire()
+                if entry.state is MessageState.ARCHIVED:
+                    return
+        entry.came_back = True
+        for view in self._views if move or changed else (link._view,):
+            view.offer_again(entry)
+        if self.on_available is not None:
+            self.on_available()
+
+    def _end(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Let a delivery be settled."""
+        delivery.outcome = outcome
+        link, entry = delivery.link, delivery._entry
+        link.unsettled.pop(delivery.number, None)
+        if entry.delivery is delivery:
+            entry.delivery = None
+        elif entry.copies is not None:
+            entry.copies.pop(link.number, None)
+
+    def _bar(self, link: OutgoingLink, entry: Entry) -> None:
+        """Keep a message from a link where it is undeliverable."""
+        entry.bar(link.number)
+        if not link._private:
+            # From here on it sees something else than the others.
+            link._view = self._shared.copy()
+            link._private = True
+            self._views.append(link._view)
+
+    def _change(self, entry: Entry, octets: bytes) -> None:
+        self._octets += len(octets) - len(entry.octets)
+        entry.octets = octets
+        entry.header = scan(octets).section("header") or NO_HEADER
+        if entry.stored:
+            self._store.put(
+                self.name,
+                Stored(entry.sequence, entry.arrival, entry.octets, entry.message_format),
+            )
+
+    def _archive(self, entry: Entry, cause: str) -> None:
+        """Let a message be gone. The store comes last: if it fails, what is in memory is right."""
+        self._remove(entry, cause)
+        if entry.came_back:
+            for view in self._views:
+                view.forget(entry)
+        if entry.stored:
+            self._store.remove(self.name, entry.sequence)
+            self._store.commit()
+
+    def _archive_spontaneously(self, entry: Entry, cause: str) -> None:
+        """Archive a message whose transfers, if any, did not ask for it (Part 3, 3.3).
+
+        The transfers get a terminal outcome. Two lead to ARCHIVED, and a delivery should not become
+        rejected spontaneously (Part 3, 3.4.3), so that is accepted: retired from the node.
+        """
+        if self.dead_letter is not None:
+            self._hand_over(entry, entry.octets, cause, None)
+        ended = [*(entry.copies or {}).values()]
+        if entry.delivery is not None:
+            ended.append(entry.delivery)
+        for delivery in ended:
+            self._end(delivery, Accepted())
+        self._archive(entry, cause)
+        for delivery in ended:
+            if delivery.link.on_ended is not None:
+                delivery.link.on_ended(delivery)
+
+    def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
+        if self.dead_letter is not None:
+            self.dead_letter(
+                DeadLetter(octets, cause, self.name, outcome, entry.arrival, entry.message_format)
+            )
+
+    def expire(self) -> int:
+        """Archive every AVAILABLE message that has lived longer than it may (Part 3, 3.2.1, 3.3).
+
+        An ACQUIRED message expires when it becomes available again. Publishing and taking do this
+        first, so calling it matters only where nothing else happens: see `next_expiry`.
+
+        Returns:
+            How many messages expired.
+
+        Raises:
+            StoreError: as `Delivery.settle`.
+        """
+        now = self.clock()
+        if not self._expiry or self._expiry[0][0] >= now:
+            return 0
+        expired = 0
+        with self._store.batch():
+            while (entry := self._pop_due(now)) is not None:
+                try:
+                    self._archive_spontaneously(entry, "expired")
+                except BaseException:
+                    if entry.state is MessageState.AVAILABLE and entry.expires is not None:
+                        self._time(entry, entry.expires)
+                    raise
+                expired += 1
+        return expired
+
+    # Its end, and the store.
+
+    @property
+    def due(self) -> bool:
+        """Whether the lifetime policy asks for `delete` now (Part 3, 3.5.10 to 3.5.13).
+
+        A policy that looks at the links waits for the first one, and one that looks at the link
+        that caused the creation for that one.
+        """
+        closed = self._creator is not None and not self._creator.attached
+        unlinked = self._had_links and not self._links and not self._incoming
+        match self.lifetime:
+            case DeleteOnClose():
+                return closed
+            case DeleteOnNoLinks():
+                return unlinked
+            case DeleteOnNoMessages():
+                return closed and not self._entries
+            case DeleteOnNoLinksOrMessages():
+                return unlinked and not self._entries
+        return False
+
+    def delete(self) -> None:
+        """Delete the node: its messages are archived, its links detached, its calls refused.
+
+        Unsettled deliveries are settled, see `OutgoingLink.on_ended`. Deleting twice does nothing.
+
+        Raises:
+            StoreError: as `Delivery.settle`.
+        """
+        with self._store.batch():
+            for entry in list(self._entries.values()):
+                self._archive_spontaneously(entry, "deleted")
+        self._deleted = True
+        for link in self.links:
+            link.attached = False
+        self._links.clear()
+        self._incoming.clear()
+
+    def batch(self) -> AbstractContextManager[None]:
+        """Give a context manager in which the store is not waited for; at its end it is, once.
+
+        What was published and settled in it is confirmed when it ends without a StoreError, for
+        this node and for the others on the same store. Batches nest.
+        """
+        return self._store.batch()
+
+    def commit(self) -> None:
+        """Have the store confirm what is pending after a StoreError.
+
+        Raises:
+            StoreError: it is still pending.
+        """
+        self._store.commit()
+
+    def _gone(self) -> RefusedError:
+        return RefusedError(f"the node {self.name!r} was deleted", RESOURCE_DELETED)

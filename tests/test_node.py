@@ -1,0 +1,703 @@
+"""The distribution node: examples of what it does, and what its model does not say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Data, DecodeError, Header, Message, Properties, scan
+from amqp10msg.delivery import (
+    Accepted,
+    DeleteOnClose,
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+    DistributionNode,
+    Error,
+    MessageState,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+)
+from amqp10msg.delivery.node import (
+    Capacity,
+    DeadLetter,
+    Delivery,
+    MemoryStore,
+    OutgoingLink,
+    RefusedError,
+    priority_level,
+)
+from amqp10msg.testing import encodings, messages
+from tests.node_model import folded
+
+
+@attrs.define
+class Clock:
+    now: int = 0
+
+    def __call__(self) -> int:
+        return self.now
+
+
+def node_of(*bodies: Any, **options: Any) -> DistributionNode:
+    node = DistributionNode("n", **{"clock": Clock(), **options})
+    for body in bodies:
+        node.publish(body if isinstance(body, Message) else Message(body))
+    return node
+
+
+def taken(link: OutgoingLink) -> list[Any]:
+    """Everything that a link can take now, by its text."""
+    texts = []
+    while (delivery := link.next()) is not None:
+        texts.append(delivery.message().text())
+    return texts
+
+
+def take(link: OutgoingLink) -> Delivery:
+    delivery = link.next()
+    assert delivery is not None
+    return delivery
+
+
+# Priorities.
+
+
+@pytest.mark.once
+def test_priorities_fold_as_the_specification_says() -> None:
+    for levels in range(1, 257):
+        effective = [folded(priority, levels) for priority in range(256)]
+        ranks = {value: rank for rank, value in enumerate(sorted(set(effective)))}
+
+        assert levels == len(ranks)
+        assert [ranks[value] for value in effective] == [
+            priority_level(priority, levels) for priority in range(256)
+        ], levels
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("levels", [0, 257])
+def test_number_of_priorities_is_bounded(levels: int) -> None:
+    with pytest.raises(ValueError, match="1 to 256"):
+        node_of(priorities=levels)
+
+
+@pytest.mark.parametrize(
+    "levels, expected",
+    [(1, "012345678"), (2, "567801234"), (3, "567840123"), (10, "876543210")],
+)
+def test_higher_priorities_come_first_and_older_messages_among_equals(
+    levels: int, expected: str
+) -> None:
+    node = node_of(
+        *(Message(str(n), header=Header(priority=n)) for n in range(9)), priorities=levels
+    )
+
+    assert list(expected) == taken(node.attach())
+
+
+# What is delivered.
+
+
+@given(messages().flatmap(lambda message: st.tuples(st.just(message), encodings(message))))
+def test_bare_message_is_delivered_octet_for_octet(pair: tuple[Message, bytes]) -> None:
+    message, octets = pair
+    node = node_of(accept_durable=True)
+    node.publish(octets)
+    link = node.attach()
+    for outcome in (Modified(delivery_failed=True, message_annotations={"x-opt-a": 1}), Released()):
+        delivery = link.next()
+        if delivery is None:  # it has expired
+            return
+        assert scan(octets).bare == scan(delivery.octets).bare
+        assert Message(footer=message.footer) == Message(footer=delivery.message().footer)
+        delivery.settle(outcome)
+
+    (held,) = node.messages()
+    assert scan(octets).bare == scan(held.octets).bare
+
+
+def test_header_of_a_delivery() -> None:
+    clock = Clock(1_000)
+    node = node_of(
+        Message(
+            "x",
+            header=Header(priority=7, ttl=500, delivery_count=3, first_acquirer=False),
+            delivery_annotations={"x-opt-hop": 1},
+            message_annotations={"x-opt-keep": 1},
+        ),
+        clock=clock,
+    )
+    first, second = node.attach(), node.attach()
+
+    clock.now = 1_200
+    delivery = take(first)
+    assert Header(priority=7, ttl=300, delivery_count=3, first_acquirer=True) == (
+        delivery.message().header
+    )
+    assert None is delivery.message().delivery_annotations
+    assert {"x-opt-keep": 1} == delivery.message().message_annotations
+
+    delivery.settle(Modified(delivery_failed=True))
+    clock.now = 1_500
+    delivery = take(second)
+    assert Header(priority=7, ttl=0, delivery_count=4, first_acquirer=False) == (
+        delivery.message().header
+    )
+    delivery.settle(Released())
+    header = take(first).message().header
+    assert header is not None
+    assert not header.first_acquirer, "the other link had it meanwhile"
+
+
+def test_message_format_goes_with_the_message() -> None:
+    node = node_of(Message(b"x", message_format=0x80013700))
+    node.publish(b"", message_format=7)
+    link = node.attach()
+
+    assert [0x80013700, 7] == [take(link).message_format, take(link).message().message_format]
+
+
+@pytest.mark.once
+def test_deliveries_have_their_own_tags_and_messages_their_own_numbers() -> None:
+    node = node_of("a", "b")
+    link = node.attach()
+    first, second = take(link), take(link)
+    first.settle(Released())
+    again = take(link)
+
+    assert 3 == len({first.tag, second.tag, again.tag})
+    assert (1, 2, 1) == (first.sequence, second.sequence, again.sequence)
+
+
+# States and outcomes.
+
+
+@pytest.mark.once
+def test_every_transition_of_figure_3_1() -> None:
+    node = node_of("x")
+    link = node.attach()
+    states = [node.state_of(1)]
+    for outcome in (Released(), Modified(), Accepted()):
+        delivery = take(link)
+        states.append(node.state_of(1))
+        delivery.settle(outcome)
+        states.append(node.state_of(1))
+    node.publish(Message("y"))
+    take(link).settle(Rejected())
+
+    available, acquired, archived = MessageState
+    assert [available, acquired, available, acquired, available, acquired, archived] == states
+    assert archived == node.state_of(2)
+    assert (None, None) == (node.state_of(0), node.state_of(3))
+    assert (0, 0, 2) == (node.counts.available, node.counts.acquired, node.counts.archived)
+    assert {"accepted": 1, "rejected": 1} == node.counts.causes
+
+
+@pytest.mark.once
+def test_returned_message_takes_its_old_place() -> None:
+    node = node_of(*"abcd")
+    link = node.attach()
+    a, b = take(link), take(link)
+    b.settle(Released())
+    a.settle(Modified())
+
+    assert list("abcd") == taken(link)
+
+
+@pytest.mark.once
+def test_first_outcome_stands() -> None:
+    node = node_of("x")
+    delivery = take(node.attach())
+
+    assert Released() == delivery.settle(Released())
+    assert Released() == delivery.settle(Accepted())
+    assert MessageState.AVAILABLE == node.state_of(1)
+
+
+@pytest.mark.once
+def test_message_stays_acquired_until_the_transfer_is_settled() -> None:
+    node = node_of("x")
+    delivery = take(node.attach())
+    delivery.update(Received(0, 0))
+    delivery.update(Accepted())
+    delivery.update(Rejected())  # too late: a terminal state does not change
+
+    assert MessageState.ACQUIRED == node.state_of(1)
+    assert Accepted() == delivery.settle()
+    assert MessageState.ARCHIVED == node.state_of(1)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("outcome", [Received(0, 0), None, "accepted"])
+def test_only_an_outcome_settles(outcome: Any) -> None:
+    node = node_of("x")
+    if outcome is not None:
+        with pytest.raises(ValueError, match=r"with an outcome|is not known"):
+            take(node.attach()).settle(outcome)
+        with pytest.raises(ValueError, match="must be an outcome"):
+            node.attach(default_outcome=outcome)
+    with pytest.raises(ValueError, match="sideways"):
+        node.attach(mode="sideways")
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "default, state, count",
+    [
+        (None, MessageState.AVAILABLE, 0),
+        (Modified(delivery_failed=True), MessageState.AVAILABLE, 1),
+        (Rejected(), MessageState.ARCHIVED, 1),
+        (Accepted(), MessageState.ARCHIVED, 0),
+    ],
+)
+def test_default_outcome_where_a_link_dies_unsettled(
+    default: Any, state: MessageState, count: int
+) -> None:
+    letters: list[DeadLetter] = []
+    node = node_of("x", "y", "z", dead_letter=letters.append)
+    link = node.attach(default_outcome=default)
+    first, told = take(link), take(link)
+    told.update(Accepted())
+    link.detach()
+    link.detach()
+
+    assert [state, MessageState.ARCHIVED, MessageState.AVAILABLE] == [
+        node.state_of(number) for number in (1, 2, 3)
+    ]
+    assert (default or Released(), Accepted()) == (first.outcome, told.outcome)
+    counts = [one.delivery_count for one in node.messages() if one.sequence == 1]
+    counts += [Message.decode(one.octets).header.delivery_count for one in letters]  # type: ignore[union-attr]
+    assert counts in ([count], [])
+    with pytest.raises(RefusedError, match="detached"):
+        link.next()
+
+
+@pytest.mark.once
+def test_undeliverable_here_keeps_it_from_this_link_alone() -> None:
+    node = node_of(*"abc")
+    one, other = node.attach(), node.attach()
+    a, b = take(one), take(one)
+    a.settle(Modified(undeliverable_here=True))
+    b.settle(Released())
+
+    assert list("bc") == taken(one)
+    assert list("a") == taken(other)
+
+
+@pytest.mark.once
+def test_taking_settled_is_at_most_once() -> None:
+    node = node_of("x")
+    delivery = node.attach().next(settled=True)
+
+    assert delivery is not None
+    assert Accepted() == delivery.outcome
+    assert 0 == len(node)
+
+
+# Copy mode.
+
+
+@pytest.mark.once
+def test_copy_links_get_every_message_once_and_leave_it() -> None:
+    node = node_of(*"abc")
+    one, other = node.attach(mode="copy"), node.attach(mode="copy")
+    first = [take(one) for _ in "abc"]
+    assert list("abc") == taken(other)
+    first[0].settle(Accepted())
+    first[1].settle(Rejected())
+    first[2].settle(Released())
+
+    assert ["c"] == taken(one), "it was not transferred successfully"
+    assert [0, 1, 0] == [waiting.delivery_count for waiting in node.messages()]
+    assert 3 == node.counts.available
+    move = node.attach()
+    assert list("abc") == taken(move)
+    assert list("abc") == taken(node.attach(mode="copy")), "acquired ones can still be copied"
+
+
+@pytest.mark.once
+def test_copy_of_a_message_that_is_gone_settles_without_effect() -> None:
+    node = node_of("x")
+    copy = take(node.attach(mode="copy"))
+    take(node.attach()).settle(Accepted())
+
+    assert Modified(delivery_failed=True) == copy.settle(Modified(delivery_failed=True))
+    assert 1 == node.counts.archived
+
+
+# Filters.
+
+
+@attrs.define
+class Counting:
+    passing: Callable[[Message], Any]
+    asked: int = 0
+
+    def matches(self, message: Message) -> bool:
+        self.asked += 1
+        return bool(self.passing(message))
+
+
+@pytest.mark.once
+def test_filter_looks_at_each_message_once() -> None:
+    node = node_of(*(str(n) for n in range(1_000)))
+    counting = Counting(lambda message: message.text().endswith("7"))
+    link = node.attach(filter=counting)
+    delivery = take(link)
+    assert (8, "7") == (counting.asked, delivery.message().text())
+    assert 99 == len(taken(link))
+    assert [] == taken(link)
+    assert 1_000 == counting.asked
+
+    delivery.settle(Released())
+    node.publish(Message("17"))
+    assert ["7", "17"] == taken(link)
+    assert 1_002 == counting.asked
+
+
+@pytest.mark.once
+def test_filter_is_asked_again_where_an_outcome_changed_the_message() -> None:
+    node = node_of("x")
+    marked = Counting(lambda message: bool(message.message_annotations))
+    link = node.attach(filter=marked)
+    assert [] == taken(link)
+    take(node.attach()).settle(Modified(message_annotations={"x-opt-a": 1}))
+
+    assert ["x"] == taken(link)
+
+
+@pytest.mark.once
+def test_filter_that_fails_loses_nothing() -> None:
+    node = node_of("x")
+    answers = iter([ZeroDivisionError(), True])
+
+    def judge(_: Message) -> object:
+        answer = next(answers)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    link = node.attach(filter=Counting(judge))
+    with pytest.raises(ZeroDivisionError):
+        link.next()
+
+    assert ["x"] == taken(link)
+
+
+# Expiry.
+
+
+@pytest.mark.once
+def test_expiry_is_spontaneous_and_ends_the_copies() -> None:
+    clock, letters, ended = Clock(100), list[DeadLetter](), list[Delivery]()
+    node = node_of(
+        Message("ttl", header=Header(ttl=50)),
+        Message("absolute", properties=Properties(absolute_expiry_time=120)),
+        Message("never"),
+        clock=clock,
+        dead_letter=letters.append,
+    )
+    copies = node.attach(mode="copy", on_ended=ended.append)
+    copy = [take(copies) for _ in range(3)][1]
+    assert 121 == node.next_expiry
+
+    clock.now = 120
+    assert 0 == node.expire()
+    clock.now = 121
+    assert 1 == node.expire()
+    assert [copy] == ended
+    assert Accepted() == copy.outcome == copy.settle(Released())
+    assert [("absolute", "expired", 100)] == [
+        (Message.decode(one.octets).text(), one.cause, one.arrival) for one in letters
+    ]
+    clock.now = 1_000
+    assert ["never"] == taken(node.attach())
+    assert None is node.next_expiry
+
+
+@pytest.mark.once
+def test_acquired_message_expires_when_it_comes_back() -> None:
+    clock = Clock()
+    node = node_of(Message("x", header=Header(ttl=5)), clock=clock)
+    delivery = take(node.attach())
+    clock.now = 6
+    node.expire()
+    assert MessageState.ACQUIRED == node.state_of(1)
+    assert None is node.attach(mode="copy").next()
+    delivery.settle(Released())
+
+    assert {"expired": 1} == node.counts.causes
+
+
+@pytest.mark.once
+def test_list_of_what_expires_does_not_grow_with_what_is_gone() -> None:
+    node = node_of()
+    link = node.attach()
+    for _ in range(1_000):
+        node.publish(Message("x", header=Header(ttl=10_000)))
+        take(link).settle(Accepted())
+
+    assert len(node._expiry) <= 66
+
+
+@pytest.mark.once
+def test_views_that_stand_still_do_not_grow() -> None:
+    node = node_of("last")
+    link, idle = node.attach(), node.attach(mode="copy")
+    taken(idle)
+    for _ in range(1_000):
+        node.publish(Message("x", header=Header(priority=9)))
+        delivery = take(link)
+        take(idle).settle(Accepted())
+        delivery.settle(Released())
+        take(link).settle(Accepted())
+
+    assert all(len(back._heap) < 50 for back in idle._view._backs)
+    assert len(node._levels[9]._segments) == 1
+
+
+# Refusals.
+
+
+@pytest.mark.once
+def test_node_that_keeps_nothing_refuses_durable_messages() -> None:
+    durable = Message("x", header=Header(durable=True))
+    with pytest.raises(RefusedError) as caught:
+        node_of(durable)
+    assert "amqp:precondition-failed" == caught.value.condition
+    assert Error("amqp:precondition-failed", caught.value.reason) == caught.value.error
+    assert "(amqp:precondition-failed)" in str(caught.value)
+
+    assert 1 == len(node_of(durable, accept_durable=True))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "capacity, text",
+    [
+        (Capacity(messages=2), "takes 2 messages at most"),
+        (Capacity(octets=12), "takes 12 octets at most and has 12"),
+        (Capacity(message_octets=6), "takes messages of 6 octets at most, not of 7"),
+    ],
+)
+def test_capacity(capacity: Capacity, text: str) -> None:
+    clock = Clock()
+    short = Message(Data(b"x"), header=None)
+    node = node_of(short, short, clock=clock, capacity=capacity)
+    with pytest.raises(RefusedError, match=text) as caught:
+        node.publish(Message(Data(b"xy")))
+
+    assert "amqp:resource-limit-exceeded" == caught.value.condition
+    assert 2 == len(node)
+    taken_one = take(node.attach())
+    taken_one.settle(Accepted())
+    node.publish(short)
+
+
+@pytest.mark.once
+def test_what_has_expired_makes_room() -> None:
+    clock = Clock()
+    node = node_of(Message("x", header=Header(ttl=1)), clock=clock, capacity=Capacity(messages=1))
+    clock.now = 2
+
+    assert 2 == node.publish(Message("y"))
+
+
+def test_what_is_no_message_is_refused() -> None:
+    with pytest.raises(DecodeError):
+        node_of().publish(b"\0\x53")
+
+
+# Dead letters.
+
+
+@pytest.mark.once
+def test_dead_letter_carries_the_rejection() -> None:
+    letters: list[DeadLetter] = []
+    node = node_of(Message("x", message_format=3), dead_letter=letters.append)
+    rejected = Rejected(Error("amqp:not-allowed"))
+    take(node.attach()).settle(rejected)
+
+    (letter,) = letters
+    assert ("rejected", "n", rejected, 3) == (
+        letter.cause,
+        letter.node,
+        letter.outcome,
+        letter.message_format,
+    )
+    assert Header(delivery_count=1) == Message.decode(letter.octets).header
+
+
+@pytest.mark.once
+def test_dead_letter_that_cannot_be_handed_over_is_not_lost() -> None:
+    clock = Clock()
+    failing = True
+
+    def hand_over(_: DeadLetter) -> None:
+        if failing:
+            raise OSError("the other side is full")
+
+    node = node_of("a", Message("b", header=Header(ttl=1)), clock=clock, dead_letter=hand_over)
+    link = node.attach(default_outcome=Rejected())
+    delivery = take(link)
+    clock.now = 2
+    for action in (lambda: delivery.settle(Rejected()), link.detach, node.expire, node.delete):
+        with pytest.raises(OSError, match="full"):
+            action()
+    assert (1, 1, 0) == (node.counts.available, node.counts.acquired, node.counts.archived)
+    assert link.attached
+    assert not node.deleted
+
+    failing = False
+    assert 1 == node.expire()
+    link.detach()
+    assert {"expired": 1, "rejected": 1} == node.counts.causes
+
+
+# Lifetimes and the end.
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "policy, expected",
+    [
+        # After: nothing yet, the creator and another link, a message, the creator gone, the other
+        # link gone, the message gone.
+        (None, "000000"),
+        (DeleteOnClose(), "000111"),
+        (DeleteOnNoLinks(), "000011"),
+        (DeleteOnNoMessages(), "000001"),
+        (DeleteOnNoLinksOrMessages(), "000001"),
+    ],
+)
+@pytest.mark.parametrize("incoming", [False, True])
+def test_lifetime_policies(policy: Any, expected: str, incoming: bool) -> None:
+    clock = Clock()
+    node = node_of(clock=clock, lifetime=policy)
+    due = [node.due]
+    creator: Any
+    if incoming:
+        creator = node.attach_incoming(creates=True)
+        other: Any = node.attach()
+    else:
+        creator = node.attach(creates=True)
+        other = node.attach_incoming()
+    due.append(node.due)
+    node.publish(Message("x", header=Header(ttl=1)))
+    due.append(node.due)
+    creator.detach()
+    due.append(node.due)
+    other.detach()
+    due.append(node.due)
+    clock.now = 2
+    node.expire()
+    due.append(node.due)
+
+    assert expected == "".join(str(int(one)) for one in due)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "policy, due", [(DeleteOnNoMessages(), True), (DeleteOnNoLinksOrMessages(), False)]
+)
+def test_policies_differ_where_messages_go_before_the_links(policy: Any, due: bool) -> None:
+    node = node_of("x", lifetime=policy)
+    creator = node.attach(creates=True)
+    other = node.attach()
+    take(creator).settle(Accepted())
+    creator.detach()
+
+    assert due == node.due
+    other.detach()
+    assert node.due
+
+
+@pytest.mark.once
+def test_deleted_node_ends_everything() -> None:
+    letters, ended = list[DeadLetter](), list[Delivery]()
+    node = node_of(*"abc", dead_letter=letters.append)
+    link = node.attach(on_ended=ended.append)
+    incoming = node.attach_incoming("in")
+    assert 4 == incoming.publish(Message("d"))
+    assert [link, incoming] == list(node.links)
+    delivery = take(link)
+    node.delete()
+    node.delete()
+
+    assert ["deleted"] * 4 == [letter.cause for letter in letters]
+    assert [delivery] == ended
+    assert node.deleted
+    assert not link.attached
+    assert not incoming.attached
+    assert [] == list(node.links)
+    assert 0 == len(node)
+    actions: list[Callable[[], Any]] = [
+        link.next,
+        node.attach,
+        node.attach_incoming,
+        lambda: node.publish(b""),
+    ]
+    for action in actions:
+        with pytest.raises(RefusedError) as caught:
+            action()
+        assert "amqp:resource-deleted" == caught.value.condition
+    assert Accepted() == delivery.settle(Rejected())
+    link.detach()
+
+
+# Looking at it.
+
+
+@pytest.mark.once
+def test_oldest_and_the_list() -> None:
+    clock = Clock(5)
+    node = node_of(clock=clock)
+    assert None is node_of().oldest
+    node.publish(Message("low", header=Header(priority=1)))
+    clock.now = 6
+    node.publish(Message("high", header=Header(priority=9, ttl=10)))
+    take(node.attach())
+
+    oldest = node.oldest
+    assert oldest is not None
+    assert (1, 5, MessageState.AVAILABLE, 1) == (
+        oldest.sequence,
+        oldest.arrival,
+        oldest.state,
+        oldest.level,
+    )
+    assert [(1, "available", None), (2, "acquired", 16)] == [
+        (one.sequence, one.state, one.expires) for one in node.messages()
+    ]
+    assert "<DistributionNode 'n': 1 available, 1 acquired>" == repr(node)
+
+
+@pytest.mark.once
+def test_waiting_is_told_what_becomes_available() -> None:
+    told: list[int] = []
+    node = node_of(on_available=lambda: told.append(1))
+    node.publish(Message("x"))
+    delivery = take(node.attach())
+    assert 1 == len(told)
+    delivery.settle(Released())
+
+    assert 2 == len(told)
+
+
+@pytest.mark.once
+def test_memory_store_does_nothing() -> None:
+    store = MemoryStore()
+    node = node_of("x", store=store)
+    with node.batch():
+        take(node.attach()).settle(Accepted())
+    node.commit()
+
+    assert [] == list(store.load("n"))
