@@ -1,0 +1,276 @@
+"""Durable messages in a file: what is kept and confirmed, and what happens where that fails."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Header, Message, scan
+from amqp10msg.delivery import Accepted, DistributionNode, Modified, Rejected, Released
+from amqp10msg.delivery.node import DeadLetter, StoreError
+from amqp10msg.delivery.node.sqlite import SqliteStore
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "messages.db"
+
+
+@pytest.fixture
+def store(path: Path) -> Iterator[SqliteStore]:
+    with SqliteStore(path) as opened:
+        yield opened
+
+
+def durable(text: str, **header: Any) -> Message:
+    return Message(text, header=Header(durable=True, **header))
+
+
+def node_on(store: SqliteStore, name: str = "n", **options: Any) -> DistributionNode:
+    return DistributionNode(name, **{"clock": lambda: 0, "store": store, **options})
+
+
+def texts(node: DistributionNode) -> list[str]:
+    return [Message.decode(one.octets).text() for one in node.messages()]
+
+
+def commits_of(store: SqliteStore) -> list[str]:
+    """The commits from here on."""
+    commits: list[str] = []
+
+    def trace(statement: str) -> None:
+        if statement == "COMMIT":
+            commits.append(statement)
+
+    store._database.set_trace_callback(trace)
+    return commits
+
+
+def fail(store: SqliteStore, operation: str) -> None:
+    """Let every INSERT or DELETE fail, as a full disk does."""
+    store._database.execute(
+        f"CREATE TEMP TRIGGER broken BEFORE {operation} ON main.message"
+        " BEGIN SELECT RAISE(ABORT, 'disk full'); END"
+    )
+
+
+def repair(store: SqliteStore) -> None:
+    store._database.execute("DROP TRIGGER broken")
+
+
+def test_durable_messages_are_there_again_and_others_are_not(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node = node_on(store, clock=lambda: 77)
+        node.publish(durable("a", ttl=1_000), message_format=5)
+        node.publish(Message("not durable"))
+        for text in "bcde":
+            node.publish(durable(text))
+        link = node.attach()
+        deliveries = {}
+        while (delivery := link.next()) is not None:
+            deliveries[delivery.message().text()] = delivery
+        deliveries["b"].settle(Accepted())
+        deliveries["c"].settle(Rejected())
+        deliveries["d"].settle(Released())
+        deliveries["e"].settle(
+            Modified(delivery_failed=True, message_annotations={"x-opt-why": "again"})
+        )
+    with SqliteStore(path) as store:
+        assert [] == list(store.load("another node"))
+        node = node_on(store, clock=lambda: 100)
+
+        assert list("ade") == texts(node)
+        assert [0, 0, 1] == [one.delivery_count for one in node.messages()]
+        assert 3 == node.counts.available
+        first = node.attach().next()
+        assert first is not None
+        assert (5, "a") == (first.message_format, first.message().text())
+        # Whether a link had acquired it, nobody knows any more.
+        assert Header(durable=True, ttl=977, first_acquirer=False) == first.message().header
+        (*_, last) = node.messages()
+        assert {"x-opt-why": "again"} == scan(last.octets).section("message-annotations")
+        assert last.sequence < node.publish(durable("f"))
+
+
+def test_file_is_written_and_synced_at_every_commit(store: SqliteStore) -> None:
+    (mode,) = store._database.execute("PRAGMA journal_mode").fetchone()
+    (synchronous,) = store._database.execute("PRAGMA synchronous").fetchone()
+
+    assert ("wal", 2) == (mode, synchronous)
+
+
+def test_each_call_is_confirmed_by_a_commit_of_its_own(store: SqliteStore) -> None:
+    node = node_on(store)
+    commits = commits_of(store)
+    node.publish(durable("a"))
+    node.publish(Message("not durable"))
+    assert 1 == len(commits)
+    delivery = node.attach().next()
+    assert delivery is not None
+    assert 1 == len(commits)
+    delivery.settle(Accepted())
+
+    assert 2 == len(commits)
+
+
+def test_batch_is_confirmed_at_its_end_for_all_nodes(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node, other = node_on(store), node_on(store, "other")
+        commits = commits_of(store)
+
+        def publish_and_fail() -> None:
+            with node.batch():
+                node.publish(durable("a"))
+                with other.batch():
+                    other.publish(durable("b"))
+                assert [] == commits
+                raise KeyError
+
+        with pytest.raises(KeyError):
+            publish_and_fail()
+        assert 1 == len(commits)
+    with SqliteStore(path) as store:
+        assert (["a"], ["b"]) == (texts(node_on(store)), texts(node_on(store, "other")))
+
+
+def test_what_comes_and_goes_in_a_batch_is_never_written(path: Path, store: SqliteStore) -> None:
+    node = node_on(store)
+    link = node.attach()
+    log = path.with_name("messages.db-wal")
+    size = log.stat().st_size
+    with node.batch():
+        for _ in range(100):
+            node.publish(durable("x" * 1_000))
+            delivery = link.next(settled=True)
+            assert delivery is not None
+
+    assert size == log.stat().st_size
+
+
+def test_dead_letter_moves_from_node_to_node_at_once(store: SqliteStore) -> None:
+    dead = node_on(store, "dead")
+
+    def hand_over(letter: DeadLetter) -> None:
+        dead.publish(letter.octets)
+
+    node = node_on(store, dead_letter=hand_over)
+    node.publish(durable("a"))
+    delivery = node.attach().next()
+    assert delivery is not None
+    commits = commits_of(store)
+    delivery.settle(Rejected())
+
+    assert 1 == len(commits)
+    assert ([], ["a"]) == (texts(node), texts(dead))
+
+
+def test_message_that_cannot_be_stored_is_not_at_the_node(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node = node_on(store)
+        fail(store, "INSERT")
+        with pytest.raises(StoreError, match="cannot be written: disk full") as caught:
+            node.publish(durable("a"))
+        assert "amqp:internal-error" == caught.value.condition
+        assert 0 == len(node)
+        repair(store)
+        assert 1 == node.publish(durable("b"))
+    with SqliteStore(path) as store:
+        assert ["b"] == texts(node_on(store))
+
+
+def test_outcome_that_cannot_be_stored_stands_and_stays_pending(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node = node_on(store)
+        node.publish(durable("a"))
+        delivery = node.attach().next()
+        assert delivery is not None
+        fail(store, "DELETE")
+        with pytest.raises(StoreError, match="disk full"):
+            delivery.settle(Accepted())
+        assert Accepted() == delivery.outcome
+        assert 1 == node.counts.archived
+        with pytest.raises(StoreError, match="disk full"):
+            node.commit()
+        repair(store)
+        node.commit()
+    with SqliteStore(path) as store:
+        assert [] == texts(node_on(store))
+
+
+def test_link_whose_end_cannot_be_stored_can_be_detached_again(store: SqliteStore) -> None:
+    node = node_on(store)
+    node.publish(durable("a"))
+    link = node.attach(default_outcome=Rejected())
+    link.next()
+    fail(store, "DELETE")
+    with pytest.raises(StoreError):
+        link.detach()
+    assert [link] == list(node.links)
+    repair(store)
+    link.detach()
+
+    assert [] == list(node.links)
+    assert [] == list(store.load("n"))
+
+
+OPEN_IN_ANOTHER_PROCESS = """
+import sys
+from amqp10msg.delivery.node import StoreError
+from amqp10msg.delivery.node.sqlite import SqliteStore
+try:
+    SqliteStore(sys.argv[1])
+except StoreError as error:
+    print(error.reason)
+"""
+
+
+def test_file_is_open_in_one_process_at_a_time(path: Path, store: SqliteStore) -> None:
+    assert [] == list(store.load("n"))
+    found = subprocess.run(
+        [sys.executable, "-c", OPEN_IN_ANOTHER_PROCESS, str(path)],
+        cwd=Path(__file__).parents[1],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout
+    assert found.endswith("cannot be opened: another process has it open\n")
+    with pytest.raises(StoreError, match="has it open"):
+        SqliteStore(path)
+
+
+def test_files_of_others_are_refused_and_left_alone(path: Path) -> None:
+    path.write_bytes(b"no database at all" * 100)
+    with pytest.raises(StoreError, match="not a database"):
+        SqliteStore(path)
+    path.unlink()
+    with pytest.raises(StoreError, match="unable to open"):
+        SqliteStore(path.parent / "missing" / "messages.db")
+    database = sqlite3.connect(path)
+    database.execute("CREATE TABLE somebody (elses)")
+    database.commit()
+    database.close()
+    with pytest.raises(StoreError, match="something else"):
+        SqliteStore(path)
+    path.unlink()
+    SqliteStore(path).close()
+    database = sqlite3.connect(path)
+    database.execute("PRAGMA user_version = 2")
+    database.commit()
+    database.close()
+    with pytest.raises(StoreError, match=r"version 2 .* reads version 1"):
+        SqliteStore(path)
+
+
+def test_store_that_cannot_be_read_says_so(path: Path) -> None:
+    store = SqliteStore(path)
+    store._database.close()
+    with pytest.raises(StoreError, match="cannot be read"):
+        node_on(store)
