@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from amqp10msg import Data, DecodeError, Header, Message, Properties, scan
 from amqp10msg.delivery import (
@@ -30,8 +29,8 @@ from amqp10msg.delivery.node import (
     DeadLetter,
     Delivery,
     MemoryStore,
+    NodeError,
     OutgoingLink,
-    RefusedError,
     priority_level,
 )
 from amqp10msg.testing import encodings, messages
@@ -106,9 +105,12 @@ def test_higher_priorities_come_first_and_older_messages_among_equals(
 # What is delivered.
 
 
-@given(messages().flatmap(lambda message: st.tuples(st.just(message), encodings(message))))
-def test_bare_message_is_delivered_octet_for_octet(pair: tuple[Message, bytes]) -> None:
-    message, octets = pair
+def footer_of(octets: bytes) -> list[bytes]:
+    return [octets[part.offset : part.end] for part in scan(octets) if part.name == "footer"]
+
+
+@given(messages().flatmap(encodings))
+def test_bare_message_is_delivered_octet_for_octet(octets: bytes) -> None:
     node = node_of(accept_durable=True)
     node.publish(octets)
     link = node.attach()
@@ -117,7 +119,7 @@ def test_bare_message_is_delivered_octet_for_octet(pair: tuple[Message, bytes]) 
         if delivery is None:  # it has expired
             return
         assert scan(octets).bare == scan(delivery.octets).bare
-        assert Message(footer=message.footer) == Message(footer=delivery.message().footer)
+        assert footer_of(octets) == footer_of(delivery.octets)
         delivery.settle(outcome)
 
     (held,) = node.messages()
@@ -276,7 +278,7 @@ def test_default_outcome_where_a_link_dies_unsettled(
     counts = [one.delivery_count for one in node.messages() if one.sequence == 1]
     counts += [Message.decode(one.octets).header.delivery_count for one in letters]  # type: ignore[union-attr]
     assert counts in ([count], [])
-    with pytest.raises(RefusedError, match="detached"):
+    with pytest.raises(NodeError, match="detached"):
         link.next()
 
 
@@ -470,7 +472,7 @@ def test_views_that_stand_still_do_not_grow() -> None:
 @pytest.mark.once
 def test_node_that_keeps_nothing_refuses_durable_messages() -> None:
     durable = Message("x", header=Header(durable=True))
-    with pytest.raises(RefusedError) as caught:
+    with pytest.raises(NodeError) as caught:
         node_of(durable)
     assert "amqp:precondition-failed" == caught.value.condition
     assert Error("amqp:precondition-failed", caught.value.reason) == caught.value.error
@@ -483,16 +485,16 @@ def test_node_that_keeps_nothing_refuses_durable_messages() -> None:
 @pytest.mark.parametrize(
     "capacity, text",
     [
-        (Capacity(messages=2), "takes 2 messages at most"),
-        (Capacity(octets=12), "takes 12 octets at most and has 12"),
-        (Capacity(message_octets=6), "takes messages of 6 octets at most, not of 7"),
+        (Capacity(messages=2), "takes at most 2 messages"),
+        (Capacity(octets=12), "takes at most 12 octets, has 12, and this message 7 more"),
+        (Capacity(message_octets=6), "takes at most 6 octets in a message, and this one has 7"),
     ],
 )
 def test_capacity(capacity: Capacity, text: str) -> None:
     clock = Clock()
     short = Message(Data(b"x"), header=None)
     node = node_of(short, short, clock=clock, capacity=capacity)
-    with pytest.raises(RefusedError, match=text) as caught:
+    with pytest.raises(NodeError, match=text) as caught:
         node.publish(Message(Data(b"xy")))
 
     assert "amqp:resource-limit-exceeded" == caught.value.condition
@@ -646,7 +648,7 @@ def test_deleted_node_ends_everything() -> None:
         lambda: node.publish(b""),
     ]
     for action in actions:
-        with pytest.raises(RefusedError) as caught:
+        with pytest.raises(NodeError) as caught:
             action()
         assert "amqp:resource-deleted" == caught.value.condition
     assert Accepted() == delivery.settle(Rejected())

@@ -8,7 +8,7 @@ from amqp10msg.delivery.node.links import Delivery, Filter, IncomingLink, Outcom
 from amqp10msg.delivery.node.node import DistributionNode, LifetimePolicy
 from amqp10msg.delivery.node.priority import priority_level
 from amqp10msg.delivery.node.records import Capacity, Counts, DeadLetter, Waiting
-from amqp10msg.delivery.node.refusal import RefusedError, StoreError
+from amqp10msg.delivery.node.refusal import NodeError, StoreError
 from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
 
 __all__ = [
@@ -21,9 +21,9 @@ __all__ = [
     "IncomingLink",
     "LifetimePolicy",
     "MemoryStore",
+    "NodeError",
     "Outcome",
     "OutgoingLink",
-    "RefusedError",
     "Store",
     "StoreError",
     "Stored",

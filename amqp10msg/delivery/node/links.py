@@ -58,12 +58,12 @@ class Delivery:
 
     @property
     def tag(self) -> bytes:
-        """A delivery-tag: eight octets, unique at the node."""
+        """A delivery-tag of eight octets that no other delivery of the node has."""
         return self.number.to_bytes(8, "big")
 
     @property
     def sequence(self) -> int:
-        """The message's number at the node: the same whenever it is delivered again."""
+        """The message's number at the node, the same whenever it is delivered again."""
         return self._entry.sequence
 
     @property
@@ -180,7 +180,7 @@ class OutgoingLink:
                 twice, and one may be lost.
 
         Raises:
-            RefusedError: the link is detached, or the node deleted.
+            NodeError: the link is detached, or the node deleted.
             StoreError: as `Delivery.settle`.
         """
         return self.node._next(self, settled)

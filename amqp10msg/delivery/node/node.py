@@ -28,7 +28,7 @@ from amqp10msg.delivery.node.records import Capacity, DeadLetter
 from amqp10msg.delivery.node.refusal import (
     PRECONDITION_FAILED,
     RESOURCE_DELETED,
-    RefusedError,
+    NodeError,
 )
 from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
@@ -159,7 +159,7 @@ class DistributionNode(Contents):
             The message's number at this node, counted up from 1.
 
         Raises:
-            RefusedError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
+            NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
                 ``amqp:precondition-failed``: it is durable and the store is not;
                 ``amqp:resource-deleted``: the node was deleted. Tell the sender its `error`.
             DecodeError: octets that are no message.
@@ -181,7 +181,7 @@ class DistributionNode(Contents):
         entry = self._entry_of(stored)
         if entry.header.durable:
             if not self._takes_durable:
-                raise RefusedError(
+                raise NodeError(
                     f"the node {self.name!r} keeps no message over a restart, and this one is "
                     "durable",
                     PRECONDITION_FAILED,
@@ -199,13 +199,13 @@ class DistributionNode(Contents):
         most = self.capacity
         what = ""
         if most.message_octets is not None and len(octets) > most.message_octets:
-            what = f"messages of {most.message_octets} octets at most, not of {len(octets)}"
+            what = f"{most.message_octets} octets in a message, and this one has {len(octets)}"
         elif most.messages is not None and len(self._entries) >= most.messages:
-            what = f"{most.messages} messages at most"
+            what = f"{most.messages} messages"
         elif most.octets is not None and self._octets + len(octets) > most.octets:
-            what = f"{most.octets} octets at most and has {self._octets}"
+            what = f"{most.octets} octets, has {self._octets}, and this message {len(octets)} more"
         if what:
-            raise RefusedError(f"the node {self.name!r} takes {what}", RESOURCE_LIMIT_EXCEEDED)
+            raise NodeError(f"the node {self.name!r} takes at most {what}", RESOURCE_LIMIT_EXCEEDED)
 
     def _entry_of(self, stored: Stored) -> Entry:
         message = Message.decode(stored.octets, limits=self.limits)
@@ -259,7 +259,7 @@ class DistributionNode(Contents):
             creates: it is the link that caused the node to be created (Part 3, 3.5.9).
 
         Raises:
-            RefusedError: the node was deleted.
+            NodeError: the node was deleted.
             ValueError: that is no mode, or no outcome.
         """
         if self._deleted:
@@ -289,7 +289,7 @@ class DistributionNode(Contents):
             creates: it is the link that caused the node to be created (Part 3, 3.5.9).
 
         Raises:
-            RefusedError: the node was deleted.
+            NodeError: the node was deleted.
         """
         if self._deleted:
             raise self._gone()
@@ -323,7 +323,7 @@ class DistributionNode(Contents):
         if self._deleted:
             raise self._gone()
         if not link.attached:
-            raise RefusedError(f"the link {link.name!r} is detached", RESOURCE_DELETED)
+            raise NodeError(f"the link {link.name!r} is detached", RESOURCE_DELETED)
         if self._expiry:
             self.expire()
         entry = link._view.next(link._wants)
@@ -561,5 +561,5 @@ class DistributionNode(Contents):
         """
         self._store.commit()
 
-    def _gone(self) -> RefusedError:
-        return RefusedError(f"the node {self.name!r} was deleted", RESOURCE_DELETED)
+    def _gone(self) -> NodeError:
+        return NodeError(f"the node {self.name!r} was deleted", RESOURCE_DELETED)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from amqp10msg._error import Error
 from amqp10msg.errors import AmqpError
 
-__all__ = ["RefusedError", "StoreError"]
+__all__ = ["NodeError", "StoreError"]
 
 INTERNAL_ERROR = "amqp:internal-error"
 PRECONDITION_FAILED = "amqp:precondition-failed"
 RESOURCE_DELETED = "amqp:resource-deleted"
 
 
-class RefusedError(AmqpError):
-    """A node does not take a message, or is no more.
+class NodeError(AmqpError):
+    """A node refuses: it does not take a message, or is no more.
 
     Attributes:
         reason: why, and what would help.
@@ -34,7 +34,7 @@ class RefusedError(AmqpError):
         return Error(self.condition, description=self.reason)
 
 
-class StoreError(RefusedError):
+class StoreError(NodeError):
     """A store could not read or write; what it was asked for is not confirmed.
 
     A message that was being published is not at the node. Everything else stays pending:
