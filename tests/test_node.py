@@ -426,14 +426,17 @@ def test_expiry_is_spontaneous_and_ends_the_copies() -> None:
 
 
 @pytest.mark.once
-def test_acquired_message_expires_when_it_comes_back() -> None:
+@pytest.mark.parametrize("seen", [False, True])
+def test_acquired_message_expires_when_it_comes_back(seen: bool) -> None:
     clock = Clock()
     node = node_of(Message("x", header=Header(ttl=5)), clock=clock)
     delivery = take(node.attach())
     clock.now = 6
-    node.expire()
+    if seen:
+        node.expire()
     assert MessageState.ACQUIRED == node.state_of(1)
-    assert None is node.attach(mode="copy").next()
+    if seen:
+        assert None is node.attach(mode="copy").next()
     delivery.settle(Released())
 
     assert {"expired": 1} == node.counts.causes

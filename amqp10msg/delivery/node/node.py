@@ -405,10 +405,11 @@ class DistributionNode(Contents):
         if move:
             self._acquired -= 1
             entry.state = MessageState.AVAILABLE
-            if entry.expires is not None and not entry.timed:
-                self._time(entry, entry.expires)  # it came due meanwhile
-                self.expire()
-                if entry.state is MessageState.ARCHIVED:
+            if entry.expires is not None:
+                if not entry.timed:
+                    self._time(entry, entry.expires)  # it came due meanwhile
+                if entry.expires < self.clock():
+                    self.expire()
                     return
         entry.came_back = True
         for view in self._views if move or changed else (link._view,):
