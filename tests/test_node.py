@@ -426,6 +426,16 @@ def test_expiry_is_spontaneous_and_ends_the_copies() -> None:
 
 
 @pytest.mark.once
+def test_node_where_nothing_expires() -> None:
+    clock = Clock()
+    node = node_of(Message("x", header=Header(ttl=5)), clock=clock, expires=False)
+    clock.now = 6
+
+    assert None is node.next_expiry
+    assert Header(ttl=0, first_acquirer=True) == take(node.attach()).message().header
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("seen", [False, True])
 def test_acquired_message_expires_when_it_comes_back(seen: bool) -> None:
     clock = Clock()

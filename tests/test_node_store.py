@@ -138,6 +138,7 @@ def test_batch_is_confirmed_at_its_end_for_all_nodes(path: Path) -> None:
             publish_and_fail()
         assert 1 == len(commits)
     with SqliteStore(path) as store:
+        assert ["n", "other"] == store.names()
         assert (["a"], ["b"]) == (texts(node_on(store)), texts(node_on(store, "other")))
 
 

@@ -73,6 +73,7 @@ class DistributionNode(Contents):
         priorities: how many distinct priorities there are, 1 to 256 (Part 3, 3.2.1).
         capacity: what it holds at most.
         default_outcome: of links that do not say.
+        expires: whether ttl and absolute-expiry-time end messages here; not where dead letters lie.
         lifetime: when the node is due for deletion, see `due`; None for never.
         accept_durable: take durable messages although the store does not keep them. That breaks
             Part 3, 3.2.1, and is meant for tests.
@@ -98,6 +99,7 @@ class DistributionNode(Contents):
         priorities: int = 10,
         capacity: Capacity | None = None,
         default_outcome: Outcome | None = None,
+        expires: bool = True,
         lifetime: LifetimePolicy | None = None,
         accept_durable: bool = False,
         dead_letter: Callable[[DeadLetter], object] | None = None,
@@ -111,6 +113,7 @@ class DistributionNode(Contents):
         self.priorities = priorities
         self.capacity = capacity if capacity is not None else Capacity()
         self.default_outcome: Outcome = default_outcome or Released()
+        self.expires = expires
         self.lifetime = lifetime
         self.dead_letter = dead_letter
         self.on_available = on_available
@@ -215,7 +218,7 @@ class DistributionNode(Contents):
             stored.arrival,
             stored.octets,
             header,
-            message.expires_at(stored.arrival),
+            message.expires_at(stored.arrival) if self.expires else None,
             stored.message_format,
             priority_level(header.priority, self.priorities),
         )

@@ -129,6 +129,18 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise self._fault("cannot be read", error) from error
 
+    def names(self) -> list[str]:
+        """Name the nodes that have messages here.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        try:
+            rows = self._database.execute("SELECT DISTINCT node FROM message ORDER BY node")
+            return [name for (name,) in rows]
+        except sqlite3.Error as error:
+            raise self._fault("cannot be read", error) from error
+
     def put(self, node: str, stored: Stored) -> None:
         """Keep a message, in place of the one with the same sequence, from the next commit on."""
         self._pending[node, stored.sequence] = stored

@@ -1,0 +1,1 @@
+"""Connections: what opens sockets. Needs the extra ``amqp10msg[net]``."""

@@ -1,0 +1,393 @@
+"""One connection: octets to proton's engine and back, and what its events mean for the nodes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import proton
+
+from amqp10msg import DecodeError
+from amqp10msg._wire import encode_value
+from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
+from amqp10msg.delivery.filters import FilterSet, parse
+from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink
+from amqp10msg.net.serve.attaches import Attach, AttachReader
+from amqp10msg.net.serve.links import NOT_FOUND, Incoming, Outgoing, refuse
+from amqp10msg.net.serve.nodes import LIFETIME
+from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.primitives import Symbol
+
+if TYPE_CHECKING:
+    from amqp10msg.net.serve.server import Server
+
+__all__ = ["Connection"]
+
+_MODES = {
+    StdDistMode.MOVE: proton.Terminus.DIST_MODE_MOVE,
+    StdDistMode.COPY: proton.Terminus.DIST_MODE_COPY,
+}
+_NEVER = float("inf")
+_MAX_FRAME = 1 << 16
+_SESSION_WINDOW = 1 << 22
+_MAX_WRITE = 1 << 16
+
+
+class _Passing:
+    """A filter-set with the clock of the server."""
+
+    def __init__(self, filters: FilterSet, clock: Callable[[], int]) -> None:
+        self.filters = filters
+        self._clock = clock
+
+    def matches(self, message: Any) -> bool:
+        return self.filters.matches(message, now=self._clock())
+
+
+class Connection(asyncio.Protocol):
+    """A connection of a server. The names of what proton calls are proton's events."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.paused = False
+        self.waiting: set[Outgoing] = set()
+        self.user: str | None = None
+        self._sasl: SaslServer | None = SaslServer(anonymous=server.anonymous, users=server.users)
+        self._attaches = AttachReader()
+        self._stream: Any = None
+        self._peer = ""
+        self._timer: asyncio.TimerHandle | None = None
+        self._collector = proton.Collector()
+        self._connection: Any = proton.Connection()
+        self._connection.container = server.container_id
+        self._connection.collect(self._collector)
+        self._engine: Any = proton.Transport(proton.Transport.SERVER)
+        self._engine.max_frame_size = _MAX_FRAME
+        self._engine.channel_max = 255
+        self._engine.bind(self._connection)
+        self._links: dict[Any, Outgoing | Incoming] = {}
+
+    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Log what happened on this connection."""
+        self.server.log(event, level, peer=self._peer, **fields)
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._stream = transport
+        name = transport.get_extra_info("peername")
+        self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        self.server.connections.add(self)
+        self.log("connected", tls=transport.get_extra_info("cipher") is not None)
+
+    def data_received(self, data: bytes) -> None:
+        """Take octets of the peer."""
+        if self._sasl is not None:
+            reply, data = self._sasl.receive(data)
+            self._stream.write(reply)
+            if self._sasl.failed:
+                self.log("refused", logging.WARNING, why=self._sasl.failed)
+                self._stream.close()
+                return
+            if not self._sasl.done:
+                return
+            self.user = self._sasl.user
+            self._sasl = None
+        self._attaches.feed(data)
+        self.server.turn(lambda: self._push(data))
+
+    def eof_received(self) -> None:
+        """End where the peer ends."""
+        self.server.turn(self._engine.close_tail)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End: what is unsettled gets the default-outcome, unless the terminus outlives it."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self.server.connections.discard(self)
+        self.log("disconnected", why=str(exc or ""))
+        self.server.turn(self._end_all)
+
+    def pause_writing(self) -> None:
+        """Wait with sending: the peer does not read."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        self.paused = False
+        self.server.turn(self.touch)
+
+    # Proton's engine.
+
+    def _push(self, data: bytes) -> None:
+        self.touch()
+        position = 0
+        while position < len(data):
+            capacity = self._engine.capacity()
+            if capacity <= 0:
+                break
+            self._engine.push(data[position : position + capacity])
+            position += capacity
+            self._handle_events()
+
+    def _handle_events(self) -> None:
+        while (event := self._collector.peek()) is not None:
+            handle = getattr(self, event.type.method, None)
+            if handle is not None:
+                try:
+                    handle(event)
+                except Exception as error:
+                    self.server.logger.exception("fault in %s", event.type.name)
+                    refuse(self._connection, Error("amqp:internal-error", str(error)))
+            self._collector.pop()
+
+    def touch(self) -> None:
+        """Have what is to be sent sent at the end of the turn."""
+        self.server.touched.add(self)
+
+    def confirm(self, tell: Callable[[], None]) -> None:
+        """Have something told to the peer once the store has confirmed it."""
+        self.touch()
+        self.server.confirmations.append(tell)
+
+    def flush(self) -> bool:
+        """Send what there is to be sent; tell whether links that waited may go on."""
+        if self._stream is None or self._sasl is not None:
+            return False
+        self._handle_events()
+        while not self.paused and (pending := self._engine.pending()) > 0:
+            self._stream.write(self._engine.peek(min(pending, _MAX_WRITE)))
+            self._engine.pop(min(pending, _MAX_WRITE))
+            self._handle_events()
+        if not self.paused and self._engine.pending() < 0:
+            self._stream.close()
+        self._schedule()
+        return bool(self.waiting) and not self.paused
+
+    def _schedule(self) -> None:
+        """Come again when proton has to send an empty frame or misses one."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        loop = asyncio.get_running_loop()
+        deadline = self._engine.tick(loop.time())
+        if deadline and not self._stream.is_closing():
+            self._timer = loop.call_at(deadline, self.server.turn, self.touch)
+
+    # Proton's events.
+
+    def on_connection_remote_open(self, _: Any) -> None:
+        """Open our end."""
+        self._connection.offered_capabilities = [Symbol("ANONYMOUS-RELAY")]
+        self._connection.open()
+        self.log("opened", container=self._connection.remote_container, user=self.user)
+
+    def on_connection_remote_close(self, _: Any) -> None:
+        """Close our end."""
+        self._end_all()
+        self._connection.close()
+
+    def on_session_remote_open(self, event: Any) -> None:
+        """Open our end."""
+        event.session.incoming_capacity = _SESSION_WINDOW
+        event.session.open()
+
+    def on_session_remote_close(self, event: Any) -> None:
+        """Close our end, and the links."""
+        for link in [link for link in self._links if link.session == event.session]:
+            self._end(link, "session")
+        self.server.termini.end_of(event.session, "session")
+        event.session.close()
+
+    def on_transport_error(self, event: Any) -> None:
+        """Say why proton gives the connection up."""
+        self.log("transport-error", logging.WARNING, why=str(event.transport.condition))
+
+    def on_link_flow(self, event: Any) -> None:
+        """Send what the credit allows."""
+        end = self._links.get(event.link)
+        if isinstance(end, Outgoing):
+            self.server.ready[end] = None
+
+    def on_delivery(self, event: Any) -> None:
+        """Take a message, or an outcome."""
+        end = self._links.get(event.link)
+        if end is not None:
+            end.on_delivery(event.delivery)
+
+    def on_link_remote_close(self, event: Any) -> None:
+        """Close our end; the terminus is forgotten."""
+        self._end(event.link, None)
+        event.link.close()
+
+    def on_link_remote_detach(self, event: Any) -> None:
+        """Detach our end; the terminus may outlive that."""
+        self._end(event.link, "link")
+        event.link.detach()
+
+    def on_link_remote_open(self, event: Any) -> None:
+        """Connect the link with a node, or refuse it."""
+        link = event.link
+        attach = self._attaches.take(link.name)
+        link.snd_settle_mode = link.remote_snd_settle_mode
+        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        try:
+            if attach is None:
+                raise NodeError("the attach frame does not decode", "amqp:decode-error")
+            if attach.fault is not None:
+                raise attach.fault
+            end = (
+                self._open_outgoing(link, attach)
+                if link.is_sender
+                else self._open_incoming(link, attach)
+            )
+        except DecodeError as error:
+            self._refuse_link(link, Error(error.condition, str(error)))
+            return
+        except NodeError as error:
+            self._refuse_link(link, error.error)
+            return
+        self._links[link] = end
+        link.open()
+        if isinstance(end, Incoming):
+            end.grant()
+            node = end.target.node.name if end.target else None
+        else:
+            node = end.node.name
+            self.server.add(end)
+        self.log("attached", link=link.name, node=node, receiver=link.is_sender)
+
+    def _refuse_link(self, link: Any, error: Error) -> None:
+        # Part 2, 2.6.3: an attach without a terminus, and a detach that says why.
+        self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
+        link.open()
+        refuse(link, error)
+
+    # Links.
+
+    def _node_of(self, link: Any, terminus: Any) -> DistributionNode:
+        """Find the node that a terminus names, or make the one it asks for."""
+        nodes = self.server.nodes
+        if terminus.dynamic:
+            return nodes.make_dynamic(
+                self._connection.remote_container or "",
+                link.name,
+                terminus.dynamic_node_properties,
+            )
+        node = nodes.find(terminus.address) if terminus.address else None
+        if node is None:
+            raise NodeError(f"there is no node {terminus.address!r}", NOT_FOUND)
+        return node
+
+    def _answer(self, ours: Any, theirs: Any, terminus: Any, node: DistributionNode | None) -> None:
+        """Say which terminus there is: what was asked for, as far as it was granted."""
+        ours.copy(theirs)
+        if terminus.dynamic and node is not None:
+            ours.dynamic = True
+            ours.address = node.name
+            properties = {Symbol(LIFETIME): node.lifetime}
+            ours.properties.clear()
+            ours.properties.decode(encode_value(properties))
+
+    def _open_incoming(self, link: Any, attach: Attach) -> Incoming:
+        target = attach.target
+        if isinstance(target, Coordinator):
+            raise NodeError("there are no transactions here", "amqp:not-implemented")
+        if target is None:
+            raise NodeError("the attach has no target", "amqp:invalid-field")
+        end = None
+        node = None
+        if target.dynamic or target.address is not None:
+            node = self._node_of(link, target)
+            end = node.attach_incoming(link.name, creates=target.dynamic)
+        self._answer(link.target, link.remote_target, target, node)
+        link.source.copy(link.remote_source)
+        link.max_message_size = self.server.max_message_size
+        outcomes = attach.source.outcomes if attach.source is not None else ()
+        rejects = not outcomes or "amqp:rejected:list" in outcomes
+        return Incoming(self, link, end, rejects, self.server.credit)
+
+    def _open_outgoing(self, link: Any, attach: Attach) -> Outgoing:
+        source = attach.source
+        if source is None:
+            raise NodeError("the attach has no source", "amqp:invalid-field")
+        try:
+            mode = StdDistMode(source.distribution_mode or StdDistMode.MOVE)
+        except ValueError:
+            raise NodeError(
+                f"there is no distribution-mode {source.distribution_mode!r} here",
+                "amqp:not-implemented",
+            ) from None
+        filters = parse(source.filter).supported
+        node = self._node_of(link, source)
+        out = self.server.termini.resume(self._key(link), node, source)
+        if out is None:
+            out = node.attach(
+                link.name,
+                mode=mode,
+                filter=_Passing(filters, self.server.clock) if filters else None,
+                default_outcome=source.default_outcome,
+                creates=source.dynamic,
+            )
+        else:
+            self._recover(out, attach)
+        end = Outgoing(self, link, out, attach)
+        out.on_ended = end.ended
+        self._answer(link.source, link.remote_source, source, node)
+        link.target.copy(link.remote_target)
+        link.source.distribution_mode = _MODES[mode]
+        link.source.filter.clear()
+        if filters:
+            link.source.filter.decode(filters.encode())
+        return end
+
+    def _key(self, link: Any) -> tuple[str, str]:
+        return self._connection.remote_container or "", link.name
+
+    def _recover(self, out: OutgoingLink, attach: Attach) -> None:
+        """Settle what was unsettled when the link was lost (Part 3, 3.4.6).
+
+        What the receiver knows an outcome of gets that. Proton can resume no delivery, so the rest
+        is available again, and is delivered on this link as new.
+        """
+        for delivery in list(out.unsettled.values()):
+            state = attach.unsettled.get(delivery.tag)
+            outcome = state if getattr(state, "is_outcome", False) else Released()
+            delivery.settle(outcome)
+
+    def _end(self, link: Any, ends: str | None) -> None:
+        """End a link, or keep its terminus for the time that its source says.
+
+        Args:
+            link: proton's.
+            ends: what ends: "link", "session" or "connection"; None where the link is closed.
+        """
+        end = self._links.pop(link, None)
+        if isinstance(end, Incoming):
+            if end.target is not None:
+                end.target.detach()
+        elif end is not None:
+            self.server.remove(end)
+            self.server.termini.retire(self._key(link), end, ends)
+        if end is not None:
+            self.log("detached", link=link.name)
+
+    def _end_all(self) -> None:
+        for link in list(self._links):
+            self._end(link, "connection")
+        self.server.termini.end_of(self, "connection")
+
+    def close(self, error: Error) -> None:
+        """Close with an error, as proton can still tell it."""
+        if self._sasl is not None or self._stream.is_closing():
+            self._stream.abort()
+        else:
+            refuse(self._connection, error)
+            self.touch()
+
+    def abort(self) -> None:
+        """Close without a word."""
+        self._stream.abort()

@@ -1,0 +1,116 @@
+"""The nodes of a server, by address."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from amqp10msg import Described
+from amqp10msg.composite import from_described
+from amqp10msg.delivery import DeleteOnClose, DistributionNode
+from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Store
+
+__all__ = ["Nodes"]
+
+LIFETIME = "lifetime-policy"
+
+
+class Nodes:
+    """Finds nodes, makes them, and deletes those whose lifetime is over.
+
+    Args:
+        store: of all of them.
+        create: make a node where an address is asked for that has none.
+        dead_letter: the address of the node that gets the dead letters; None to drop them.
+        options: of every node, as `DistributionNode` takes them.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        create: bool,
+        dead_letter: str | None,
+        on_available: Callable[[DistributionNode], None],
+        options: dict[str, Any],
+    ) -> None:
+        self.store = store
+        self.create = create
+        self._dead_letter = dead_letter
+        self._on_available = on_available
+        self._options = options
+        self._nodes: dict[str, DistributionNode] = {}
+        self._mortal: dict[str, DistributionNode] = {}
+        self._dynamic = 0
+
+    def __iter__(self) -> Iterator[DistributionNode]:
+        return iter(list(self._nodes.values()))
+
+    def __contains__(self, address: str) -> bool:
+        return address in self._nodes
+
+    def find(self, address: str) -> DistributionNode | None:
+        """Give the node of an address; None where there is none and none is to be made."""
+        node = self._nodes.get(address)
+        if node is None and self.create:
+            node = self.make(address)
+        return node
+
+    def make(self, address: str, lifetime: LifetimePolicy | None = None) -> DistributionNode:
+        """Make the node of an address, or give the one that is there."""
+        known = self._nodes.get(address)
+        if known is not None:
+            return known
+        # Without a detour over itself: what is rejected there is dropped.
+        grave = address == self._dead_letter
+        node = DistributionNode(
+            address,
+            store=self.store,
+            expires=not grave,
+            lifetime=lifetime,
+            dead_letter=self._bury if self._dead_letter is not None and not grave else None,
+            on_available=lambda: self._on_available(node),
+            **self._options,
+        )
+        self._nodes[address] = node
+        if lifetime is not None:
+            self._mortal[address] = node
+        if len(node):
+            self._on_available(node)
+        return node
+
+    def make_dynamic(
+        self, container: str, link: str, properties: dict[Any, Any] | None
+    ) -> DistributionNode:
+        """Make a node for a link that asks for one (Part 3, 3.5.3 and 3.5.4).
+
+        Its address names who asked. It lives as long as that link, unless the properties have
+        another lifetime policy.
+        """
+        lifetime: Any = None
+        for key, value in (properties or {}).items():
+            if key == LIFETIME:
+                lifetime = from_described(value) if isinstance(value, Described) else value
+        while True:
+            self._dynamic += 1
+            address = f"dynamic/{container}/{link}/{self._dynamic}"
+            if address not in self._nodes:
+                return self.make(address, lifetime or DeleteOnClose())
+
+    def sweep(self) -> list[DistributionNode]:
+        """Delete the nodes whose lifetime is over, and give them."""
+        over = [node for node in self._mortal.values() if node.due]
+        for node in over:
+            node.delete()
+            del self._nodes[node.name], self._mortal[node.name]
+        return over
+
+    def expire(self) -> None:
+        """Let time pass at every node."""
+        for node in self:
+            node.expire()
+
+    def _bury(self, letter: DeadLetter) -> None:
+        if self._dead_letter is not None:
+            grave = self.make(self._dead_letter)
+            grave.publish(letter.octets, message_format=letter.message_format)

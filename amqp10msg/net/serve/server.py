@@ -1,0 +1,352 @@
+"""The server: its nodes, its connections, and the thread that they live in."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from amqp10msg import AmqpError, Message
+from amqp10msg.delivery import DistributionNode, Error
+from amqp10msg.delivery.node import Capacity, Counts, MemoryStore, Store, StoreError
+from amqp10msg.net.serve.connection import Connection
+from amqp10msg.net.serve.links import Outgoing, refuse
+from amqp10msg.net.serve.nodes import Nodes
+from amqp10msg.net.serve.termini import Termini
+
+if TYPE_CHECKING:
+    import ssl
+
+__all__ = ["Server"]
+
+T = TypeVar("T")
+
+#: Seconds between looking for what has expired.
+_TICK = 0.1
+#: Seconds that the peers have to close when the server stops.
+_GRACE = 1.0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+class Server:
+    """A server of distribution nodes that speaks AMQP 1.0, for test suites and small jobs.
+
+        with Server() as server:
+            client = connect(server.url)
+
+    It runs in a thread of its own between `start` and `stop`; the context manager calls both. An
+    address names a node, and a node is made when its address is first asked for. Methods may be
+    called from any thread.
+
+    Args:
+        host: the address to listen on; only this machine reaches the default.
+        port: 0 for one that is free.
+        nodes: addresses of nodes to begin with.
+        create: make a node for every address that is asked for; if False, unknown addresses are
+            refused with ``amqp:not-found``.
+        users: passwords by name: then SASL PLAIN is offered, and nobody gets in without.
+        anonymous: take connections without a name; where None, if there are no users.
+        tls: a context of the server's side: then the server speaks TLS and nothing else.
+        file: an SQLite file that keeps durable messages, see
+            `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
+            with ``amqp:precondition-failed`` (Part 3, 3.2.1).
+        accept_durable: take durable messages although they are not kept.
+        dead_letter: the address of the node that gets what is rejected or expires.
+        priorities: how many priorities the nodes tell apart.
+        capacity: of every node.
+        max_message_size: in octets; longer ones end their link with
+            ``amqp:link:message-size-exceeded``. 0 for no bound.
+        credit: how many messages a sender may have on their way.
+        container_id: the server's name; made up where None.
+        clock: tells milliseconds since the Unix epoch.
+        logger: gets a record for each event, with the attributes ``event`` and ``fields``.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        nodes: Iterable[str] = (),
+        create: bool = True,
+        users: Mapping[str, str] | None = None,
+        anonymous: bool | None = None,
+        tls: ssl.SSLContext | None = None,
+        file: str | PathLike[str] | None = None,
+        accept_durable: bool = False,
+        dead_letter: str | None = None,
+        priorities: int = 10,
+        capacity: Capacity | None = None,
+        max_message_size: int = 16 * 1024 * 1024,
+        credit: int = 200,
+        container_id: str | None = None,
+        clock: Callable[[], int] = _now,
+        logger: logging.Logger | None = None,
+    ) -> None:
+        self.host = host
+        self.port = port
+        self.users = dict(users or {})
+        self.anonymous = not self.users if anonymous is None else anonymous
+        self.max_message_size = max_message_size
+        self.credit = credit
+        self.container_id = container_id or f"amqp10msg-{uuid.uuid4()}"
+        self.clock = clock
+        self.logger = logger or logging.getLogger("amqp10msg.serve")
+        self._addresses = list(nodes)
+        self._tls = tls
+        self._file = file
+        self._create = create
+        self._dead_letter = dead_letter
+        self._options = {
+            "clock": clock,
+            "priorities": priorities,
+            "capacity": capacity,
+            "accept_durable": accept_durable,
+        }
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping: asyncio.Event | None = None
+        # What lives in the thread.
+        self.nodes: Nodes
+        self.store: Store = MemoryStore()
+        self.termini = Termini(self)
+        self.connections: set[Connection] = set()
+        self.touched: set[Connection] = set()
+        self.confirmations: list[Callable[[], None]] = []
+        #: Links that may send; a dict, for its order.
+        self.ready: dict[Outgoing, None] = {}
+        self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
+        self._available: dict[DistributionNode, None] = {}
+
+    # For other threads.
+
+    @property
+    def url(self) -> str:
+        """Where clients connect: ``amqp://127.0.0.1:12345``."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'amqps' if self._tls is not None else 'amqp'}://{host}:{self.port}"
+
+    def start(self) -> Self:
+        """Listen, and serve in a thread.
+
+        Raises:
+            OSError: the address cannot be listened on.
+            StoreError: the file cannot be used.
+            RuntimeError: it runs already.
+        """
+        if self._thread is not None:
+            raise RuntimeError("the server runs already")
+        started: Future[None] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="amqp10msg-serve", daemon=True
+        )
+        self._thread.start()
+        try:
+            started.result()
+        except BaseException:
+            self._thread.join()
+            self._thread = None
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Close the connections and stop. Stopping twice does nothing."""
+        thread, loop, stopping = self._thread, self._loop, self._stopping
+        if thread is None:
+            return
+        if loop is not None and stopping is not None:
+            loop.call_soon_threadsafe(stopping.set)
+        thread.join()
+        self._thread = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def call(self, function: Callable[[Nodes], T]) -> T:
+        """Call a function with the nodes in the server's thread, and give what it gives.
+
+        Its exceptions are raised here.
+        """
+        loop = self._loop
+        if loop is None:
+            raise RuntimeError("the server does not run")
+        result: Future[T] = Future()
+
+        def run() -> None:
+            def work() -> None:
+                try:
+                    result.set_result(function(self.nodes))
+                except BaseException as error:  # noqa: BLE001  (raised in the other thread)
+                    result.set_exception(error)
+
+            self.turn(work)
+
+        loop.call_soon_threadsafe(run)
+        return result.result()
+
+    def publish(self, address: str, message: Message | bytes) -> int:
+        """Publish to a node, as `DistributionNode.publish`; it is made where it is missing."""
+        return self.call(lambda nodes: nodes.make(address).publish(message))
+
+    def messages(self, address: str) -> list[Message]:
+        """Give the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
+        return self.call(
+            lambda nodes: [Message.decode(one.octets) for one in nodes.make(address).messages()]
+        )
+
+    def counts(self, address: str) -> Counts:
+        """Give how many messages a node has, by state."""
+        return self.call(lambda nodes: nodes.make(address).counts)
+
+    # The thread.
+
+    def _run(self, started: Future[None]) -> None:
+        try:
+            asyncio.run(self._serve(started))
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+
+    async def _serve(self, started: Future[None]) -> None:
+        with ExitStack() as stack:
+            self._open(stack)
+            self._loop = loop = asyncio.get_running_loop()
+            self._stopping = asyncio.Event()
+            listener = await loop.create_server(
+                lambda: Connection(self), self.host, self.port, ssl=self._tls
+            )
+            self.port = listener.sockets[0].getsockname()[1]
+            self.log("listening", url=self.url)
+            started.set_result(None)
+            try:
+                while not self._stopping.is_set():
+                    self.turn(self.nodes.expire)
+                    try:
+                        await asyncio.wait_for(self._stopping.wait(), _TICK)
+                    except TimeoutError:
+                        continue
+            finally:
+                listener.close()
+                await self._close_connections()
+                self._loop = None
+                self.log("stopped")
+
+    def _open(self, stack: ExitStack) -> None:
+        names: list[str] = []
+        if self._file is not None:
+            from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415
+
+            store = stack.enter_context(SqliteStore(self._file))
+            self.store = store
+            names = store.names()
+        self.nodes = Nodes(
+            self.store,
+            create=self._create,
+            dead_letter=self._dead_letter,
+            on_available=self._available.setdefault,
+            options=self._options,
+        )
+        for name in (*names, *self._addresses):
+            self.nodes.make(name)
+
+    async def _close_connections(self) -> None:
+        """Say goodbye, wait a moment for the answers, and end what is left."""
+        goodbye = Error("amqp:connection:forced", "the server stops")
+
+        def close() -> None:
+            for connection in list(self.connections):
+                connection.close(goodbye)
+
+        self.turn(close)
+        loop = asyncio.get_running_loop()
+        end = loop.time() + _GRACE
+        while self.connections and loop.time() < end:
+            await asyncio.sleep(0.005)
+        for connection in list(self.connections):
+            connection.abort()
+        while self.connections:
+            await asyncio.sleep(0)
+        self.turn(self.termini.clear)
+
+    # In the thread: what the connections call.
+
+    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Log an event."""
+        if self.logger.isEnabledFor(level):
+            text = " ".join(f"{key}={value!r}" for key, value in fields.items())
+            self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
+
+    def turn(self, work: Callable[[], object]) -> None:
+        """Do some work, have the store confirm it, tell the peers, and send what can be sent."""
+        try:
+            with self.store.batch():
+                work()
+                for node in self.nodes.sweep():
+                    self._ends.pop(node, None)
+                    self.log("deleted", node=node.name)
+            confirmations = self.confirmations
+            self.confirmations = []
+            for tell in confirmations:
+                tell()
+            while self.touched or self.ready or self._available:
+                with self.store.batch():
+                    self._pump()
+                self._flush()
+        except StoreError as error:
+            self.confirmations.clear()
+            self.log("store-failed", logging.CRITICAL, why=error.reason)
+            for connection in list(self.connections):
+                connection.close(error.error)
+            self._flush()
+
+    def _pump(self) -> None:
+        """Let the links take in turns what there is for them."""
+        for node in self._available:
+            self.ready.update(self._ends.get(node, {}))
+        self._available.clear()
+        while self.ready:
+            for end in list(self.ready):
+                try:
+                    more = end.pump()
+                except AmqpError as error:
+                    more = False
+                    self.log("link-failed", logging.WARNING, link=end.link.name, why=str(error))
+                    condition = getattr(error, "condition", "amqp:internal-error")
+                    refuse(end.link, Error(condition, str(error)))
+                    end.connection.touch()
+                if not more:
+                    self.ready.pop(end, None)
+
+    def _flush(self) -> None:
+        while self.touched:
+            connection = self.touched.pop()
+            if connection.flush():
+                self.ready.update(dict.fromkeys(connection.waiting))
+                connection.waiting.clear()
+
+    def add(self, end: Outgoing) -> None:
+        """Have a link get what its node has."""
+        self._ends.setdefault(end.node, {})[end] = None
+
+    def remove(self, end: Outgoing) -> None:
+        """Have a link get nothing more."""
+        self.ready.pop(end, None)
+        end.connection.waiting.discard(end)
+        ends = self._ends.get(end.node, {})
+        ends.pop(end, None)
+        if not ends:
+            self._ends.pop(end.node, None)

@@ -1,0 +1,112 @@
+"""Sources that outlive their links, for as long as their expiry policies say (Part 3, 3.5.6)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from amqp10msg.delivery import Source, TerminusExpiryPolicy
+from amqp10msg.delivery.node import DistributionNode, OutgoingLink
+
+if TYPE_CHECKING:
+    from amqp10msg.net.serve.links import Outgoing
+    from amqp10msg.net.serve.server import Server
+
+__all__ = ["Termini"]
+
+# What has to end for the timer to start; what contains it ends it, too.
+_SCOPES = {
+    TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
+    TerminusExpiryPolicy.SESSION_END: ("session", "connection"),
+    TerminusExpiryPolicy.CONNECTION_CLOSE: ("connection",),
+    TerminusExpiryPolicy.NEVER: (),
+}
+
+
+@attrs.define(eq=False)
+class _Kept:
+    out: OutgoingLink
+    source: Source
+    # The session and the connection that have not ended yet.
+    scopes: dict[str, Any]
+    timer: asyncio.TimerHandle | None = None
+
+
+class Termini:
+    """The sources without a link, by container and link name."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def retire(self, key: tuple[str, str], end: Outgoing, ends: str | None) -> None:
+        """Keep the source of a link that ended, or end it.
+
+        Args:
+            key: container and link name.
+            end: the link.
+            ends: "link", "session" or "connection"; None where the link was closed, and its
+                source with it.
+        """
+        source = end.attach.source
+        if ends is None or source is None or not end.out.attached:
+            end.out.detach()
+            return
+        kept = _Kept(end.out, source, {"session": end.link.session, "connection": end.connection})
+        end.out.on_ended = None
+        self.forget(key)
+        self._kept[key] = kept
+        self._start(key, kept, ends)
+
+    def _start(self, key: tuple[str, str], kept: _Kept, ends: str) -> None:
+        if kept.timer is not None or ends not in _SCOPES[kept.source.expiry_policy]:
+            return
+        if not kept.source.timeout:
+            self.forget(key)
+            return
+        loop = asyncio.get_running_loop()
+        kept.timer = loop.call_later(
+            kept.source.timeout, self._server.turn, lambda: self.forget(key)
+        )
+
+    def end_of(self, scope: Any, ends: str) -> None:
+        """Let a session or connection end for the sources that were attached in it."""
+        for key, kept in list(self._kept.items()):
+            if kept.scopes[ends] == scope:
+                self._start(key, kept, ends)
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """End a source: what is unsettled gets its default-outcome."""
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            if kept.timer is not None:
+                kept.timer.cancel()
+            kept.out.detach()
+
+    def resume(
+        self, key: tuple[str, str], node: DistributionNode, source: Source
+    ) -> OutgoingLink | None:
+        """Give the source that a link had, if it is still the same one."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        same = (
+            kept.out.node is node
+            and kept.out.attached
+            and kept.source.distribution_mode == source.distribution_mode
+            and kept.source.filter == source.filter
+        )
+        if not same:
+            self.forget(key)
+            return None
+        del self._kept[key]
+        if kept.timer is not None:
+            kept.timer.cancel()
+        return kept.out
+
+    def clear(self) -> None:
+        """End them all."""
+        for key in list(self._kept):
+            self.forget(key)
