@@ -48,7 +48,7 @@ THIRD_PARTY = {
     "columns": {"pyarrow"},
     "cli": {"click", "rich"},
     "proton": {"proton"},
-    "testing": {"hypothesis"},
+    "testing": {"hypothesis", "pytest"},  # its fixtures
     "spark": {"pyarrow", "pyspark"},
     "net": {"pika", "proton"},
 }

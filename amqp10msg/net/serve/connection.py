@@ -108,8 +108,8 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         self.server.connections.discard(self)
-        self.log("disconnected", why=str(exc or ""))
         self.server.turn(self._end_all)
+        self.log("disconnected", why=str(exc or ""))
 
     def pause_writing(self) -> None:
         """Wait with sending: the peer does not read."""

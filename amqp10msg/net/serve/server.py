@@ -31,7 +31,7 @@ T = TypeVar("T")
 #: Seconds between looking for what has expired.
 _TICK = 0.1
 #: Seconds that the peers have to close when the server stops.
-_GRACE = 1.0
+_GRACE = 0.25
 
 
 def _now() -> int:
@@ -330,6 +330,11 @@ class Server:
                     end.connection.touch()
                 if not more:
                     self.ready.pop(end, None)
+                    continue
+                # The one that got something comes last at the next message.
+                ends = self._ends.get(end.node)
+                if ends is not None and end in ends:
+                    ends[end] = ends.pop(end)
 
     def _flush(self) -> None:
         while self.touched:

@@ -1,0 +1,35 @@
+"""Fixtures for pytest: a server of distribution nodes.
+
+In a ``conftest.py``:
+
+    pytest_plugins = ["amqp10msg.testing.fixtures"]
+
+Needs the extras ``amqp10msg[net,testing]``, and pytest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from amqp10msg.net.serve import Server
+
+__all__ = ["amqp_server", "amqp_server_options"]
+
+
+@pytest.fixture
+def amqp_server_options() -> dict[str, Any]:
+    """Give the arguments of the server; override it to change them.
+
+    Durable messages are taken although nothing is kept, for many clients send no others.
+    """
+    return {"accept_durable": True}
+
+
+@pytest.fixture
+def amqp_server(amqp_server_options: dict[str, Any]) -> Iterator[Server]:
+    """Give a server on loopback that is empty, and stops with the test: see its `url`."""
+    with Server(**amqp_server_options) as server:
+        yield server

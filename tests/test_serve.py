@@ -1,0 +1,705 @@
+"""The server, as clients of python-qpid-proton see it."""
+
+# ruff: noqa: F811  (a fixture is imported, and an argument)
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Header, Message, Properties, UInt, scan
+from amqp10msg.delivery import Accepted, MessageState, Modified
+from amqp10msg.delivery.node import Capacity, NodeError, OutgoingLink, StoreError
+
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+reactor = pytest.importorskip("proton.reactor")
+utils = pytest.importorskip("proton.utils")
+
+from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+from amqp10msg.proton import install, sendable  # noqa: E402
+from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
+
+pytestmark = pytest.mark.once
+
+TIMEOUT = 20.0  # seconds; nothing here takes one
+
+
+@contextmanager
+def connected(server: Server, **options: Any) -> Iterator[Any]:
+    connection = utils.BlockingConnection(server.url, timeout=TIMEOUT, **options)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def receiver_of(connection: Any, address: str | None, **options: Any) -> Any:
+    receiver = connection.create_receiver(address, **options)
+    install(receiver.fetcher)
+    return receiver
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for the server's thread; the timeout is for the case that it never happens."""
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.002)
+
+
+def outgoing(server: Server, address: str) -> list[OutgoingLink]:
+    links = server.call(lambda nodes: nodes.make(address).links)
+    return [link for link in links if isinstance(link, OutgoingLink)]
+
+
+def settle(receiver: Any, state: Any, settled: bool = True, **fields: Any) -> Any:
+    """Answer the oldest delivery that was received."""
+    delivery = receiver.fetcher.unsettled.popleft()
+    for name, value in fields.items():
+        setattr(delivery.local, name, value)
+    delivery.update(state)
+    if settled:
+        delivery.settle()
+    else:
+        receiver.fetcher.unsettled.appendleft(delivery)
+    return delivery
+
+
+@pytest.fixture
+def connection(amqp_server: Server) -> Iterator[Any]:
+    with connected(amqp_server) as made:
+        yield made
+
+
+# Messages and outcomes.
+
+
+def test_exact_octets_go_in_and_out(amqp_server: Server, connection: Any) -> None:
+    message = Message(
+        b"x" * (1 << 20),
+        header=Header(durable=True, priority=7),
+        message_annotations={"x-opt-a": UInt(1)},
+        properties=Properties(message_id="m-1"),
+        footer={"x-opt-crc-32": UInt(5)},
+    )
+    connection.create_sender("q").send(sendable(message))
+    assert [message] == amqp_server.messages("q")
+
+    received = receiver_of(connection, "q").receive()
+    assert message.bare == received.bare
+    assert message.footer == received.footer
+    assert Header(durable=True, priority=7, first_acquirer=True) == received.header
+
+
+def test_all_outcomes(amqp_server: Server, connection: Any) -> None:
+    amqp_server.publish("q", Message("x"))
+    receiver = receiver_of(connection, "q")
+    states: list[Any] = []
+
+    def state() -> Any:
+        return amqp_server.call(lambda nodes: nodes.make("q").state_of(1))
+
+    receiver.receive()
+    delivery = settle(receiver, proton.Delivery.RECEIVED, False, section_number=1)
+    (link,) = outgoing(amqp_server, "q")
+    connection.wait(lambda: any(one.state for one in link.unsettled.values()))
+    states.append(state())
+    delivery.update(proton.Delivery.RELEASED)
+    settle(receiver, proton.Delivery.RELEASED)
+    assert Header(first_acquirer=True) == receiver.receive().header
+    settle(
+        receiver,
+        proton.Delivery.MODIFIED,
+        failed=True,
+        annotations={proton.symbol("x-opt-why"): "busy"},
+    )
+    again = receiver.receive()
+    assert Header(first_acquirer=True, delivery_count=1) == again.header
+    assert {"x-opt-why": "busy"} == again.message_annotations
+    settle(receiver, proton.Delivery.ACCEPTED)
+    amqp_server.publish("q", Message("y"))
+    receiver.receive()
+    states.append(state())
+    settle(
+        receiver,
+        proton.Delivery.REJECTED,
+        condition=proton.Condition("amqp:not-allowed", "no", {proton.symbol("k"): 1}),
+    )
+    connection.wait(lambda: amqp_server.counts("q").archived == 2)
+
+    assert [MessageState.ACQUIRED, MessageState.ARCHIVED] == states
+    assert {"accepted": 1, "rejected": 1} == amqp_server.counts("q").causes
+
+
+def test_undeliverable_here(amqp_server: Server, connection: Any) -> None:
+    amqp_server.publish("q", Message("a"))
+    one = receiver_of(connection, "q", name="one")
+    one.receive()
+    settle(one, proton.Delivery.MODIFIED, undeliverable=True)
+    amqp_server.publish("q", Message("b"))
+    assert "b" == one.receive().text()
+
+    assert "a" == receiver_of(connection, "q", name="other").receive().text()
+
+
+def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+    amqp_server.publish("q", Message("x"))
+    receiver = receiver_of(connection, "q", options=Second())
+    receiver.receive()
+    delivery = settle(receiver, proton.Delivery.ACCEPTED, settled=False)
+    connection.wait(lambda: delivery.settled)
+
+    assert proton.Delivery.ACCEPTED == delivery.remote_state
+    assert 1 == amqp_server.counts("q").archived
+
+
+def test_sender_gets_outcomes(amqp_server: Server, connection: Any) -> None:
+    sender = connection.create_sender("q")
+    assert proton.Delivery.ACCEPTED == sender.send(sendable(Message("x"))).remote_state
+    with pytest.raises(utils.SendException):
+        sender.send(sendable(b"\0\x53"))
+
+    assert 1 == amqp_server.counts("q").available
+
+
+def test_at_most_once_both_ways(amqp_server: Server, connection: Any) -> None:
+    sender = connection.create_sender("q", options=reactor.AtMostOnce())
+    sender.send(sendable(Message("x")))
+    receiver = receiver_of(connection, "q", options=reactor.AtMostOnce())
+
+    assert "x" == receiver.receive().text()
+    until(lambda: amqp_server.counts("q").archived == 1)
+
+
+def test_link_that_dies_gives_the_default_outcome(amqp_server: Server) -> None:
+    amqp_server.publish("q", Message("x"))
+    with connected(amqp_server) as connection:
+        receiver = receiver_of(connection, "q")
+        receiver.receive()
+        assert 1 == amqp_server.counts("q").acquired
+        receiver.close()
+        assert 1 == amqp_server.counts("q").available
+        receiver_of(connection, "q").receive()
+    until(lambda: amqp_server.counts("q").available == 1)
+
+
+# Sources.
+
+
+def test_selector(amqp_server: Server, connection: Any) -> None:
+    for colour in ("red", "green", "blue", "green"):
+        amqp_server.publish("q", Message(colour, application_properties={"colour": colour}))
+    receiver = receiver_of(connection, "q", options=reactor.Selector("colour = 'green'"))
+
+    assert ["green", "green"] == [receiver.receive().text() for _ in range(2)]
+    with pytest.raises(proton.Timeout):
+        receiver.receive(timeout=0.1)
+    assert "apache.org:selector-filter:string" in bytes(
+        receiver.link.remote_source.filter.encode()
+    ).decode("latin-1")
+
+
+def test_bad_selector_refuses_the_link(connection: Any) -> None:
+    with pytest.raises(utils.LinkDetached, match="amqp:"):
+        receiver_of(connection, "q", options=reactor.Selector("colour ="))
+
+
+def test_filter_that_is_not_known_is_left_out_of_the_answer(connection: Any) -> None:
+    unknown = proton.Described(proton.symbol("example.com:unknown:string"), "x")
+    receiver = receiver_of(
+        connection, "q", options=reactor.Filter({proton.symbol("unknown"): unknown})
+    )
+
+    assert "unknown" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
+
+
+def test_copy_mode(amqp_server: Server, connection: Any) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    one, other = (
+        receiver_of(connection, "q", name=name, options=reactor.Copy()) for name in ("one", "two")
+    )
+    for receiver in (one, other):
+        assert proton.Terminus.DIST_MODE_COPY == receiver.link.remote_source.distribution_mode
+        assert ["a", "b"] == [receiver.receive().text() for _ in "ab"]
+        receiver.accept()
+        receiver.accept()
+    assert 2 == amqp_server.counts("q").available
+
+    move = receiver_of(connection, "q", name="move")
+    assert "a" == move.receive().text()
+
+
+def test_drain(amqp_server: Server, connection: Any) -> None:
+    for text in "abc":
+        amqp_server.publish("q", Message(text))
+    receiver = receiver_of(connection, "q")
+    receiver.link.drain(10)
+    connection.wait(lambda: not receiver.link.draining())
+    connection.wait(lambda: len(receiver.fetcher.incoming) == 3)
+    assert 0 == receiver.link.credit
+    assert ["a", "b", "c"] == [receiver.fetcher.pop().text() for _ in "abc"]
+
+    receiver.link.drain(5)
+    connection.wait(lambda: not receiver.link.draining())
+    assert 0 == receiver.link.credit
+
+
+def test_messages_are_shared_among_competing_links(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    for n in range(3):
+        connection.create_receiver("q", name=str(n), credit=10)
+    connection.create_sender("elsewhere")  # answered after the credit is there
+    for n in range(6):
+        amqp_server.publish("q", Message(str(n)))
+
+    assert [2, 2, 2] == [len(link.unsettled) for link in outgoing(amqp_server, "q")]
+
+
+def test_priorities_and_expiry(amqp_server: Server, connection: Any) -> None:
+    amqp_server.publish("q", Message("short", header=Header(ttl=1)))
+    amqp_server.publish("q", Message("low", header=Header(priority=1)))
+    amqp_server.publish("q", Message("high", header=Header(priority=9)))
+    until(lambda: amqp_server.counts("q").causes == {"expired": 1})
+    receiver = receiver_of(connection, "q")
+
+    assert ["high", "low"] == [receiver.receive().text() for _ in range(2)]
+
+
+# Nodes.
+
+
+def test_dynamic_node_lives_as_long_as_its_link(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    receiver = receiver_of(connection, None, dynamic=True, name="replies")
+    address = receiver.link.remote_source.address
+    assert "replies" in address
+    assert connection.container.container_id in address
+    connection.create_sender(address).send(sendable(Message("x")))
+    assert "x" == receiver.receive().text()
+    properties = bytes(receiver.link.remote_source.properties.encode()).decode("latin-1")
+    assert "lifetime-policy" in properties
+    receiver.close()
+
+    until(lambda: not amqp_server.call(lambda nodes: address in nodes))
+
+
+def test_lifetime_policy_of_a_dynamic_node(amqp_server: Server) -> None:
+    class DeleteOnNoMessages(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            policy = proton.Described(proton.ulong(0x2D), [])
+            link.source.properties.put_dict({proton.symbol("lifetime-policy"): policy})
+
+    with connected(amqp_server) as connection:
+        receiver = receiver_of(connection, None, dynamic=True, options=DeleteOnNoMessages())
+        address = receiver.link.remote_source.address
+        amqp_server.publish(address, Message("x"))
+        receiver.close()
+        assert amqp_server.call(lambda nodes: address in nodes)
+        receiver_of(connection, address).receive()
+        connection.create_sender("elsewhere")  # answered after what was sent before
+        (link,) = outgoing(amqp_server, address)
+        amqp_server.call(lambda _: [one.settle(Accepted()) for one in [*link.unsettled.values()]])
+        until(lambda: not amqp_server.call(lambda nodes: address in nodes))
+
+
+def test_unknown_addresses_are_refused_where_nodes_are_not_made() -> None:
+    with Server(nodes=["known"], create=False) as server, connected(server) as connection:
+        connection.create_sender("known")
+        with pytest.raises(utils.LinkDetached, match="amqp:not-found"):
+            connection.create_sender("unknown")
+        with pytest.raises(utils.LinkDetached, match="amqp:not-found"):
+            connection.create_receiver("unknown")
+
+
+def test_anonymous_terminus(amqp_server: Server, connection: Any) -> None:
+    sender = connection.create_sender(None)
+    sender.send(sendable(Message("x", properties=Properties(to="q"))))
+    with pytest.raises(utils.SendException):
+        sender.send(sendable(Message("nowhere")))
+
+    assert ["x"] == [message.text() for message in amqp_server.messages("q")]
+
+
+def test_dead_letters() -> None:
+    with Server(dead_letter="dead") as server, connected(server) as connection:
+        server.publish("q", Message("bad"))
+        server.publish("q", Message("short", header=Header(ttl=1)))
+        receiver = receiver_of(connection, "q")
+        receiver.receive()
+        receiver.reject()
+        connection.create_sender("elsewhere")
+        until(lambda: server.counts("dead").available == 2)
+        assert {"bad", "short"} == {message.text() for message in server.messages("dead")}
+
+
+# Refusals.
+
+
+def test_durable_messages_are_rejected_where_nothing_is_kept() -> None:
+    durable = sendable(Message("x", header=Header(durable=True)))
+    with Server() as server, connected(server) as connection:
+        sender = connection.create_sender("q")
+        with pytest.raises(utils.SendException):
+            sender.send(durable)
+        assert "amqp:precondition-failed" == _condition_of_last(sender)
+
+        class AcceptedAlone(reactor.SenderOption):  # type: ignore[misc,name-defined]
+            def apply(self, link: Any) -> None:
+                outcomes = proton.Array(
+                    proton.UNDESCRIBED, proton.Data.SYMBOL, proton.symbol("amqp:accepted:list")
+                )
+                link.source.outcomes.put_object(outcomes)
+
+        sender = connection.create_sender("q", name="accepted", options=AcceptedAlone())
+        with pytest.raises(utils.LinkDetached, match="amqp:precondition-failed"):
+            sender.send(durable)
+        assert 0 == server.counts("q").available
+
+
+def _condition_of_last(sender: Any) -> Any:
+    delivery = sender.link.delivery("last")
+    sender.link.stream(Message("x", header=Header(durable=True)).encode())
+    sender.link.advance()
+    sender.connection.wait(lambda: delivery.settled)
+    return delivery.remote.condition.name
+
+
+def test_capacity_is_refused() -> None:
+    with Server(capacity=Capacity(messages=1)) as server, connected(server) as connection:
+        sender = connection.create_sender("q")
+        sender.send(sendable(Message("x")))
+        with pytest.raises(utils.SendException):
+            sender.send(sendable(Message("y")))
+        with pytest.raises(NodeError, match="at most 1 messages"):
+            server.publish("q", Message("z"))
+
+
+def test_message_that_is_too_long_ends_its_link() -> None:
+    with Server(max_message_size=1_000) as server, connected(server) as connection:
+        sender = connection.create_sender("q")
+        assert 1_000 == sender.link.remote_max_message_size
+        sender.link.delivery("long")
+        sender.link.stream(Message(b"x" * 100_000).encode())
+        sender.link.advance()
+        with pytest.raises(utils.LinkDetached, match="amqp:link:message-size-exceeded"):
+            connection.wait(lambda: False)
+        connection.create_sender("q", name="another").send(sendable(Message(b"x" * 900)))
+        assert 1 == server.counts("q").available
+
+
+def test_transactions_are_refused(connection: Any) -> None:
+    class Coordinator(reactor.SenderOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            link.target.type = proton.Terminus.COORDINATOR
+
+    with pytest.raises(utils.LinkDetached, match="amqp:not-implemented"):
+        connection.create_sender(None, options=Coordinator())
+
+
+# Who may connect.
+
+
+USERS = {"ann": "secret", "bob": ""}
+
+
+@pytest.mark.parametrize(
+    "user, password, allowed",
+    [
+        ("ann", "secret", True),
+        ("ann", "wrong", False),
+        ("eve", "secret", False),
+        (None, None, False),
+    ],
+)
+def test_plain(user: Any, password: Any, allowed: bool) -> None:
+    with Server(users=USERS) as server:
+        options = {"user": user, "password": password, "allow_insecure_mechs": True}
+        if allowed:
+            with connected(server, **options) as connection:
+                connection.create_sender("q").send(sendable(Message("x")))
+        else:
+            with pytest.raises(proton.ConnectionException, match="unauthorized"):
+                utils.BlockingConnection(server.url, timeout=TIMEOUT, **options)
+
+
+def test_plain_and_anonymous() -> None:
+    with Server(users=USERS, anonymous=True) as server:
+        for mechanism in ("PLAIN", "ANONYMOUS"):
+            options = {"user": "ann", "password": "secret", "allow_insecure_mechs": True}
+            with connected(server, allowed_mechs=mechanism, **options):
+                pass
+
+
+def test_without_sasl() -> None:
+    for users, allowed in ((None, True), (USERS, False)):
+        with Server(users=users) as server:
+            if allowed:
+                with connected(server, sasl_enabled=False) as connection:
+                    connection.create_sender("q")
+            else:
+                with pytest.raises(proton.ConnectionException):
+                    utils.BlockingConnection(server.url, timeout=TIMEOUT, sasl_enabled=False)
+
+
+@pytest.mark.parametrize(
+    "octets", [b"GET / HTTP/1.1\r\n\r\n", b"AMQP\x03\x01\x00\x00" + b"\xff" * 99]
+)
+def test_what_is_no_amqp_is_answered_and_closed(octets: bytes) -> None:
+    with Server() as server, socket.create_connection((server.host, server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(octets)
+        answer = b""
+        try:
+            while piece := client.recv(4096):
+                answer += piece
+        except ConnectionResetError:
+            pass
+        assert answer.startswith(b"AMQP\x03\x01\x00\x00")
+        until(lambda: not server.connections)
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder = tmp_path_factory.mktemp("tls")
+    paths = folder / "cert.pem", folder / "key.pem"
+    try:
+        subprocess.run(
+            [
+                *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
+                *("-subj", "/CN=localhost", "-out", str(paths[0]), "-keyout", str(paths[1])),
+            ],
+            check=True,
+            capture_output=True,
+        )
+    except FileNotFoundError:
+        pytest.skip("needs the command openssl, to make a certificate")
+    return paths
+
+
+def test_tls(certificate: tuple[Path, Path]) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate)
+    domain = proton.SSLDomain(proton.SSLDomain.MODE_CLIENT)
+    domain.set_trusted_ca_db(str(certificate[0]))
+    domain.set_peer_authentication(proton.SSLDomain.ANONYMOUS_PEER)
+    with Server(tls=context, users=USERS) as server:
+        assert server.url.startswith("amqps://")
+        options = {"ssl_domain": domain, "user": "ann", "password": "secret"}
+        with connected(server, **options) as connection:
+            message = Message(b"x" * 300_000)
+            connection.create_sender("q").send(sendable(message))
+            assert message.bare == receiver_of(connection, "q").receive().bare
+
+
+# Termini that outlive their links.
+
+
+class Lasting(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
+    def __init__(self, policy: int, timeout: int) -> None:
+        self.policy = policy
+        self.timeout = timeout
+
+    def apply(self, link: Any) -> None:
+        link.source.expiry_policy = self.policy
+        link.source.timeout = self.timeout
+
+
+def test_source_that_lasts_keeps_its_messages_until_it_is_resumed(
+    amqp_server: Server,
+) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    never = Lasting(proton.Terminus.EXPIRE_NEVER, 0)
+    container = reactor.Container()
+    container.container_id = "client"
+    connection = utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT, container=container)
+    receiver_of(connection, "q", name="link", options=never).receive()
+    _lose(amqp_server)
+    assert (1, 1) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+
+    container = reactor.Container()
+    container.container_id = "client"
+    connection = utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT, container=container)
+    try:
+        receiver = receiver_of(connection, "q", name="link", options=never)
+        assert ["a", "b"] == [receiver.receive().text() for _ in "ab"]
+    finally:
+        connection.close()
+
+
+def _lose(server: Server) -> None:
+    """Cut every connection."""
+
+    def cut(_: Any) -> None:
+        for connection in list(server.connections):
+            connection.abort()
+
+    server.call(cut)
+    until(lambda: not server.connections)
+
+
+@pytest.mark.parametrize(
+    "policy, timeout, kept",
+    [
+        (proton.Terminus.EXPIRE_WITH_SESSION, 0, False),
+        (proton.Terminus.EXPIRE_WITH_CONNECTION, 0, False),
+        (proton.Terminus.EXPIRE_WITH_LINK, 1_000, True),
+        (proton.Terminus.EXPIRE_NEVER, 0, True),
+    ],
+)
+@pytest.mark.parametrize("detach", [False, True])
+def test_expiry_policies(
+    amqp_server: Server,
+    policy: int,
+    timeout: int,
+    kept: bool,
+    detach: bool,
+) -> None:
+    amqp_server.publish("q", Message("x"))
+    connection = utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT)
+    receiver = receiver_of(connection, "q", options=Lasting(policy, timeout))
+    receiver.receive()
+    if detach:
+        receiver.link.detach()
+        connection.create_sender("elsewhere")  # answered after that
+        assert 1 == amqp_server.counts("q").acquired, "the session has not ended"
+    _lose(amqp_server)
+
+    assert (int(not kept), int(kept)) == (
+        amqp_server.counts("q").available,
+        amqp_server.counts("q").acquired,
+    )
+
+
+def test_timeout_of_a_source(amqp_server: Server) -> None:
+    amqp_server.publish("q", Message("x"))
+    connection = utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT)
+    option = Lasting(proton.Terminus.EXPIRE_WITH_CONNECTION, 1)
+    receiver_of(connection, "q", options=option).receive()
+    _lose(amqp_server)
+    assert 1 == amqp_server.counts("q").acquired
+
+    until(lambda: amqp_server.counts("q").available == 1)
+
+
+# The file, and the life of a server.
+
+
+def test_file_keeps_durable_messages(tmp_path: Path) -> None:
+    file = tmp_path / "messages.db"
+    with Server(file=file) as server, connected(server) as connection:
+        sender = connection.create_sender("q")
+        for text, durable in (("a", True), ("b", False), ("c", True)):
+            sender.send(sendable(Message(text, header=Header(durable=durable))))
+        receiver = receiver_of(connection, "q")
+        assert "a" == receiver.receive().text()
+        receiver.accept()
+        connection.create_sender("elsewhere")
+        with pytest.raises(StoreError, match="has it open"):
+            Server(file=file).start()
+    with Server(file=file) as server:
+        assert ["q"] == [node.name for node in server.call(list)]
+        assert ["c"] == [message.text() for message in server.messages("q")]
+
+
+def test_server_stops_and_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "amqp10msg.serve")
+    server = Server()
+    with server:
+        with pytest.raises(RuntimeError, match="runs already"):
+            server.start()
+        connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
+        connection.create_receiver("q")
+        address = (server.host, server.port)
+    server.stop()
+    with pytest.raises((utils.LinkDetached, proton.ConnectionException), match="forced"):
+        connection.wait(lambda: False)
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    with pytest.raises(RuntimeError, match="does not run"):
+        server.counts("q")
+    events = [record.event for record in caplog.records if hasattr(record, "event")]
+    assert [
+        *("listening", "connected", "opened", "attached"),
+        *("detached", "disconnected", "stopped"),
+    ] == events
+
+
+def test_port_that_is_taken() -> None:
+    with Server() as server, pytest.raises(OSError, match=str(server.port)):
+        Server(port=server.port).start()
+
+
+def test_it_is_reached_from_this_machine_alone() -> None:
+    with Server() as server:
+        assert "127.0.0.1" == server.host
+        assert f"amqp://127.0.0.1:{server.port}" == server.url
+    assert "amqp://[::1]:5672" == Server(host="::1", port=5672).url
+
+
+def test_slow_reader_does_not_make_the_server_grow(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    for _ in range(64):
+        amqp_server.publish("q", Message(b"x" * (1 << 20)))
+    receiver = connection.create_receiver("q", credit=64)
+    until(lambda: amqp_server.counts("q").acquired > 0)
+    # The client does not read now: what is acquired waits in the server, and the rest in the node.
+    assert amqp_server.counts("q").acquired < 40
+    for _ in range(64):
+        receiver.receive()
+        receiver.accept()
+
+
+def test_header_on_the_wire_is_as_the_node_says(amqp_server: Server) -> None:
+    octets = Message("x", header=Header(ttl=60_000)).encode()
+    amqp_server.publish("q", octets)
+
+    def look(nodes: Any) -> Any:
+        delivery = nodes.make("q").attach().next()
+        delivery.settle(Modified(delivery_failed=True))
+        return delivery.octets
+
+    sent = amqp_server.call(look)
+    assert scan(octets).bare == scan(sent).bare
+    assert scan(sent).section("header").ttl <= 60_000
+
+
+def test_fixture_is_a_plugin(tmp_path: Path) -> None:
+    (tmp_path / "conftest.py").write_text('pytest_plugins = ["amqp10msg.testing.fixtures"]\n')
+    (tmp_path / "test_it.py").write_text(
+        "def test_it(amqp_server):\n    assert amqp_server.url.startswith('amqp://127.0.0.1:')\n"
+    )
+    found = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(tmp_path)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == found.returncode, found.stdout
