@@ -263,6 +263,22 @@ def test_drain(amqp_server: Server, connection: Any) -> None:
     assert 0 == receiver.link.credit
 
 
+def test_drain_in_one_breath_with_an_outcome(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    amqp_server.publish("q", Message("x"))
+    receiver = receiver_of(connection, "q")
+    receiver.receive()
+    delivery = receiver.fetcher.unsettled.popleft()
+    delivery.update(proton.Delivery.ACCEPTED)
+    delivery.settle()
+    receiver.link.drain(5)
+    connection.wait(lambda: not receiver.link.draining())
+
+    assert 0 == receiver.link.credit
+
+
 def test_messages_are_shared_among_competing_links(
     amqp_server: Server,
     connection: Any,

@@ -298,10 +298,7 @@ class Server:
                 for node in self.nodes.sweep():
                     self._ends.pop(node, None)
                     self.log("deleted", node=node.name)
-            confirmations = self.confirmations
-            self.confirmations = []
-            for tell in confirmations:
-                tell()
+            self._confirm()
             while self.touched or self.ready or self._available:
                 with self.store.batch():
                     self._pump()
@@ -312,6 +309,15 @@ class Server:
             for connection in list(self.connections):
                 connection.close(error.error)
             self._flush()
+
+    def _confirm(self) -> None:
+        """Tell the peers what the store has confirmed."""
+        # A method of its own: a delivery that a variable still holds is not over for proton, which
+        # then does not tell that a link is drained.
+        confirmations = self.confirmations
+        self.confirmations = []
+        for tell in confirmations:
+            tell()
 
     def _pump(self) -> None:
         """Let the links take in turns what there is for them."""
