@@ -21,7 +21,7 @@ from amqp10msg.cli import main
 
 ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
-COMMANDS = ("inspect", "encode", "validate", "filter", "convert", "demo")
+COMMANDS = ("inspect", "encode", "validate", "filter", "convert", "demo", "serve")
 
 
 def process(
@@ -148,7 +148,7 @@ def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None
 
 
 @given(
-    command=st.sampled_from(COMMANDS[:-1]),
+    command=st.sampled_from(COMMANDS[:-2]),
     options=st.lists(
         st.sampled_from(
             ["--json", "--typed", "--html", "--value", "-q", "--to", "typed", "cbor", "--format",

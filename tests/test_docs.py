@@ -47,6 +47,7 @@ NOT_RUN = {
 NEEDS = {
     "docs/how-to/notation.md": ["cbor2"],
     "docs/how-to/proton.md": ["proton"],
+    "docs/how-to/serve.md": ["proton"],
     "docs/how-to/property-tests.md": ["hypothesis"],
 }
 FENCE = re.compile(

@@ -224,10 +224,13 @@ def test_bad_selector_refuses_the_link(connection: Any) -> None:
 
 def test_filter_that_is_not_known_is_left_out_of_the_answer(connection: Any) -> None:
     unknown = proton.Described(proton.symbol("example.com:unknown:string"), "x")
-    receiver = receiver_of(
-        connection, "q", options=reactor.Filter({proton.symbol("unknown"): unknown})
-    )
+    no_local = proton.Described(proton.symbol("apache.org:no-local-filter:list"), [])
+    filters = {proton.symbol("unknown"): unknown, proton.symbol("no-local"): no_local}
+    receiver = receiver_of(connection, "q", options=reactor.Filter(filters))
+    connection.create_sender("q").send(sendable(Message("x")))
 
+    assert "x" == receiver.receive().text()
+    assert "local" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
     assert "unknown" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
 
 

@@ -19,6 +19,7 @@ from amqp10msg.cli.demo import demo
 from amqp10msg.cli.encode import encode
 from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
+from amqp10msg.cli.serve import serve
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
 
@@ -114,5 +115,5 @@ def main(context: click.Context) -> None:
         context.exit(2)
 
 
-for command in (inspect, encode, validate, filter_messages, convert, demo):
+for command in (inspect, encode, validate, filter_messages, convert, demo, serve):
     main.add_command(command)

@@ -12,8 +12,9 @@ filters and nodes are this library's.
 from __future__ import annotations
 
 try:
+    from amqp10msg.net.serve.logs import JsonFormatter
     from amqp10msg.net.serve.nodes import Nodes
-    from amqp10msg.net.serve.server import Server
+    from amqp10msg.net.serve.server import Server, tls_context
 except ModuleNotFoundError as error:
     if error.name not in {"proton", "cproton", "cproton_ffi"}:
         raise
@@ -22,4 +23,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["Nodes", "Server"]
+__all__ = ["JsonFormatter", "Nodes", "Server", "tls_context"]

@@ -12,7 +12,7 @@ import proton
 from amqp10msg import DecodeError
 from amqp10msg._wire import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
-from amqp10msg.delivery.filters import FilterSet, parse
+from amqp10msg.delivery.filters import FilterSet, NoLocal, parse
 from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
 from amqp10msg.net.serve.links import NOT_FOUND, Incoming, Outgoing, refuse
@@ -321,7 +321,13 @@ class Connection(asyncio.Protocol):
                 f"there is no distribution-mode {source.distribution_mode!r} here",
                 "amqp:not-implemented",
             ) from None
-        filters = parse(source.filter).supported
+        filters = FilterSet(
+            {
+                name: one
+                for name, one in parse(source.filter).supported.items()
+                if not isinstance(one, NoLocal)  # a node does not know where a message came from
+            }
+        )
         node = self._node_of(link, source)
         out = self.server.termini.resume(self._key(link), node, source)
         if out is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 import threading
 import time
 import uuid
@@ -11,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import ExitStack
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from amqp10msg import AmqpError, Message
 from amqp10msg.delivery import DistributionNode, Error
@@ -21,10 +22,7 @@ from amqp10msg.net.serve.links import Outgoing, refuse
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
 
-if TYPE_CHECKING:
-    import ssl
-
-__all__ = ["Server"]
+__all__ = ["Server", "tls_context"]
 
 T = TypeVar("T")
 
@@ -32,6 +30,21 @@ T = TypeVar("T")
 _TICK = 0.1
 #: Seconds that the peers have to close when the server stops.
 _GRACE = 0.25
+
+
+def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> ssl.SSLContext:
+    """Make the context of a server's side, for `Server`.
+
+    Args:
+        cert: a PEM file with the certificate, and those that vouch for it.
+        key: a PEM file with its key; None where that is in the same file.
+
+    Raises:
+        OSError: a file cannot be used.
+    """
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(cert, key)
+    return context
 
 
 def _now() -> int:
