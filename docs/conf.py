@@ -38,7 +38,7 @@ napoleon_use_ivar = True  # an attribute called `type` is no target for every `t
 # The build works without a network, so the inventories of other projects are not at hand.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
-    ("py:.*", r"(contextlib|hypothesis|proton)(\..*)?"),
+    ("py:.*", r"(contextlib|hypothesis|logging|proton|ssl)(\..*)?"),
     # What a rule's check looks at is no part of the interface.
     ("py:class", r"amqp10msg\.validation\._.*"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.

@@ -145,7 +145,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where clients connect: ``amqp://127.0.0.1:12345``."""
+        """Where clients connect, such as ``amqp://127.0.0.1:12345``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'amqps' if self._tls is not None else 'amqp'}://{host}:{self.port}"
 
