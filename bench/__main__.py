@@ -11,7 +11,20 @@ from types import MappingProxyType
 from typing import Final
 
 import amqp10msg
-from bench import decode, encode, filters, large, mapping, pure, relay, report, startup
+from bench import (
+    decode,
+    encode,
+    filters,
+    large,
+    mapping,
+    node,
+    peers,
+    pure,
+    relay,
+    report,
+    serve,
+    startup,
+)
 from bench.harness import SMOKE, Effort
 from bench.report import Figure
 
@@ -28,6 +41,8 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "map-encode": mapping.run_encode,
         "filter": filters.run,
         "startup": startup.run,
+        "node": node.run,
+        **({"serve": serve.run} if peers.PROTON.load() is not None else {}),
     }
 )
 

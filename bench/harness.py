@@ -39,11 +39,17 @@ class Effort:
     """Size of the large body."""
     entries: int = 10_000
     """Entries of the large map."""
+    queued: int = 1_000_000
+    """Messages that wait at a node."""
+    transfers: int = 1_000
+    """Messages that go through a server in one call."""
     warm_up: bool = True
     """Whether a call that does not count precedes each batch."""
 
 
-SMOKE = Effort(rounds=2, batch_ms=0.05, starts=2, mebibytes=2, entries=100)
+SMOKE = Effort(
+    rounds=2, batch_ms=0.05, starts=2, mebibytes=2, entries=100, queued=2_000, transfers=20
+)
 """Just enough to see that the figures run; its times mean nothing."""
 
 
