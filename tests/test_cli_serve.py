@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from amqp10msg.cli import main
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 utils = pytest.importorskip("proton.utils")
 
-from amqp10msg.proton import sendable  # noqa: E402  (needs proton)
+from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+from amqp10msg.proton import send, sendable  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -71,6 +73,49 @@ def test_messages_go_through_a_file_and_users(tmp_path: Path) -> None:
         connection = utils.BlockingConnection(url, user="bob", password="with:colon", **login)
         assert "x" == connection.create_receiver("q").receive().body
         connection.close()
+
+
+def test_what_a_sender_was_told_is_stored_survives_a_kill(tmp_path: Path) -> None:
+    """The server confirms after the store, also where many messages come at once."""
+    random = Random(1)
+    told: set[int] = set()
+    number = 0
+    for _ in range(4):
+        process = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "amqp10msg", "serve", "--port", "0", "--log", "none"),
+                *("--store", str(tmp_path / "messages.db")),
+            ],
+            cwd=Path(__file__).parents[1],
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        assert process.stdout is not None
+        with process.stdout as output:
+            url = output.readline().strip()
+            connection = utils.BlockingConnection(url, timeout=TIMEOUT)
+            link = connection.create_sender("q").link
+            connection.wait(lambda link=link: link.credit)
+            sent = {}
+            while link.credit:
+                number += 1
+                message = Message(str(number), header=Header(durable=True))
+                sent[number] = send(link, message)
+            enough = random.randrange(len(sent))
+            connection.wait(lambda sent=sent, enough=enough: settled(sent) >= enough)
+            process.kill()
+            with pytest.raises(proton.ConnectionException):
+                connection.wait(lambda: False)
+            process.wait()
+        told |= {one for one, delivery in sent.items() if delivery.settled}
+        with Server(file=tmp_path / "messages.db") as server:
+            held = {int(message.text()) for message in server.messages("q")}
+        assert told <= held
+        assert len(told) >= enough
+
+
+def settled(sent: dict[int, Any]) -> int:
+    return sum(delivery.settled for delivery in sent.values())
 
 
 def test_nodes_that_are_not_named_are_refused() -> None:

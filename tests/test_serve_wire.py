@@ -1,0 +1,241 @@
+"""What the server reads off the wire by itself: SASL, and attach frames. No sockets here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Array, Described, Symbol, ULong, decode_value, encode_value
+from amqp10msg.delivery import Accepted, Coordinator, Modified, Source, Target
+
+pytest.importorskip("proton", reason="needs python-qpid-proton")
+
+from amqp10msg.net.serve.attaches import Attach, AttachReader
+from amqp10msg.net.serve.sasl import AMQP_HEADER, SASL_HEADER, SaslServer
+
+pytestmark = pytest.mark.once
+
+
+def frame(body: bytes, kind: int = 0, doff: int = 2) -> bytes:
+    extended = bytes(4 * (doff - 2))
+    size = 8 + len(extended) + len(body)
+    return size.to_bytes(4, "big") + bytes([doff, kind, 0, 0]) + extended + body
+
+
+def performative(code: int | str, *fields: Any) -> bytes:
+    descriptor = ULong(code) if isinstance(code, int) else Symbol(code)
+    return encode_value(Described(descriptor, list(fields)))
+
+
+def pieces(octets: bytes, cuts: list[int]) -> Iterator[bytes]:
+    places = sorted({0, len(octets), *(cut % (len(octets) + 1) for cut in cuts)})
+    for start, end in pairwise(places):
+        yield octets[start:end]
+
+
+cuts = st.lists(st.integers(0, 2**16), max_size=12)
+
+# Attach frames.
+
+sources = st.none() | st.builds(
+    Source,
+    address=st.none() | st.text(max_size=5),
+    timeout=st.integers(0, 5),
+    distribution_mode=st.sampled_from([None, "move", "copy"]),
+    default_outcome=st.sampled_from([None, Accepted(), Modified(delivery_failed=True)]),
+)
+targets = st.sampled_from([None, Target(address="q"), Coordinator()])
+unsettled = st.none() | st.dictionaries(
+    st.binary(max_size=4), st.sampled_from([None, Accepted()]), max_size=3
+)
+attaches = st.builds(
+    Attach,
+    st.text(max_size=5),
+    st.booleans(),
+    sources,
+    targets,
+    unsettled.map(lambda held: held or {}),
+)
+
+
+@st.composite
+def frames(draw: st.DrawFn) -> tuple[bytes, Attach | None]:
+    doff = draw(st.sampled_from([2, 2, 2, 3]))
+    kind = draw(st.sampled_from(["attach", "attach", "transfer", "empty", "other"]))
+    if kind == "attach":
+        one: Attach = draw(attaches)
+        code: Any = draw(st.sampled_from([0x12, "amqp:attach:list"]))
+        fields = [one.name, 0, one.receives, None, None, one.source, one.target, one.unsettled]
+        return frame(performative(code, *fields), doff=doff), one
+    if kind == "transfer":
+        body = performative(0x14, 0, 0, b"tag") + draw(st.binary(max_size=300))
+        return frame(body, doff=doff), None
+    if kind == "empty":
+        return frame(b"", doff=doff), None
+    return frame(performative(draw(st.sampled_from([0x10, 0x11, 0x13, 0x15])), 0)), None
+
+
+@given(st.lists(frames(), max_size=8), cuts)
+def test_attaches_are_found_in_any_pieces(
+    drawn: list[tuple[bytes, Attach | None]], places: list[int]
+) -> None:
+    reader = AttachReader()
+    for piece in pieces(AMQP_HEADER + b"".join(octets for octets, _ in drawn), places):
+        reader.feed(piece)
+
+    assert [attach for _, attach in drawn if attach is not None] == list(reader.found)
+
+
+@given(st.lists(frames(), max_size=3), st.binary(max_size=80), cuts)
+def test_what_is_no_frame_is_passed_over(
+    drawn: list[tuple[bytes, Attach | None]], garbage: bytes, places: list[int]
+) -> None:
+    reader = AttachReader()
+    octets = AMQP_HEADER + b"".join(octets for octets, _ in drawn) + garbage
+    for piece in pieces(octets, places):
+        reader.feed(piece)
+
+    expected = [attach for _, attach in drawn if attach is not None]
+    assert expected == list(reader.found)[: len(expected)]
+
+
+def test_attach_with_a_terminus_that_breaks_the_rules_says_so() -> None:
+    reader = AttachReader()
+    source = Described(ULong(0x28), ["q", None, Symbol("whenever")])
+    reader.feed(AMQP_HEADER + frame(performative(0x12, "l", 0, True, None, None, source)))
+
+    (attach,) = reader.found
+    assert None is attach.source
+    assert attach.fault is not None
+    assert "expiry-policy" in str(attach.fault)
+
+
+def test_attach_is_taken_by_its_name() -> None:
+    reader = AttachReader()
+    for name in "abc":
+        reader.found.append(Attach(name, True, None, None, {}))
+
+    taken = [reader.take("b"), reader.take("x"), reader.take("c")]
+    assert ["b"] == [one.name for one in taken if one is not None]
+
+
+# SASL.
+
+
+def init(mechanism: str, response: bytes | None = None) -> bytes:
+    return frame(performative(0x41, Symbol(mechanism), response), kind=1)
+
+
+def outcome_of(reply: bytes) -> int | None:
+    """The code of the outcome that a reply ends with."""
+    while reply:
+        if reply.startswith(b"AMQP"):
+            reply = reply[8:]
+            continue
+        size = int.from_bytes(reply[:4], "big")
+        value = decode_value(reply[8:size])
+        reply = reply[size:]
+        if value.descriptor == 0x44:
+            return int(value.value[0])
+    return None
+
+
+USERS = {"ann": "secret", "bob": ""}
+
+
+@pytest.mark.parametrize(
+    "anonymous, users, mechanism, response, code, user",
+    [
+        (True, {}, "ANONYMOUS", None, 0, None),
+        (True, {}, "ANONYMOUS", b"trace", 0, None),
+        (False, USERS, "ANONYMOUS", None, 1, None),
+        (True, {}, "PLAIN", b"\0ann\0secret", 1, None),
+        (False, USERS, "PLAIN", b"\0ann\0secret", 0, "ann"),
+        (False, USERS, "PLAIN", b"ann\0ann\0secret", 0, "ann"),
+        (False, USERS, "PLAIN", b"bob\0ann\0secret", 1, None),
+        (False, USERS, "PLAIN", b"\0ann\0Secret", 1, None),
+        (False, USERS, "PLAIN", b"\0ann\0", 1, None),
+        (False, USERS, "PLAIN", b"\0bob\0", 0, "bob"),
+        (False, USERS, "PLAIN", b"\0eve\0", 1, None),
+        (False, USERS, "PLAIN", b"ann", 1, None),
+        (False, USERS, "PLAIN", b"\0\xff\0x", 1, None),
+        (True, USERS, "EXTERNAL", b"", 1, None),
+    ],
+)
+def test_who_gets_in(
+    anonymous: bool,
+    users: dict[str, str],
+    mechanism: str,
+    response: bytes | None,
+    code: int,
+    user: str | None,
+) -> None:
+    server = SaslServer(anonymous=anonymous, users=users)
+    reply, rest = server.receive(SASL_HEADER + init(mechanism, response) + AMQP_HEADER)
+
+    assert code == outcome_of(reply)
+    assert (code == 0, user) == (server.done, server.user)
+    assert (b"" if code else AMQP_HEADER) == rest
+    assert bool(code) == bool(server.failed)
+
+
+def test_mechanisms_are_offered() -> None:
+    reply, _ = SaslServer(anonymous=True, users=USERS).receive(SASL_HEADER)
+
+    assert SASL_HEADER == reply[:8]
+    offered = decode_value(reply[16:])
+    assert Described(ULong(0x40), [Array("symbol", ["PLAIN", "ANONYMOUS"])]) == offered
+
+
+def test_plain_in_two_steps() -> None:
+    server = SaslServer(anonymous=False, users=USERS)
+    reply, _ = server.receive(SASL_HEADER + init("PLAIN"))
+    assert reply.endswith(frame(performative(0x42, b""), kind=1))
+    reply, _ = server.receive(frame(performative(0x43, b"\0ann\0secret"), kind=1))
+
+    assert 0 == outcome_of(reply)
+    assert "ann" == server.user
+
+
+def test_without_sasl_where_anybody_may_come() -> None:
+    server = SaslServer(anonymous=True, users={})
+    assert (b"", AMQP_HEADER + b"x") == server.receive(AMQP_HEADER + b"x")
+    assert server.done
+    server = SaslServer(anonymous=False, users=USERS)
+    assert (SASL_HEADER, b"") == server.receive(AMQP_HEADER)
+    assert server.failed
+
+
+@given(st.binary(max_size=60), cuts, st.booleans())
+def test_whatever_comes_in_there_is_a_decision(
+    garbage: bytes, places: list[int], right_header: bool
+) -> None:
+    server = SaslServer(anonymous=False, users=USERS)
+    for piece in pieces((SASL_HEADER if right_header else b"") + garbage, places):
+        server.receive(piece)
+        if server.failed:
+            break
+
+    assert not server.done
+    assert None is server.user
+
+
+@given(cuts)
+def test_sasl_comes_in_any_pieces(places: list[int]) -> None:
+    server = SaslServer(anonymous=False, users=USERS)
+    replies, rest = b"", b""
+    octets = SASL_HEADER + init("PLAIN", b"\0ann\0secret") + AMQP_HEADER
+    for piece in pieces(octets, places):
+        if server.done:
+            rest += piece
+            continue
+        reply, over = server.receive(piece)
+        replies += reply
+        rest += over
+
+    assert (0, AMQP_HEADER) == (outcome_of(replies), rest)
