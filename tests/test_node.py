@@ -24,6 +24,7 @@ from amqp10msg.delivery import (
     Rejected,
     Released,
 )
+from amqp10msg.delivery.filters import FilterSet, NoLocal
 from amqp10msg.delivery.node import (
     Capacity,
     DeadLetter,
@@ -374,6 +375,16 @@ def test_filter_is_asked_again_where_an_outcome_changed_the_message() -> None:
     take(node.attach()).settle(Modified(message_annotations={"x-opt-a": 1}))
 
     assert ["x"] == taken(link)
+
+
+@pytest.mark.once
+def test_filter_is_told_what_is_local() -> None:
+    node = node_of()
+    node.publish(Message("mine"), origin="me")
+    node.attach_incoming().publish(Message("yours"), origin="you")
+    filters = FilterSet({"no-local": NoLocal()})
+
+    assert ["yours"] == taken(node.attach(filter=filters, origin="me"))
 
 
 @pytest.mark.once

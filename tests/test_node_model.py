@@ -365,9 +365,10 @@ class DurableNode(Node):
 def test_node_does_what_the_model_does(machine: type[Node]) -> None:
     machine.steps = 0
     if not STEPS:
-        run_state_machine_as_test(
-            machine, settings=settings(stateful_step_count=STEPS_A_RUN, deadline=None)
-        )
+        # Each step on the file waits for the disk.
+        examples = settings().max_examples // (2 if machine.durable else 1)
+        few = settings(max_examples=examples, stateful_step_count=STEPS_A_RUN, deadline=None)
+        run_state_machine_as_test(machine, settings=few)
         return
     deep = settings(
         max_examples=200,

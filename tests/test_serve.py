@@ -224,14 +224,26 @@ def test_bad_selector_refuses_the_link(connection: Any) -> None:
 
 def test_filter_that_is_not_known_is_left_out_of_the_answer(connection: Any) -> None:
     unknown = proton.Described(proton.symbol("example.com:unknown:string"), "x")
-    no_local = proton.Described(proton.symbol("apache.org:no-local-filter:list"), [])
-    filters = {proton.symbol("unknown"): unknown, proton.symbol("no-local"): no_local}
-    receiver = receiver_of(connection, "q", options=reactor.Filter(filters))
+    receiver = receiver_of(
+        connection, "q", options=reactor.Filter({proton.symbol("unknown"): unknown})
+    )
     connection.create_sender("q").send(sendable(Message("x")))
 
     assert "x" == receiver.receive().text()
-    assert "local" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
     assert "unknown" not in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
+
+
+def test_no_local(amqp_server: Server, connection: Any) -> None:
+    no_local = proton.Described(proton.symbol("apache.org:no-local-filter:list"), [])
+    option = reactor.Filter({proton.symbol("no-local"): no_local})
+    receiver = receiver_of(connection, "q", options=option)
+    connection.create_sender("q").send(sendable(Message("mine")))
+    with connected(amqp_server) as other:
+        other.create_sender("q").send(sendable(Message("another's")))
+
+    assert "another's" == receiver.receive().text()
+    assert ["mine", "another's"] == [message.text() for message in amqp_server.messages("q")]
+    assert "no-local" in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
 
 
 def test_copy_mode(amqp_server: Server, connection: Any) -> None:

@@ -33,6 +33,7 @@ class Entry:
         header: what is in `octets`; never changed in place.
         expires: the last millisecond in which it is live; None if it never expires.
         message_format: of the transfer that brought it.
+        origin: whom it came from, as `publish` was told; None after a restart.
         level: its priority level.
         position: its place in that level.
         stored: it is in the store.
@@ -54,6 +55,7 @@ class Entry:
     message_format: int
     level: int
     position: int = 0
+    origin: object = None
     stored: bool = False
     state: MessageState = MessageState.AVAILABLE
     acquirer: int = NOBODY

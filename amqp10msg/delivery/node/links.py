@@ -127,9 +127,15 @@ class IncomingLink:
     name: str
     attached: bool = True
 
-    def publish(self, message: Message | bytes, *, message_format: int = 0) -> int:
+    def publish(
+        self,
+        message: Message | bytes,
+        *,
+        message_format: int | None = None,
+        origin: object = None,
+    ) -> int:
         """Publish to the node, as `DistributionNode.publish`."""
-        return self.node.publish(message, message_format=message_format)
+        return self.node.publish(message, message_format=message_format, origin=origin)
 
     def detach(self) -> None:
         """End the link; the node may be due for deletion then. Detaching twice does nothing."""
@@ -150,6 +156,7 @@ class OutgoingLink:
         number: counts the node's links, 1 for the first.
         mode: move or copy (Part 3, 3.5.2).
         filter: what may pass; None for everything.
+        origin: whom it belongs to, see `DistributionNode.attach`.
         default_outcome: of deliveries that have none when they are settled.
         on_ended: called with a delivery that the node settled by itself, because its message
             expired or the node was deleted: the peer is to be told. It must not use the node.
@@ -162,6 +169,7 @@ class OutgoingLink:
     number: int
     mode: StdDistMode
     filter: Filter | None
+    origin: object
     default_outcome: Outcome
     on_ended: Callable[[Delivery], None] | None
     _view: View[Entry]
@@ -206,4 +214,9 @@ class OutgoingLink:
             return False  # acquired, or it would be gone
         if entry.not_for is not None and self.number in entry.not_for:
             return False
-        return self.filter is None or self.filter.matches(entry.message())
+        if self.filter is None:
+            return True
+        if self.origin is None:
+            return self.filter.matches(entry.message())
+        local: Any = self.filter
+        return bool(local.matches(entry.message(), local=entry.origin == self.origin))

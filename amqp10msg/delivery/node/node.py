@@ -150,13 +150,20 @@ class DistributionNode(Contents):
 
     # Publishing.
 
-    def publish(self, message: Message | bytes, *, message_format: int | None = None) -> int:
+    def publish(
+        self,
+        message: Message | bytes,
+        *,
+        message_format: int | None = None,
+        origin: object = None,
+    ) -> int:
         """Take a message; when this returns outside of a `batch`, a durable one is in the store.
 
         Args:
             message: a Message or the octets of one, of which the bare message is kept as it is.
             message_format: of the transfer that brought it, 0 to 2^32 - 1; the Message's own where
                 None, 0 for octets.
+            origin: whom it comes from, such as a connection; for `attach`.
 
         Returns:
             The message's number at this node, counted up from 1.
@@ -182,6 +189,7 @@ class DistributionNode(Contents):
         self._admit(octets)
         # Decoding also refuses what the links could not send on.
         entry = self._entry_of(stored)
+        entry.origin = origin
         if entry.header.durable:
             if not self._takes_durable:
                 raise NodeError(
@@ -246,6 +254,7 @@ class DistributionNode(Contents):
         *,
         mode: StdDistMode | str = StdDistMode.MOVE,
         filter: Filter | None = None,
+        origin: object = None,
         default_outcome: Outcome | None = None,
         on_ended: Callable[[Delivery], None] | None = None,
         creates: bool = False,
@@ -256,6 +265,9 @@ class DistributionNode(Contents):
             name: the link's name.
             mode: ``move`` or ``copy`` (Part 3, 3.5.2).
             filter: what may pass, such as a filter set; None for everything.
+            origin: whom the link belongs to. If it is given, the filter's ``matches`` is called
+                with ``local=``, whether the message was published with the same origin: for
+                no-local filters.
             default_outcome: of deliveries that have none when they are settled, also because the
                 link is detached; the node's own where None.
             on_ended: see `OutgoingLink`.
@@ -277,8 +289,8 @@ class DistributionNode(Contents):
         if private:
             self._views.append(view)
         link = OutgoingLink(
-            *(self, name, self._link_number, mode, filter, default_outcome or self.default_outcome),
-            *(on_ended, view, private),
+            *(self, name, self._link_number, mode, filter, origin),
+            *(default_outcome or self.default_outcome, on_ended, view, private),
         )
         self._links[link.number] = link
         self._attached(link, creates)

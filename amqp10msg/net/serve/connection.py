@@ -12,7 +12,7 @@ import proton
 from amqp10msg import DecodeError
 from amqp10msg._wire import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
-from amqp10msg.delivery.filters import FilterSet, NoLocal, parse
+from amqp10msg.delivery.filters import FilterSet, parse
 from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
 from amqp10msg.net.serve.links import NOT_FOUND, Incoming, Outgoing, refuse
@@ -42,8 +42,8 @@ class _Passing:
         self.filters = filters
         self._clock = clock
 
-    def matches(self, message: Any) -> bool:
-        return self.filters.matches(message, now=self._clock())
+    def matches(self, message: Any, *, local: bool | None = None) -> bool:
+        return self.filters.matches(message, now=self._clock(), local=local)
 
 
 class Connection(asyncio.Protocol):
@@ -54,6 +54,8 @@ class Connection(asyncio.Protocol):
         self.paused = False
         self.waiting: set[Outgoing] = set()
         self.user: str | None = None
+        # Stands for this connection at its messages, which may outlive it.
+        self.origin = object()
         self._sasl: SaslServer | None = SaslServer(anonymous=server.anonymous, users=server.users)
         self._attaches = AttachReader()
         self._stream: Any = None
@@ -321,13 +323,7 @@ class Connection(asyncio.Protocol):
                 f"there is no distribution-mode {source.distribution_mode!r} here",
                 "amqp:not-implemented",
             ) from None
-        filters = FilterSet(
-            {
-                name: one
-                for name, one in parse(source.filter).supported.items()
-                if not isinstance(one, NoLocal)  # a node does not know where a message came from
-            }
-        )
+        filters = parse(source.filter).supported
         node = self._node_of(link, source)
         out = self.server.termini.resume(self._key(link), node, source)
         if out is None:
@@ -335,6 +331,7 @@ class Connection(asyncio.Protocol):
                 link.name,
                 mode=mode,
                 filter=_Passing(filters, self.server.clock) if filters else None,
+                origin=self.origin,
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
             )

@@ -225,14 +225,14 @@ class Incoming:
         """Publish where it belongs; give why it was refused."""
         try:
             if self.target is not None:
-                self.target.publish(octets)
+                self.target.publish(octets, origin=self.connection.origin)
                 return None
             properties = Message.decode(octets).properties
             to = properties.to if properties is not None else None
             node = self.connection.server.nodes.find(to) if to else None
             if node is None:
                 return Error(NOT_FOUND, f"there is no node {to!r} to send this message to")
-            node.publish(octets)
+            node.publish(octets, origin=self.connection.origin)
         except DecodeError as error:
             return Error(error.condition, str(error))
         except NodeError as error:
