@@ -734,3 +734,36 @@ def test_fixture_is_a_plugin(tmp_path: Path) -> None:
         check=False,
     )
     assert 0 == found.returncode, found.stdout
+
+
+def test_node_of_dead_letters_takes_everything() -> None:
+    with Server(dead_letter="dead", capacity=Capacity(messages=2)) as server:
+        for n in range(6):
+            server.publish("q", Message(str(n), header=Header(ttl=1)))
+            until(lambda n=n: server.counts("dead").available == n + 1)  # type: ignore[misc]
+
+
+def test_links_and_sessions_that_come_and_go_leave_nothing_behind(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    for n in range(30):
+        sender = connection.create_sender("q", name=f"s{n}")
+        sender.send(sendable(Message(str(n))))
+        receiver = receiver_of(connection, "q", name=f"r{n}")
+        assert str(n) == receiver.receive().text()
+        receiver.accept()
+        receiver.close()
+        sender.close()
+    until(lambda: amqp_server.counts("q").causes == {"accepted": 30})
+
+    assert [] == outgoing(amqp_server, "q")
+    (made,) = amqp_server.connections
+    assert {} == made._links
+    assert None is made._connection.link_head(0)
+
+
+def test_exception_of_a_call_is_raised_here(amqp_server: Server) -> None:
+    with pytest.raises(ZeroDivisionError):
+        amqp_server.call(lambda _: 1 / 0)
+    assert 0 == amqp_server.counts("q").available

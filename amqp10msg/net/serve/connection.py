@@ -160,14 +160,18 @@ class Connection(asyncio.Protocol):
         if self._stream is None or self._sasl is not None:
             return False
         self._handle_events()
-        while not self.paused and (pending := self._engine.pending()) > 0:
+        while not self._stalled and (pending := self._engine.pending()) > 0:
             self._stream.write(self._engine.peek(min(pending, _MAX_WRITE)))
             self._engine.pop(min(pending, _MAX_WRITE))
             self._handle_events()
-        if not self.paused and self._engine.pending() < 0:
+        if not self._stalled and self._engine.pending() < 0:
             self._stream.close()
         self._schedule()
         return bool(self.waiting) and not self.paused
+
+    @property
+    def _stalled(self) -> bool:
+        return self.paused or self._stream.is_closing()
 
     def _schedule(self) -> None:
         """Come again when proton has to send an empty frame or misses one."""
@@ -203,6 +207,7 @@ class Connection(asyncio.Protocol):
             self._end(link, "session")
         self.server.termini.end_of(event.session, "session")
         event.session.close()
+        event.session.free()
 
     def on_transport_error(self, event: Any) -> None:
         """Say why proton gives the connection up."""
@@ -224,11 +229,13 @@ class Connection(asyncio.Protocol):
         """Close our end; the terminus is forgotten."""
         self._end(event.link, None)
         event.link.close()
+        event.link.free()
 
     def on_link_remote_detach(self, event: Any) -> None:
         """Detach our end; the terminus may outlive that."""
         self._end(event.link, "link")
         event.link.detach()
+        event.link.free()
 
     def on_link_remote_open(self, event: Any) -> None:
         """Connect the link with a node, or refuse it."""

@@ -62,7 +62,11 @@ class Nodes:
         if known is not None:
             return known
         # Without a detour over itself: what is rejected there is dropped.
+        options = self._options
         grave = address == self._dead_letter
+        if grave:
+            # It takes everything: what it refused would be nowhere.
+            options = {**options, "capacity": None}
         node = DistributionNode(
             address,
             store=self.store,
@@ -70,7 +74,7 @@ class Nodes:
             lifetime=lifetime,
             dead_letter=self._bury if self._dead_letter is not None and not grave else None,
             on_available=lambda: self._on_available(node),
-            **self._options,
+            **options,
         )
         self._nodes[address] = node
         if lifetime is not None:

@@ -9,8 +9,8 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import Future
-from contextlib import ExitStack
+from concurrent.futures import Future, wait
+from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
@@ -30,6 +30,8 @@ T = TypeVar("T")
 _TICK = 0.1
 #: Seconds that the peers have to close when the server stops.
 _GRACE = 0.25
+#: Seconds after which a caller of another thread looks whether the server is still there.
+_PATIENCE = 1.0
 
 
 def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> ssl.SSLContext:
@@ -178,7 +180,8 @@ class Server:
         if thread is None:
             return
         if loop is not None and stopping is not None:
-            loop.call_soon_threadsafe(stopping.set)
+            with suppress(RuntimeError):  # it has stopped by itself meanwhile
+                loop.call_soon_threadsafe(stopping.set)
         thread.join()
         self._thread = None
 
@@ -191,10 +194,13 @@ class Server:
     def call(self, function: Callable[[Nodes], T]) -> T:
         """Call a function with the nodes in the server's thread, and give what it gives.
 
-        Its exceptions are raised here.
+        Its exceptions are raised here. Not to be called in the server's thread, as by a filter.
+
+        Raises:
+            RuntimeError: the server does not run.
         """
-        loop = self._loop
-        if loop is None:
+        loop, thread = self._loop, self._thread
+        if loop is None or thread is None:
             raise RuntimeError("the server does not run")
         result: Future[T] = Future()
 
@@ -208,6 +214,10 @@ class Server:
             self.turn(work)
 
         loop.call_soon_threadsafe(run)
+        while not result.done():
+            wait([result], timeout=_PATIENCE)
+            if not thread.is_alive() and not result.done():
+                raise RuntimeError("the server stopped meanwhile")
         return result.result()
 
     def publish(self, address: str, message: Message | bytes) -> int:
