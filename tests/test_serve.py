@@ -18,8 +18,8 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Header, Message, Properties, UInt, scan
-from amqp10msg.delivery import Accepted, MessageState, Modified
+from amqp10msg import Described, Header, Message, Properties, UInt, ULong, encode_value, scan
+from amqp10msg.delivery import Accepted, MessageState, Modified, Source
 from amqp10msg.delivery.node import Capacity, NodeError, OutgoingLink, StoreError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -767,3 +767,24 @@ def test_exception_of_a_call_is_raised_here(amqp_server: Server) -> None:
     with pytest.raises(ZeroDivisionError):
         amqp_server.call(lambda _: 1 / 0)
     assert 0 == amqp_server.counts("q").available
+
+
+def frame(code: int, *fields: Any) -> bytes:
+    body = encode_value(Described(ULong(code), list(fields)))
+    return (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
+
+
+def test_name_that_is_no_text_is_answered_and_closed(amqp_server: Server) -> None:
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + frame(0x11, None, UInt(0), UInt(9), UInt(9))
+    octets += frame(0x12, "name", UInt(0), True, None, None, Source(address="q")).replace(
+        b"name", b"\xff\xfe\xfd\xfc"
+    )
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(octets)
+        answer = b""
+        while b"amqp:decode-error" not in answer:
+            piece = client.recv(4096)
+            assert piece, answer
+            answer += piece
+    until(lambda: not amqp_server.connections)

@@ -141,6 +141,10 @@ class Connection(asyncio.Protocol):
             if handle is not None:
                 try:
                     handle(event)
+                except UnicodeDecodeError as error:
+                    # Proton hands over names as the peer wrote them.
+                    self.log("refused", logging.WARNING, why=str(error))
+                    refuse(self._connection, Error("amqp:decode-error", "a name is not UTF-8"))
                 except Exception as error:
                     self.server.logger.exception("fault in %s", event.type.name)
                     refuse(self._connection, Error("amqp:internal-error", str(error)))
