@@ -336,6 +336,36 @@ def test_copy_of_a_message_that_is_gone_settles_without_effect() -> None:
     assert 1 == node.counts.archived
 
 
+@pytest.mark.once
+def test_browsers_that_come_and_go_leave_nothing_at_the_messages() -> None:
+    node = node_of(*"abc")
+    for _ in range(3):
+        browser = node.attach(mode="copy")
+        assert list("abc") == taken(browser)
+        take(node.attach(filter=Counting(lambda message: message.text() == "c"))).settle(
+            Modified(undeliverable_here=True)
+        )
+        browser.detach()
+    for link in node.links:
+        link.detach()
+
+    assert [set()] * 3 == [entry.not_for for entry in node._entries.values()]
+    assert [node._table._shared] == node._table._views
+
+
+@pytest.mark.once
+def test_long_browser_does_not_grow_with_what_is_gone() -> None:
+    node = node_of()
+    browser, link = node.attach(mode="copy"), node.attach()
+    for _ in range(100):
+        node.publish(Message("x"))
+        take(browser).settle(Accepted())
+        take(link).settle(Accepted())
+
+    assert {} == browser._barred
+    assert {} == browser.unsettled
+
+
 # Filters.
 
 

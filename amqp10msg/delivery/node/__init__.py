@@ -5,11 +5,12 @@ The store that outlives the process needs the module sqlite3 and is imported by 
 """
 
 from amqp10msg.delivery.node.links import Delivery, Filter, IncomingLink, Outcome, OutgoingLink
-from amqp10msg.delivery.node.node import DistributionNode, LifetimePolicy
+from amqp10msg.delivery.node.node import DistributionNode
 from amqp10msg.delivery.node.priority import priority_level
 from amqp10msg.delivery.node.records import Capacity, Counts, DeadLetter, Waiting
 from amqp10msg.delivery.node.refusal import NodeError, StoreError
 from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
+from amqp10msg.delivery.node.table import LifetimePolicy
 
 __all__ = [
     "Capacity",

@@ -69,13 +69,6 @@ class Entry:
         """Decode it as it stands at the node."""
         return Message.decode(self.octets, message_format=self.message_format)
 
-    def bar(self, link: int) -> None:
-        """Keep it from a link."""
-        if self.not_for is None:
-            self.not_for = {link}
-        else:
-            self.not_for.add(link)
-
     def ttl_at(self, now: int) -> int | None:
         """Give the ttl to send on with (Part 3, 3.2.1); None if it came without one."""
         ttl = self.header.ttl

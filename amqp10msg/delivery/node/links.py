@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import attrs
 
@@ -120,11 +120,15 @@ class IncomingLink:
     Attributes:
         node: the node.
         name: the link's name.
+        number: counts the node's links, 1 for the first.
         attached: whether it exists; `detach` ends it.
     """
 
+    outgoing: ClassVar[Literal[False]] = False
+
     node: DistributionNode
     name: str
+    number: int
     attached: bool = True
 
     def publish(
@@ -140,7 +144,7 @@ class IncomingLink:
     def detach(self) -> None:
         """End the link; the node may be due for deletion then. Detaching twice does nothing."""
         if self.attached:
-            self.node._detach_incoming(self)
+            self.node._table.drop(self)
 
 
 @attrs.define(eq=False, weakref_slot=False)
@@ -164,6 +168,8 @@ class OutgoingLink:
         attached: whether it exists; `detach` ends it.
     """
 
+    outgoing: ClassVar[Literal[True]] = True
+
     node: DistributionNode
     name: str
     number: int
@@ -173,7 +179,7 @@ class OutgoingLink:
     default_outcome: Outcome
     on_ended: Callable[[Delivery], None] | None
     _view: View[Entry]
-    _private: bool
+    _barred: dict[int, Entry] = attrs.field(factory=dict, repr=False)
     unsettled: dict[int, Delivery] = attrs.field(factory=dict, repr=False)
     attached: bool = True
 

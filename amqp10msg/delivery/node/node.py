@@ -6,12 +6,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from amqp10msg.delivery.effects import apply
-from amqp10msg.delivery.lifetime import (
-    DeleteOnClose,
-    DeleteOnNoLinks,
-    DeleteOnNoLinksOrMessages,
-    DeleteOnNoMessages,
-)
 from amqp10msg.delivery.node.contents import Contents
 from amqp10msg.delivery.node.entry import NO_HEADER, NOBODY, SEVERAL, Entry
 from amqp10msg.delivery.node.links import (
@@ -23,7 +17,6 @@ from amqp10msg.delivery.node.links import (
     is_outcome,
 )
 from amqp10msg.delivery.node.priority import priority_level
-from amqp10msg.delivery.node.queue import View
 from amqp10msg.delivery.node.records import Capacity, DeadLetter
 from amqp10msg.delivery.node.refusal import (
     PRECONDITION_FAILED,
@@ -31,6 +24,7 @@ from amqp10msg.delivery.node.refusal import (
     NodeError,
 )
 from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
+from amqp10msg.delivery.node.table import LifetimePolicy, LinkTable
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
@@ -40,9 +34,7 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header
 
-__all__ = ["DistributionNode", "LifetimePolicy"]
-
-LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
+__all__ = ["DistributionNode"]
 
 
 class DistributionNode(Contents):
@@ -120,14 +112,8 @@ class DistributionNode(Contents):
         self.limits = limits
         self._store: Store = MemoryStore() if store is None else store
         self._takes_durable = self._store.durable or accept_durable
-        self._shared: View[Entry] = View(self._levels)
-        self._views: list[View[Entry]] = [self._shared]
-        self._links: dict[int, OutgoingLink] = {}
-        self._incoming: dict[int, IncomingLink] = {}
-        self._creator: OutgoingLink | IncomingLink | None = None
-        self._had_links = False
+        self._table = LinkTable(self._levels)
         self._deleted = False
-        self._link_number = 0
         self._delivery_number = 0
         for stored in self._store.load(name):
             self._recover(stored)
@@ -141,7 +127,7 @@ class DistributionNode(Contents):
     @property
     def links(self) -> tuple[OutgoingLink | IncomingLink, ...]:
         """The links that have this node as source or target."""
-        return (*self._links.values(), *self._incoming.values())
+        return self._table.all
 
     @property
     def deleted(self) -> bool:
@@ -184,9 +170,9 @@ class DistributionNode(Contents):
                 message_format = message.message_format
         else:
             octets = bytes(message)
-        stored = Stored(self._sequence + 1, self.clock(), octets, message_format or 0)
         self.expire()
         self._admit(octets)
+        stored = Stored(self._sequence + 1, self.clock(), octets, message_format or 0)
         # Decoding also refuses what the links could not send on.
         entry = self._entry_of(stored)
         entry.origin = origin
@@ -282,18 +268,13 @@ class DistributionNode(Contents):
         if default_outcome is not None and not is_outcome(default_outcome):
             raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
         mode = StdDistMode(mode)
-        self._link_number += 1
-        # Links that see the same share how far they have come: each message is passed once for all.
-        private = filter is not None or mode is StdDistMode.COPY
-        view = View(self._levels) if private else self._shared
-        if private:
-            self._views.append(view)
+        table = self._table
+        view = table.view(private=filter is not None or mode is StdDistMode.COPY)
         link = OutgoingLink(
-            *(self, name, self._link_number, mode, filter, origin),
-            *(default_outcome or self.default_outcome, on_ended, view, private),
+            *(self, name, table.number(), mode, filter, origin),
+            *(default_outcome or self.default_outcome, on_ended, view),
         )
-        self._links[link.number] = link
-        self._attached(link, creates)
+        table.add(link, creates=creates)
         return link
 
     def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
@@ -308,29 +289,16 @@ class DistributionNode(Contents):
         """
         if self._deleted:
             raise self._gone()
-        link = IncomingLink(self, name)
-        self._incoming[id(link)] = link
-        self._attached(link, creates)
+        link = IncomingLink(self, name, self._table.number())
+        self._table.add(link, creates=creates)
         return link
-
-    def _attached(self, link: OutgoingLink | IncomingLink, creates: bool) -> None:
-        self._had_links = True
-        if creates:
-            self._creator = link
 
     def _detach(self, link: OutgoingLink) -> None:
         with self._store.batch():
             for delivery in list(link.unsettled.values()):
                 self._settle(delivery, None)
         # Not before: if a dead letter could not be handed over, detaching again goes on.
-        link.attached = False
-        self._links.pop(link.number, None)
-        if link._private:
-            self._views.remove(link._view)
-
-    def _detach_incoming(self, link: IncomingLink) -> None:
-        link.attached = False
-        self._incoming.pop(id(link), None)
+        self._table.drop(link)
 
     # Transfers.
 
@@ -368,7 +336,7 @@ class DistributionNode(Contents):
             entry.delivery = delivery
             self._acquired += 1
         else:
-            entry.bar(link.number)
+            self._table.bar(link, entry)
             if entry.copies is None:
                 entry.copies = {}
             entry.copies[link.number] = delivery
@@ -380,12 +348,12 @@ class DistributionNode(Contents):
         link, entry = delivery.link, delivery._entry
         if outcome is None:
             outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
+        elif not is_outcome(outcome):
+            raise ValueError(f"a transfer is settled with an outcome, which {outcome!r} is not")
         if entry.state is MessageState.ARCHIVED:
             self._end(delivery, outcome)  # a copy of what is gone
             return outcome
         state, octets = apply(outcome, entry.octets)
-        if state is MessageState.ACQUIRED:
-            raise ValueError(f"a transfer is settled with an outcome, which {outcome!r} is not")
         if octets is entry.octets and state is MessageState.ARCHIVED:
             # Accepted, which is what happens most and needs no batch.
             self._end(delivery, outcome)
@@ -414,9 +382,9 @@ class DistributionNode(Contents):
         self._end(delivery, outcome)
         if state is MessageState.AVAILABLE:
             if isinstance(outcome, Modified) and outcome.undeliverable_here:
-                self._bar(link, entry)
-            elif not move and entry.not_for is not None:
-                entry.not_for.discard(link.number)
+                self._table.bar(link, entry)
+            elif not move:
+                self._table.unbar(link, entry)
         if move:
             self._acquired -= 1
             entry.state = MessageState.AVAILABLE
@@ -426,9 +394,7 @@ class DistributionNode(Contents):
                 if entry.expires < self.clock():
                     self.expire()
                     return
-        entry.came_back = True
-        for view in self._views if move or changed else (link._view,):
-            view.offer_again(entry)
+        self._table.offer_again(entry, None if move or changed else link)
         if self.on_available is not None:
             self.on_available()
 
@@ -441,15 +407,6 @@ class DistributionNode(Contents):
             entry.delivery = None
         elif entry.copies is not None:
             entry.copies.pop(link.number, None)
-
-    def _bar(self, link: OutgoingLink, entry: Entry) -> None:
-        """Keep a message from a link where it is undeliverable."""
-        entry.bar(link.number)
-        if not link._private:
-            # From here on it sees something else than the others.
-            link._view = self._shared.copy()
-            link._private = True
-            self._views.append(link._view)
 
     def _change(self, entry: Entry, octets: bytes) -> None:
         self._octets += len(octets) - len(entry.octets)
@@ -464,9 +421,7 @@ class DistributionNode(Contents):
     def _archive(self, entry: Entry, cause: str) -> None:
         """Let a message be gone. The store comes last: if it fails, what is in memory is right."""
         self._remove(entry, cause)
-        if entry.came_back:
-            for view in self._views:
-                view.forget(entry)
+        self._table.forget(entry)
         if entry.stored:
             self._store.remove(self.name, entry.sequence)
             self._store.commit()
@@ -531,18 +486,7 @@ class DistributionNode(Contents):
         A policy that looks at the links waits for the first one, and one that looks at the link
         that caused the creation for that one.
         """
-        closed = self._creator is not None and not self._creator.attached
-        unlinked = self._had_links and not self._links and not self._incoming
-        match self.lifetime:
-            case DeleteOnClose():
-                return closed
-            case DeleteOnNoLinks():
-                return unlinked
-            case DeleteOnNoMessages():
-                return closed and not self._entries
-            case DeleteOnNoLinksOrMessages():
-                return unlinked and not self._entries
-        return False
+        return self._table.lifetime_is_over(self.lifetime, empty=not self._entries)
 
     def delete(self) -> None:
         """Delete the node: its messages are archived, its links detached, its calls refused.
@@ -556,10 +500,7 @@ class DistributionNode(Contents):
             for entry in list(self._entries.values()):
                 self._archive_spontaneously(entry, "deleted")
         self._deleted = True
-        for link in self.links:
-            link.attached = False
-        self._links.clear()
-        self._incoming.clear()
+        self._table.clear()
 
     def batch(self) -> AbstractContextManager[None]:
         """Give a context manager in which the store is not waited for; at its end it is, once.
