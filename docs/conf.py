@@ -40,9 +40,9 @@ nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
     ("py:.*", r"(contextlib|hypothesis|logging|proton|ssl)(\..*)?"),
     # What a rule's check looks at is no part of the interface.
-    ("py:class", r"amqp10msg\.validation\._.*"),
+    ("py:class", r"amqp10msg\.(delivery|validation)\._.*"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Entry|Outcome|View)"),
-    # An alias of primitives, as autodoc spells it, and the type variable of a decorator.
-    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|T)"),
+    # An alias of primitives, as autodoc spells it, and type variables.
+    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|T)"),
 ]

@@ -29,7 +29,7 @@ class DeliveryState:
 
     @property
     def is_outcome(self) -> bool:
-        """It is an outcome: the result of processing, which no longer changes (Part 3, 3.4)."""
+        """It is an outcome, the result of processing, which no longer changes (Part 3, 3.4)."""
         return "outcome" in composite_of(type(self)).provides
 
     @property
