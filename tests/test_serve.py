@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,18 @@ def connected(server: Server, **options: Any) -> Iterator[Any]:
         yield connection
     finally:
         connection.close()
+
+
+def told(connection: Any, condition: Callable[[], bool]) -> None:
+    """Let the client say what it has to say, until the server's thread has seen to it.
+
+    In short turns: nothing may come back that would wake the client.
+    """
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        assert time.monotonic() < end, "it did not happen"
+        with suppress(proton.Timeout):
+            connection.wait(condition, timeout=0.01)
 
 
 def receiver_of(connection: Any, address: str | None, **options: Any) -> Any:
@@ -113,7 +125,7 @@ def test_all_outcomes(amqp_server: Server, connection: Any) -> None:
     receiver.receive()
     delivery = settle(receiver, proton.Delivery.RECEIVED, False, section_number=1)
     (link,) = outgoing(amqp_server, "q")
-    connection.wait(lambda: any(one.state for one in link.unsettled.values()))
+    told(connection, lambda: any(one.state for one in link.unsettled.values()))
     states.append(state())
     delivery.update(proton.Delivery.RELEASED)
     settle(receiver, proton.Delivery.RELEASED)
@@ -136,7 +148,7 @@ def test_all_outcomes(amqp_server: Server, connection: Any) -> None:
         proton.Delivery.REJECTED,
         condition=proton.Condition("amqp:not-allowed", "no", {proton.symbol("k"): 1}),
     )
-    connection.wait(lambda: amqp_server.counts("q").archived == 2)
+    told(connection, lambda: amqp_server.counts("q").archived == 2)
 
     assert [MessageState.ACQUIRED, MessageState.ARCHIVED] == states
     assert {"accepted": 1, "rejected": 1} == amqp_server.counts("q").causes
