@@ -12,7 +12,8 @@ const once = (emitter, ...events) => new Promise((resolve) => {
 
 async function main(port) {
     const results = {};
-    const connection = rhea.connect({host: '127.0.0.1', port, reconnect: false, username: 'anonymous'});
+    const connection = rhea.connect(
+        {host: '127.0.0.1', port, reconnect: false, username: 'ann', password: 'secret'});
     await once(connection, 'connection_open');
 
     async function open_sender(address) {
@@ -56,6 +57,24 @@ async function main(port) {
     await send(sender, {body: 'y'});
     ({message, delivery} = await receive(receiver));
     results.after_rejected = message.body;
+    delivery.accept();
+
+    // A durable message, which this server does not keep.
+    sender.send({body: 'z', durable: true});
+    const refused = await once(sender, 'rejected');
+    results.durable = refused.delivery.remote_state.error.condition;
+
+    // The default-outcome, where a link goes away unsettled.
+    await send(sender, {body: 'd'});
+    const frail = await open_receiver({source: {
+        address: 'outcomes',
+        default_outcome: rhea.message.modified({delivery_failed: true}).described(),
+    }});
+    await receive(frail);
+    frail.close();
+    await once(frail, 'receiver_close');
+    ({message, delivery} = await receive(receiver));
+    results.default_outcome = [message.body, message.delivery_count];
     delivery.accept();
 
     // A selector.

@@ -37,7 +37,7 @@ def node() -> str:
 
 
 def test_rhea_does_everything(node: str) -> None:
-    with Server(max_message_size=2 << 20) as server:
+    with Server(max_message_size=2 << 20, users={"ann": "secret"}) as server:
         done = subprocess.run(
             [node, str(CLIENT), str(server.port)],
             capture_output=True,
@@ -59,6 +59,8 @@ def test_rhea_does_everything(node: str) -> None:
         "released": [True, 0],
         "modified": [1, {"x-opt-why": "busy"}],
         "after_rejected": "y",
+        "durable": "amqp:precondition-failed",
+        "default_outcome": ["d", 1],
         "selected": ["green", "green"],
         "drained": 0,
         "copied": ["red", "blue", "red", "blue"],
@@ -67,6 +69,6 @@ def test_rhea_does_everything(node: str) -> None:
         "large": True,
         "too_long": "amqp:link:message-size-exceeded",
     } == found
-    assert {"rejected": 1, "accepted": 1} == counts["outcomes"].causes
+    assert {"rejected": 1, "accepted": 2} == counts["outcomes"].causes
     assert (2, {"accepted": 2}) == (counts["colours"].available, counts["colours"].causes)
     assert {"accepted": 1} == counts["large"].causes
