@@ -18,8 +18,18 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Described, Header, Message, Properties, UInt, ULong, encode_value, scan
-from amqp10msg.delivery import Accepted, MessageState, Modified, Source
+from amqp10msg import (
+    Described,
+    Header,
+    Message,
+    Properties,
+    UInt,
+    ULong,
+    decode_values,
+    encode_value,
+    scan,
+)
+from amqp10msg.delivery import Accepted, MessageState, Modified, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.node import Capacity, NodeError, OutgoingLink, StoreError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
@@ -800,3 +810,57 @@ def test_name_that_is_no_text_is_answered_and_closed(amqp_server: Server) -> Non
             assert piece, answer
             answer += piece
     until(lambda: not amqp_server.connections)
+
+
+def performatives(client: socket.socket) -> Iterator[Described]:
+    """What a server says, frame by frame; of a transfer without the message."""
+    held = b""
+    while True:
+        while len(held) < 8 or (
+            not held.startswith(b"AMQP") and len(held) < int.from_bytes(held[:4], "big")
+        ):
+            piece = client.recv(65536)
+            assert piece, "the server closed the connection"
+            held += piece
+        if held.startswith(b"AMQP"):
+            held = held[8:]
+            continue
+        size = int.from_bytes(held[:4], "big")
+        values = decode_values(held[8:size])
+        held = held[size:]
+        yield next(values)
+
+
+def transfers(server: Server, unsettled: dict[bytes, Any] | None) -> dict[bytes, int]:
+    """Attach as a receiver with a source that never expires; give two tags, settle nothing."""
+    source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
+    attach = [None, None, source, None, unsettled]
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client")
+    octets += frame(0x11, None, UInt(0), UInt(99), UInt(99))
+    octets += frame(0x12, "link", UInt(0), True, *attach)
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    octets += frame(0x13, *window, UInt(0), UInt(0), UInt(2))
+    tags: dict[bytes, int] = {}
+    with socket.create_connection((server.host, server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(octets)
+        for said in performatives(client):
+            if said.descriptor == 0x14:
+                tags[said.value[2]] = len(tags)
+                if len(tags) == 2:
+                    break
+    until(lambda: not server.connections)
+    return tags
+
+
+def test_outcomes_that_the_unsettled_map_tells_are_taken_over(amqp_server: Server) -> None:
+    for text in "abc":
+        amqp_server.publish("q", Message(text))
+    first, _ = transfers(amqp_server, None)
+    assert (1, 2) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+    again = transfers(amqp_server, {first: Accepted(), b"unknown": Accepted()})
+
+    assert first not in again
+    assert {"accepted": 1} == amqp_server.counts("q").causes
+    assert (0, 2) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+    assert ["b", "c"] == [message.text() for message in amqp_server.messages("q")]
