@@ -193,6 +193,31 @@ def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
     assert 1 == amqp_server.counts("q").archived
 
 
+def test_sender_that_settles_first_is_waited_for(
+    amqp_server: Server,
+    connection: Any,
+) -> None:
+    class Second(reactor.SenderOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+    sender = connection.create_sender("q", options=Second())
+    for octets, state in (
+        (Message("x").encode(), proton.Delivery.ACCEPTED),
+        (b"\0\x53", proton.Delivery.REJECTED),
+    ):
+        delivery = sender.link.delivery(str(state))
+        sender.link.stream(octets)
+        sender.link.advance()
+        connection.wait(lambda delivery=delivery: delivery.remote_state)
+        connection.create_sender("elsewhere", name=str(state))  # answered after a settlement
+        assert (state, False) == (delivery.remote_state, delivery.settled)
+        delivery.settle()
+    sender.close()
+
+    assert 1 == amqp_server.counts("q").available
+
+
 def test_sender_gets_outcomes(amqp_server: Server, connection: Any) -> None:
     sender = connection.create_sender("q")
     assert proton.Delivery.ACCEPTED == sender.send(sendable(Message("x"))).remote_state

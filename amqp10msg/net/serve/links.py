@@ -180,6 +180,11 @@ class Incoming:
         """Take a message, or a piece of it."""
         if self.link.state & proton.Endpoint.LOCAL_CLOSED:
             return
+        if getattr(theirs, "amqp10msg_answered", False):
+            # The sender has heard the outcome, and settles first.
+            if theirs.settled:
+                theirs.settle()
+            return
         if theirs.aborted:
             receive_octets(theirs)
             theirs.settle()
@@ -212,7 +217,10 @@ class Incoming:
             else:
                 theirs.local.condition = proton.Condition(error.condition, error.description)
                 theirs.update(proton.Delivery.REJECTED)
-            theirs.settle()
+            if settled or self.link.rcv_settle_mode == proton.Link.RCV_FIRST:
+                theirs.settle()
+            else:
+                theirs.amqp10msg_answered = True
             self.grant()
 
         if error is not None:
