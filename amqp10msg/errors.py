@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from amqp10msg.validation import Violation
 
-__all__ = ["AmqpError", "DecodeError", "EncodeError", "ValidationError"]
+__all__ = ["AmqpError", "DecodeError", "EncodeError", "TranslationError", "ValidationError"]
 
 DECODE_ERROR = "amqp:decode-error"
 INVALID_FIELD = "amqp:invalid-field"
@@ -96,3 +96,25 @@ class ValidationError(AmqpError, ValueError):
 
     def __str__(self) -> str:
         return "; ".join(f"{v.path or 'message'}: {v.text}" for v in self.violations)
+
+
+class TranslationError(AmqpError, ValueError):
+    """A message has no translation: the bridge of this profile refuses it or fails on it.
+
+    Also raised where a translation in strict mode would lose something.
+
+    Attributes:
+        path: where in the message, such as ``properties.headers['k']``; empty for the whole.
+        reason: what the bridge does, or what would be lost.
+        delivered: the octets that the bridge delivers instead, where it delivers some that are no
+            message, so that no receiver can read them.
+    """
+
+    def __init__(self, path: str, reason: str, *, delivered: bytes | None = None) -> None:
+        super().__init__(path, reason)
+        self.path = path
+        self.reason = reason
+        self.delivered = delivered
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}" if self.path else self.reason

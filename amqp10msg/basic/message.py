@@ -1,0 +1,139 @@
+"""A message of class basic, and its content header frame (0-9-1, 4.2.6.1)."""
+
+from __future__ import annotations
+
+import struct
+
+import attrs
+
+from amqp10msg.basic._codec import Reader
+from amqp10msg.basic.properties import (
+    _KNOWN,
+    PROPERTIES,
+    BasicProperties,
+    finished,
+    input_octets,
+    read_rows,
+    write_rows,
+)
+from amqp10msg.basic.tables import Dialect
+from amqp10msg.errors import EncodeError
+from amqp10msg.limits import Limits
+
+__all__ = [
+    "BASIC_CLASS",
+    "BasicMessage",
+    "ContentHeader",
+    "decode_content_header",
+    "encode_content_header",
+]
+
+#: The number of class basic.
+BASIC_CLASS = 60
+
+
+@attrs.define
+class BasicMessage:
+    """A message of class basic: properties and body, and where the broker says it came from.
+
+    Attributes:
+        properties: what the content header says.
+        body: the payload.
+        exchange: the exchange that it was published to; "" is the default exchange.
+        routing_key: the key that it was published with.
+        redelivered: it may have been delivered before.
+    """
+
+    properties: BasicProperties = attrs.Factory(BasicProperties)
+    body: bytes = b""
+    exchange: str = ""
+    routing_key: str = ""
+    redelivered: bool = False
+
+
+@attrs.define
+class ContentHeader:
+    """The payload of a content header frame (0-9-1, 4.2.6.1).
+
+    Attributes:
+        properties: the properties.
+        body_size: octets of the body that follows, 0 to 2^64 - 1.
+        class_id: the content class, 60 for basic.
+        weight: unused, must be 0.
+    """
+
+    properties: BasicProperties = attrs.Factory(BasicProperties)
+    body_size: int = 0
+    class_id: int = BASIC_CLASS
+    weight: int = 0
+
+
+_HEAD = struct.Struct(">HHQ")
+
+
+def decode_content_header(
+    data: bytes | bytearray | memoryview,
+    *,
+    dialect: Dialect = "rabbitmq",
+    limits: Limits | None = None,
+) -> ContentHeader:
+    """Decode the payload of a content header frame of class basic, which fills the input.
+
+    A weight other than 0 is read: `check_content_header` reports it.
+
+    Raises:
+        DecodeError: cut off, of another class, or its properties cannot be read.
+    """
+    octets = input_octets(data)
+    reader = Reader(octets, dialect, limits)
+    if len(octets) < _HEAD.size:
+        raise reader.fault(
+            f"a content header has 14 octets at least, and this has {len(octets)}", 0, "truncated"
+        )
+    class_id, weight, size = _HEAD.unpack_from(octets)
+    if class_id != BASIC_CLASS:
+        raise reader.fault(
+            f"the content is of class {class_id}, and basic is 60: see amqp10msg.basic.classes",
+            0,
+            "content-class",
+        )
+    reader.pos = _HEAD.size
+    made = ContentHeader(
+        BasicProperties(*read_rows(reader, PROPERTIES, _KNOWN)), size, class_id, weight
+    )
+    finished(reader)
+    return made
+
+
+def encode_content_header(
+    header: ContentHeader | BasicProperties,
+    body_size: int | None = None,
+    *,
+    dialect: Dialect = "rabbitmq",
+) -> bytes:
+    """Encode the payload of a content header frame.
+
+    Args:
+        header: a content header, or the properties alone.
+        body_size: octets of the body; that of the header, or 0, where None.
+        dialect: how the letters of field tables are written.
+
+    Raises:
+        EncodeError: a value does not fit; the error's path says which.
+    """
+    if isinstance(header, BasicProperties):
+        header = ContentHeader(header)
+    size = header.body_size if body_size is None else body_size
+    out = bytearray()
+    try:
+        out += _HEAD.pack(header.class_id, header.weight, size)
+    except struct.error as error:
+        raise EncodeError(
+            f"class {header.class_id!r}, weight {header.weight!r} or body size {size!r} does not "
+            f"fit: {error}",
+            "content-header",
+        ) from None
+    write_rows(out, PROPERTIES, header.properties, dialect)
+    return bytes(out)
+
+

@@ -1,0 +1,236 @@
+"""Field tables of AMQP 0-9-1 (4.2.5.5) as values: `FieldTable`, `FieldArray`, `ScaledDecimal`.
+
+A field keeps its letter, a table the order of its fields and those that share a name. Text is str
+in which octets that are no UTF-8 stand as lone surrogates (PEP 383), so every octet string has
+exactly one str and comes back as it was.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import attrs
+
+from amqp10msg.errors import EncodeError
+from amqp10msg.primitives import Float, identical
+
+__all__ = ["Dialect", "Entry", "FieldArray", "FieldTable", "ScaledDecimal", "letter_of"]
+
+#: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x octets. ``spec``, as the
+#: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
+#: x octets, c and C text, k one octet, no U and L.
+Dialect: TypeAlias = Literal["rabbitmq", "spec", "qpid"]
+#: One field of a table: name, letter, value.
+Entry: TypeAlias = tuple[str, str, Any]
+
+_INT_LETTERS = (("b", 7), ("s", 15), ("I", 31), ("l", 63))
+
+
+@attrs.frozen
+class ScaledDecimal:
+    """A decimal field (letter ``D``): `unscaled` divided by ten to the power of `scale`.
+
+    The prose of 0-9-1 calls the number signed and its grammar unsigned; clients write it signed,
+    RabbitMQ reads it unsigned. `unscaled` is the signed reading of the same four octets.
+
+    Attributes:
+        scale: digits behind the point, 0 to 255.
+        unscaled: -2^31 to 2^31 - 1.
+    """
+
+    scale: int
+    unscaled: int
+
+    @classmethod
+    def from_decimal(cls, number: decimal.Decimal) -> ScaledDecimal:
+        """Take exactly this number.
+
+        Raises:
+            EncodeError: it does not fit: too many digits, an exponent out of range, or no number.
+        """
+        sign, digits, exponent = number.as_tuple()
+        if isinstance(exponent, int) and len(digits) < 400 and -700 < exponent < 400:
+            unscaled = int("".join(map(str, digits)) or "0")
+            if exponent > 0:
+                unscaled, exponent = unscaled * 10**exponent, 0
+            while exponent < -255 and unscaled % 10 == 0:
+                unscaled, exponent = unscaled // 10, exponent + 1
+            unscaled = -unscaled if sign else unscaled
+            if exponent >= -255 and -(2**31) <= unscaled < 2**31:
+                return cls(-exponent, unscaled)
+        raise EncodeError(
+            f"{number} does not fit a decimal field, which has 31 bits and 0 to 255 digits behind "
+            "the point: use a string"
+        )
+
+    def to_decimal(self) -> decimal.Decimal:
+        """Give the number, its digits behind the point kept."""
+        digits = tuple(map(int, str(abs(self.unscaled))))
+        return decimal.Decimal((int(self.unscaled < 0), digits, -self.scale))
+
+
+def letter_of(value: Any) -> str:
+    """Choose the letter of a plain Python value.
+
+    bool t, int the smallest of b s I l that holds it, float d, `Float` f, str S, bytes x,
+    decimal.Decimal D, an aware datetime T, a mapping F, a list A, None V.
+
+    Raises:
+        EncodeError: no letter stands for such a value.
+    """
+    if value is None:
+        return "V"
+    if isinstance(value, bool):
+        return "t"
+    if isinstance(value, int):
+        for letter, bits in _INT_LETTERS:
+            if -(1 << bits) <= value < 1 << bits:
+                return letter
+        raise EncodeError(f"{value} does not fit 64 bits: use a string or a decimal")
+    for cls, letter in _LETTERS:
+        if isinstance(value, cls):
+            return letter
+    raise EncodeError(f"no field type holds {type(value).__name__}: {value!r:.60}")
+
+
+class FieldArray(Sequence[Any]):
+    """A field array (letter ``A``): values of any types, in order.
+
+    As a sequence it gives the values; `entries` has the letters with them.
+
+    Attributes:
+        entries: a list of (letter, value).
+    """
+
+    __slots__ = ("entries",)
+    entries: list[tuple[str, Any]]
+
+    def __init__(self, values: Iterable[Any] = ()) -> None:
+        """Take values, each with the letter that `letter_of` chooses."""
+        self.entries = [(letter_of(value), value) for value in values]
+
+    @classmethod
+    def of(cls, entries: Iterable[tuple[str, Any]]) -> FieldArray:
+        """Make an array of pairs of letter and value."""
+        self = cls()
+        self.entries = list(entries)
+        return self
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [value for _, value in self.entries[index]]
+        return self.entries[index][1]
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FieldArray):
+            return NotImplemented
+        return len(self.entries) == len(other.entries) and all(
+            a == b and _same(x, y)
+            for (a, x), (b, y) in zip(self.entries, other.entries, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, like list
+
+    def __repr__(self) -> str:
+        return f"FieldArray.of({self.entries!r})"
+
+
+class FieldTable(Mapping[str, Any]):
+    """A field table (0-9-1, 4.2.5.5): fields in order, each with its letter.
+
+        FieldTable({"retries": 3, "tenant": "x"})          # letters as `letter_of` chooses
+        FieldTable.of([("retries", "I", 3)])                # letters as given
+
+    As a mapping it gives the value of the first field of a name. `entries` has them all. Two
+    tables are equal if they have the same fields with the same letters and bits in the same order.
+
+    Attributes:
+        entries: a list of (name, letter, value).
+    """
+
+    __slots__ = ("entries",)
+    entries: list[Entry]
+
+    def __init__(self, fields: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:
+        """Take names and values, each with the letter that `letter_of` chooses."""
+        if isinstance(fields, FieldTable):
+            self.entries = list(fields.entries)
+            return
+        pairs = fields.items() if isinstance(fields, Mapping) else fields
+        self.entries = [(name, letter_of(value), value) for name, value in pairs]
+
+    @classmethod
+    def of(cls, entries: Iterable[Entry]) -> FieldTable:
+        """Make a table of triples of name, letter and value."""
+        self = cls()
+        self.entries = list(entries)
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        for own, _, value in self.entries:
+            if own == name:
+                return value
+        raise KeyError(name)
+
+    def letter(self, name: str) -> str:
+        """Give the letter of the first field of this name; KeyError where there is none."""
+        for own, letter, _ in self.entries:
+            if own == name:
+                return letter
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for name, _, _ in self.entries))
+
+    def __len__(self) -> int:
+        return len({name for name, _, _ in self.entries})
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, FieldTable):
+            return NotImplemented
+        return len(self.entries) == len(other.entries) and all(
+            name == other_name and a == b and _same(x, y)
+            for (name, a, x), (other_name, b, y) in zip(self.entries, other.entries, strict=True)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # its values may be mutable
+
+    def __repr__(self) -> str:
+        return f"FieldTable.of({self.entries!r})"
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Tell whether two values under the same letter have the same bits."""
+    if isinstance(a, float) and isinstance(b, float):
+        return identical(a, b)
+    if type(a) is bool or type(b) is bool:
+        return a is b or (type(a) is not type(b) and a == b)
+    return bool(a == b)
+
+
+# In the order in which they are tried; bool and int are told apart before.
+_LETTERS: tuple[tuple[type, str], ...] = (
+    (str, "S"),
+    (bytes, "x"),
+    (bytearray, "x"),
+    (memoryview, "x"),
+    (Float, "f"),
+    (float, "d"),
+    (decimal.Decimal, "D"),
+    (ScaledDecimal, "D"),
+    (datetime.datetime, "T"),
+    (FieldTable, "F"),
+    (Mapping, "F"),
+    (FieldArray, "A"),
+    (list, "A"),
+    (tuple, "A"),
+)

@@ -1,0 +1,73 @@
+"""What a translation gives: the message, and what did not come through."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+import attrs
+
+__all__ = ["Action", "Loss", "Notes", "Translation"]
+
+M = TypeVar("M")
+
+#: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;
+#: ``renamed``; ``truncated``, digits or octets are cut off; ``wrapped`` modulo the width of a
+#: field; ``carried`` in the residual, out of sight.
+Action: TypeAlias = Literal[
+    "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried"
+]
+
+
+@attrs.frozen
+class Loss:
+    """One thing that the translated message does not say as the original did.
+
+    Attributes:
+        path: where in the original, such as ``properties.priority``, ``headers['k']`` or
+            ``application-properties['k']``.
+        action: what happened to it, see `Action`.
+        before: the value in the original.
+        after: the value in the translation, None where it has none.
+        reason: why.
+        recoverable: translating back gives the original value again.
+    """
+
+    path: str
+    action: Action
+    before: Any
+    after: Any
+    reason: str
+    recoverable: bool
+
+
+@attrs.frozen
+class Translation(Generic[M]):
+    """A translated message with the report of what was lost on the way.
+
+    Attributes:
+        message: the message in the other protocol.
+        losses: what it does not say as the original did; empty if nothing was lost.
+    """
+
+    message: M
+    losses: tuple[Loss, ...] = ()
+
+
+@attrs.define
+class Notes:
+    """Collects losses while a message is translated."""
+
+    losses: list[Loss] = attrs.Factory(list)
+
+    def add(
+        self,
+        path: str,
+        action: Action,
+        before: Any,
+        after: Any,
+        reason: str,
+        *,
+        recoverable: bool = False,
+    ) -> None:
+        """Note one loss."""
+        self.losses.append(Loss(path, action, before, after, reason, recoverable))

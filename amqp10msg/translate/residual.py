@@ -1,0 +1,56 @@
+"""The residual: what a translation could not say in the other protocol, in a few octets.
+
+An array of three, deterministic CBOR: the version 1, the content (a map), and the CRC-32 (ISO-HDLC)
+of the encoded content. On the 1.0 side it is the message annotation `NAME`, a binary; on the 0-9-1
+side the header `NAME`, a long string that is the base64 text of the same octets.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import zlib
+from typing import Any
+
+from amqp10msg.translate import _cbor
+
+__all__ = ["NAME", "pack", "pack_text", "unpack", "unpack_text"]
+
+#: The annotation and header that holds the residual.
+NAME = "x-opt-amqp10msg-residual"
+_VERSION = 1
+
+
+def pack(content: dict[int, Any]) -> bytes:
+    """Give the residual's octets."""
+    inner = _cbor.encode(content)
+    return b"\x83\x01" + inner + _cbor.encode(zlib.crc32(inner))
+
+
+def pack_text(content: dict[int, Any]) -> str:
+    """Give the residual as a header holds it."""
+    return base64.b64encode(pack(content)).decode("ascii")
+
+
+def unpack(data: bytes) -> dict[int, Any] | None:
+    """Read a residual; None where the octets are none, or damaged."""
+    try:
+        found = _cbor.decode(data)
+    except _cbor.CborError:
+        return None
+    if not (isinstance(found, list) and len(found) == 3 and found[0] == _VERSION):
+        return None
+    content = found[1]
+    if not isinstance(content, dict) or found[2] != zlib.crc32(_cbor.encode(content)):
+        return None
+    return content
+
+
+def unpack_text(text: str) -> dict[int, Any] | None:
+    """Read a residual from a header's value; None where it is none, or damaged."""
+    try:
+        data = base64.b64decode(text.encode("ascii"), validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        return None
+    # One content has one text.
+    return unpack(data) if base64.b64encode(data).decode("ascii") == text else None
