@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
         'amqp10msg.testing needs hypothesis: pip install "amqp10msg[testing]"', name="hypothesis"
     ) from _error
 
+from amqp10msg.testing._basic import basic_messages, basic_properties, field_tables
 from amqp10msg.testing._encodings import constructors_for, encodings
 from amqp10msg.testing._malformed import malformed, mutated
 from amqp10msg.testing._sections import (
@@ -53,11 +54,14 @@ __all__ = [
     "annotation_maps",
     "application_property_maps",
     "arrays",
+    "basic_messages",
+    "basic_properties",
     "bodies",
     "composites",
     "constructors_for",
     "delivery_states",
     "encodings",
+    "field_tables",
     "malformed",
     "maps",
     "messages",

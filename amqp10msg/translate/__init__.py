@@ -1,1 +1,115 @@
-"""x"""
+"""AMQP 0-9-1 messages as 1.0 messages and back: exactly reversible, or as a broker does it.
+
+    from amqp10msg.basic import BasicMessage, BasicProperties
+    from amqp10msg.translate import to_amqp10, to_basic
+
+    made = to_amqp10(BasicMessage(BasicProperties(message_id="m-1"), b"hello"))
+    made.message                      # an amqp10msg.Message
+    to_basic(made.message).message    # the BasicMessage again
+    to_amqp10(basic, "rabbitmq-4.3")  # what that broker would deliver, and what it loses
+
+Functions of their arguments alone: no clock, no network.
+"""
+
+from __future__ import annotations
+
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.errors import TranslationError
+from amqp10msg.message import Message
+from amqp10msg.translate.profiles import PROFILES, Circumstances, Profile
+from amqp10msg.translate.report import Action, Loss, Notes, Translation
+
+__all__ = [
+    "PROFILES",
+    "Action",
+    "Circumstances",
+    "Loss",
+    "Profile",
+    "Translation",
+    "TranslationError",
+    "to_amqp10",
+    "to_basic",
+]
+
+
+def to_amqp10(
+    basic: BasicMessage,
+    profile: str = "lossless",
+    *,
+    strict: bool = False,
+    circumstances: Circumstances | None = None,
+) -> Translation[Message]:
+    """Translate a message of class basic to AMQP 1.0.
+
+    Args:
+        basic: the message; exchange and routing key are those it was published with.
+        profile: a name of `PROFILES`.
+        strict: refuse a message of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
+
+    Returns:
+        The 1.0 message, and what it does not say as the original did.
+
+    Raises:
+        TranslationError: the profile's broker refuses the message or fails on it; in strict mode
+            also a loss that translating back does not make good. Never in the profile lossless
+            without `strict`.
+        EncodeError: the message was built with values that AMQP 0-9-1 cannot hold.
+        ValueError: no profile is called so.
+    """
+    notes = Notes()
+    bridge = _profile(profile).bridge
+    try:
+        made = bridge.to_amqp10(basic, notes, circumstances or Circumstances())
+    except RecursionError:
+        raise TranslationError("", "values are nested too deeply") from None
+    return Translation(made, _checked(notes, strict))
+
+
+def to_basic(
+    message: Message,
+    profile: str = "lossless",
+    *,
+    strict: bool = False,
+    circumstances: Circumstances | None = None,
+) -> Translation[BasicMessage]:
+    """Translate a 1.0 message to a message of class basic.
+
+    Args:
+        message: the message.
+        profile: a name of `PROFILES`.
+        strict: refuse a message of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
+
+    Returns:
+        The 0-9-1 message, and what it does not say as the original did.
+
+    Raises:
+        TranslationError: the profile's broker refuses the message or fails on it; in strict mode
+            also a loss that translating back does not make good. Never in the profile lossless
+            without `strict`.
+        EncodeError: the message was built with values that cannot be encoded.
+        ValueError: no profile is called so.
+    """
+    notes = Notes()
+    bridge = _profile(profile).bridge
+    try:
+        made = bridge.to_basic(message, notes, circumstances or Circumstances())
+    except RecursionError:
+        raise TranslationError("", "values are nested too deeply") from None
+    return Translation(made, _checked(notes, strict))
+
+
+def _profile(name: str) -> Profile:
+    found = PROFILES.get(name)
+    if found is None:
+        raise ValueError(f"no profile is called {name!r}: use one of {', '.join(PROFILES)}")
+    return found
+
+
+def _checked(notes: Notes, strict: bool) -> tuple[Loss, ...]:
+    if strict:
+        for loss in notes.losses:
+            if not loss.recoverable:
+                raise TranslationError(loss.path, f"would be lost ({loss.action}): {loss.reason}")
+    return tuple(notes.losses)

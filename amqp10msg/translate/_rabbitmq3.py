@@ -81,9 +81,9 @@ class RabbitMQ3:
         if self.stream:
             _check_stream(table)
         saved = {name: _saved(table, name) for name in _SAVED}
-        for name, letter, value in table.entries:
+        for name, _, value in table.entries:
             if name not in _SAVED.values():
-                notes.add(f"headers[{name!r}]", "dropped", value, None, f"headers ({letter}) are")
+                notes.add(f"headers[{name!r}]", "dropped", value, None, "headers are not converted")
         for name in ("type", "app_id", "cluster_id"):
             value = getattr(given, name)
             if value is not None and not (name == "type" and value == _MARKER):

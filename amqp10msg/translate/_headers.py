@@ -1,0 +1,79 @@
+"""Header names and annotation keys of the lossless profile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqp10msg.primitives import Symbol
+from amqp10msg.translate.residual import NAME
+from amqp10msg.translate.table import ROWS, Row
+
+__all__ = ["BY_ANNOTATION", "annotation_of", "header_of", "is_name", "place_of", "property_name"]
+
+BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
+_TAKEN = {NAME, *BY_ANNOTATION}
+_SYMBOLS: dict[str, Symbol] = {}
+
+
+def annotation_of(name: str) -> Symbol | None:
+    """Give the key of the annotation that a header ``x-…`` becomes, None where there is none.
+
+    ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
+    """
+    known = _SYMBOLS.get(name)
+    if known is not None:
+        return known
+    if not name.isascii() or "\0" in name:
+        return None
+    if not name.startswith("x-opt-"):
+        made = Symbol("x-opt-" + name)
+    elif name.startswith("x-opt-x-") or name in _TAKEN:
+        return None
+    else:
+        made = Symbol(name)
+    if len(_SYMBOLS) < 4096 and len(name) <= 64:
+        _SYMBOLS[name] = made
+    return made
+
+
+def header_of(key: Any) -> tuple[str, bool] | None:
+    """Give the name of the header that an annotation becomes, and whether the way back is the same.
+
+    None where no header can be called so.
+    """
+    if not isinstance(key, str) or not key.startswith("x-") or len(key) > 255 or "\0" in key:
+        return None
+    if key in _TAKEN:
+        return None
+    name = key[6:] if key.startswith("x-opt-x-") else str(key)
+    return name, annotation_of(name) == key
+
+
+def property_name(key: Any) -> tuple[str, bool] | None:
+    """Give the name of the header that an application property becomes, as `header_of` does."""
+    if type(key) is not str or "\0" in key or key == NAME:
+        return None
+    if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
+        return None
+    return key, not key.startswith("x-")
+
+
+
+
+def is_name(name: str) -> bool:
+    """Tell whether a header's name can be the key of an application property."""
+    if name.isascii():
+        return "\0" not in name
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name
+
+
+def place_of(name: str) -> tuple[str, str] | None:
+    """Tell in which section a header stands, ``a`` or ``p``, and under which key; None in none."""
+    if name.startswith("x-"):
+        key = annotation_of(name)
+        return ("a", key) if key is not None else None
+    return ("p", name) if is_name(name) else None

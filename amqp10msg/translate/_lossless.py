@@ -1,0 +1,177 @@
+"""The lossless profile: by the rules, with what they cannot say in the residual, and back.
+
+The residual of a translated message holds original values. On the way back one is restored only
+where it still becomes what now stands there: an edit made in between wins over it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.tables import FieldTable
+from amqp10msg.errors import AmqpError, DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.translate import residual
+from amqp10msg.translate._merge import restored_basic, restored_message
+from amqp10msg.translate._to_amqp10 import natural
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, exact_octets, read
+from amqp10msg.translate.report import Notes
+
+__all__ = ["to_amqp10", "to_basic"]
+
+_KEPT = (0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
+_SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78}
+
+
+def to_amqp10(basic: BasicMessage, notes: Notes) -> Message:
+    """Translate from 0-9-1 to 1.0 without loss."""
+    table = basic.properties.headers
+    entries: list[Any] | None = None
+    if table is not None:
+        entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
+        for name, _, _ in entries:
+            if name == residual.NAME:
+                return _with_residual(basic, entries, notes)
+    return natural(basic, entries, notes).message(basic)
+
+
+def _with_residual(basic: BasicMessage, entries: list[Any], notes: Notes) -> Message:
+    """Translate a message that carries what was left over when it was a 1.0 message."""
+    found = [entry for entry in entries if entry[0] == residual.NAME]
+    _, letter, value = found[0]
+    content = None
+    if len(found) == 1 and letter == "S" and isinstance(value, str):
+        content = residual.unpack_text(value)
+    if content is not None and _is_of_message(content):
+        rest = [entry for entry in entries if entry[0] != residual.NAME]
+        try:
+            return restored_message(basic, rest, content, notes)
+        except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+            notes.losses.clear()
+    made = natural(basic, entries, notes).message(basic)
+    notes.add(
+        f"headers[{residual.NAME!r}]",
+        *("carried", value, None, "it is no residual, or damaged: it is not believed"),
+        recoverable=True,
+    )
+    return made
+
+
+def _is_of_message(content: dict[Any, Any]) -> bool:
+    """Tell whether a residual has the form of one from a 1.0 message."""
+    for key, value in content.items():
+        if key in _SECTIONS or key == WHOLE:
+            right = isinstance(value, bytes)
+        elif key == 1:
+            right = isinstance(value, int) and value < 2**32
+        elif key == SHAPE:
+            right = isinstance(value, list) and all(isinstance(one, bytes) for one in value)
+        elif key == SPARSE + 0x73:
+            right = isinstance(value, dict) and all(
+                isinstance(index, int) and index < 13 and isinstance(one, bytes)
+                for index, one in value.items()
+            )
+        elif key == SPARSE + 0x74:
+            right = isinstance(value, dict) and all(
+                isinstance(name, str) and isinstance(one, bytes) for name, one in value.items()
+            )
+        else:
+            right = False
+        if not right:
+            return False
+    return bool(content)
+
+
+def to_basic(message: Message, notes: Notes) -> BasicMessage:
+    """Translate from 1.0 to 0-9-1 without loss."""
+    wire = message.encode()
+    format_ = message.message_format
+    if message._lenient:
+        return _whole(wire, format_, notes)
+    if message._wire is not wire:
+        try:
+            message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
+        except DecodeError:
+            return _whole(wire, format_, notes)
+    made = read(message, wire, notes)
+    writer = _wire.Writer()
+    if made.carried or not (writer.message(_sections(message)) and writer.finish() == wire):
+        exact_octets(made)
+    if made.saved is not None:
+        return _restored(made, notes)
+    if not made.carried:
+        return made.basic
+    basic = _packed(made.basic, made.carried)
+    if _returns(basic, wire, format_):
+        return basic
+    return _packed(made.basic, _all_of(wire, format_))
+
+
+def _sections(message: Message) -> tuple[Any, ...]:
+    return (
+        *(message.header, message.delivery_annotations, message.message_annotations),
+        *(message.properties, message.application_properties, message.body, message.footer),
+    )
+
+
+def _restored(made: Reading, notes: Notes) -> BasicMessage:
+    """Finish a message that carries what was left over when it was a 0-9-1 message.
+
+    What a broker adds to it on the way is no part of it: encodings and delivery details go.
+    """
+    basic = restored_basic(made, notes)
+    kept = {code: value for code, value in made.carried.items() if code in _KEPT}
+    for place, loss in enumerate(notes.losses):
+        if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
+            action = "dropped" if loss.action == "carried" else loss.action
+            notes.losses[place] = attrs.evolve(loss, action=action, recoverable=False)
+    return _packed(basic, kept) if kept else basic
+
+
+def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
+    """Give the message with a residual behind its headers."""
+    table = basic.properties.headers
+    entries = list(table.entries) if isinstance(table, FieldTable) else []
+    entries = [entry for entry in entries if entry[0] != residual.NAME]
+    entries.append((residual.NAME, "S", residual.pack_text(content)))
+    properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
+    return attrs.evolve(basic, properties=properties)
+
+
+def _returns(basic: BasicMessage, wire: bytes, format_: int) -> bool:
+    try:
+        back = to_amqp10(basic, Notes())
+        return back.encode() == wire and back.message_format == format_
+    except EncodeError:
+        return False
+
+
+def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
+    return {WHOLE: wire, 1: format_} if format_ else {WHOLE: wire}
+
+
+def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
+    """Translate a message that breaks the rules of its form: as far as can be, and all of it."""
+    good: list[bytes] = []
+    seen: set[int] = set()
+    for code, start, _, end in _wire.Reader(wire, 0, UNLIMITED).scan():
+        if code < 0 or (code in seen and not 0x75 <= code <= 0x76):
+            continue
+        try:
+            Message.decode(b"".join([*good, wire[start:end]]), limits=UNLIMITED)
+        except DecodeError:
+            continue
+        good.append(wire[start:end])
+        seen.add(code)
+    octets = b"".join(good)
+    made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
+    notes.add(
+        *("", "carried", len(wire), None, "the message breaks rules of Part 3: all of it is carried"),
+        recoverable=True,
+    )
+    return _packed(made.basic, _all_of(wire, format_))

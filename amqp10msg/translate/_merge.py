@@ -1,0 +1,523 @@
+"""Three-way merge of the lossless profile: original value, what it became, what stands there now."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import _wire
+from amqp10msg.basic._codec import Reader
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import decode_table
+from amqp10msg.basic.tables import FieldTable
+from amqp10msg.errors import DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.primitives import identical
+from amqp10msg.sections import Header, Properties
+from amqp10msg.translate import residual
+from amqp10msg.translate._headers import BY_ANNOTATION, annotation_of, header_of, place_of, property_name
+from amqp10msg.translate._to_amqp10 import (
+    BODY,
+    EMPTY,
+    FIELDS,
+    MARKER,
+    ORDER,
+    TABLE,
+    Natural,
+    natural,
+    one_field,
+)
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading
+from amqp10msg.translate._values import NOTHING, to_field, to_value
+from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import ROWS
+
+__all__ = ["restored_basic", "restored_message"]
+
+_FIELDS = [field.name for field in attrs.fields(Properties)]
+_BY_FIELD = {row.field: row for row in ROWS if row.section}
+
+
+# From 0-9-1 back to the 1.0 message that it was.
+
+
+def restored_message(
+    basic: BasicMessage, entries: list[Any], content: dict[int, Any], notes: Notes
+) -> Message:
+    """Make the 1.0 message that a 0-9-1 message was, with the edits made to it since.
+
+    Raises:
+        AmqpError, ValueError: the residual is not what this library wrote.
+    """
+    table = FieldTable.of(entries) if entries else None
+    plain = attrs.evolve(
+        basic, properties=attrs.evolve(basic.properties, headers=table), body=basic.body
+    )
+    if WHOLE in content:
+        return _restored_whole(plain, entries, content, notes)
+    made = natural(plain, entries or None, Notes())
+    return _assembled(plain, made, content, notes)
+
+
+def _restored_whole(
+    basic: BasicMessage, entries: list[Any], content: dict[int, Any], notes: Notes
+) -> Message:
+    wire = content[WHOLE]
+    try:
+        original = Message.decode(wire)
+    except DecodeError:
+        original = Message.decode(wire, strict=False)
+    original.message_format = content.get(1, 0)
+    from amqp10msg.translate._lossless import to_basic  # noqa: PLC0415  (the other direction)
+
+    before = to_basic(original, Notes())
+    held = before.properties.headers
+    rest = held.entries[:-1] if isinstance(held, FieldTable) else []
+    was = attrs.evolve(before.properties, headers=FieldTable.of(rest) if rest else None)
+    if (was, before.body) == (basic.properties, basic.body):
+        return original
+    if original._lenient:
+        notes.add(
+            *("", "dropped", len(wire), None),
+            "the message was edited, and its original cannot be merged with that",
+        )
+        return natural(basic, entries or None, notes).message(basic)
+    sections: dict[int, Any] = {}
+    heads = []
+    for code, start, place, end in _wire.Reader(wire, 0, UNLIMITED).scan():
+        if code == 0x75:
+            heads.append(wire[start : place + (2 if wire[place] == 0xA0 else 5)])
+        elif not 0x75 <= code <= 0x77:
+            sections[code] = wire[start:end]
+    if heads:
+        sections[SHAPE] = heads
+    made = natural(basic, entries or None, Notes())
+    return _assembled(basic, made, sections, notes)
+
+
+def _assembled(
+    basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
+) -> Message:
+    """Put the sections together, each as it was where nothing of it was edited."""
+    header = _header(basic, made, content)
+    properties, kept = _properties(basic, made, content, notes)
+    for row in ROWS:
+        if row.field in kept:
+            made.annotations.pop(row.annotation, None)
+            made.carried.pop(row.number, None)
+    application, claimed = _application(basic, made, content)
+    annotations = _annotations(basic, made, content, claimed)
+    octets = (
+        header,
+        content.get(0x71, b""),
+        annotations,
+        properties,
+        application,
+        _body(basic, made, content),
+        content.get(0x78, b""),
+    )
+    return Message.decode(b"".join(octets), message_format=content.get(1, 0))
+
+
+def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
+    delivered = bool(basic.exchange or basic.routing_key)
+    whole = Natural()
+    whole.header = made.header
+    natural_message = whole.message(attrs.evolve(basic, body=b""))
+    mine = natural_message.header
+    raw = content.get(0x70)
+    if raw is None:
+        return _only(natural_message, 0x70)
+    if raw == b"":
+        return b"" if not made.header else _encoded(attrs.evolve(mine or Header()))
+    original: Header = Message.decode(raw).header  # type: ignore[assignment]
+    now = mine or Header()
+    changes: dict[str, Any] = {}
+    for name in ("durable", "priority", "ttl"):
+        row = _BY_FIELD[name]
+        value = getattr(original, name)
+        back = row.backward(value)[0] if value is not None else None
+        if back != getattr(basic.properties, row.name) and value != getattr(now, name):
+            changes[name] = getattr(now, name)
+    before = not original.first_acquirer if delivered else original.delivery_count > 0
+    if before != basic.redelivered:
+        changes["delivery_count"] = now.delivery_count
+        changes["first_acquirer"] = now.first_acquirer
+    return _encoded(attrs.evolve(original, **changes)) if changes else bytes(raw)
+
+
+def _only(message: Message, code: int) -> bytes:
+    octets = message.encode()
+    for found, start, _, end in _wire.Reader(octets, 0, UNLIMITED).scan():
+        if found == code:
+            return octets[start:end]
+    return b""
+
+
+def _encoded(section: Any) -> bytes:
+    octets: bytes = _wire.encode_value(section)
+    return octets
+
+
+def _properties(
+    basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
+) -> tuple[bytes, set[str]]:
+    """Give the properties section, and the fields that stand as they were."""
+    mine = Properties(**made.properties)
+    raw = content.get(0x73)
+    sparse = content.get(SPARSE + 0x73)
+    if raw is None and sparse is None:
+        return (_encoded(mine) if made.properties else b""), set()
+    if raw is not None:
+        original: Properties = Message.decode(raw).properties  # type: ignore[assignment]
+        given = set(_FIELDS)
+    else:
+        original = Properties()
+        for index, octets in sparse.items():
+            setattr(original, _FIELDS[index], _wire.decode_value(octets))
+        given = {_FIELDS[index] for index in sparse}
+    kept: set[str] = set()
+    changed = False
+    result = Properties()
+    for name in _FIELDS:
+        now = getattr(mine, name)
+        setattr(result, name, now)
+        if name not in given:
+            continue
+        value = getattr(original, name)
+        row = _BY_FIELD.get(name)
+        if row is not None:
+            back = row.backward(value)[0] if value is not None else None
+            if back != getattr(basic.properties, row.name) and not identical(value, now):
+                changed = True
+                notes.add(
+                    f"properties.{row.name.replace('_', '-')}",
+                    *("dropped", value, now, "the property was edited: the original is stale"),
+                )
+                continue
+        setattr(result, name, value)
+        if value is not None:
+            kept.add(name)
+    if raw is not None and not changed:
+        return bytes(raw), kept
+    if all(getattr(result, name) is None for name in _FIELDS):
+        return b"", kept
+    return _encoded(result), kept
+
+
+def _application(
+    basic: BasicMessage, made: Natural, content: dict[int, Any]
+) -> tuple[bytes, set[str]]:
+    """Give the application properties, and the names of headers that stand in them."""
+    raw = content.get(0x74)
+    sparse = content.get(SPARSE + 0x74)
+    headers = _by_name(basic)
+    if raw is None:
+        result = dict(made.application)
+        for name, octets in (sparse or {}).items():
+            value = _wire.decode_value(octets)
+            if name in headers and _same_field(value, headers[name]):
+                result[name] = value
+                _forget(made, name)
+        # In the order of the headers: one may have had no place by the rules.
+        order = {name: place for place, name in enumerate(headers)}
+        pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
+        return (_map(0x74, dict(pairs)) if pairs else b""), set()
+    original: Any = Message.decode(raw).application_properties
+    result = {}
+    claimed: set[str] = set()
+    changed = False
+    for key, value in original.items():
+        named = property_name(key)
+        letter = to_field(value)[0] if named is not None else ""
+        if named is None or not letter:
+            result[key] = value
+            continue
+        field = headers.get(named[0])
+        if field is None:
+            # It had a header unless an annotation took that name.
+            changed = True
+            continue
+        claimed.add(named[0])
+        if _same_field(value, field):
+            result[key] = value
+            _forget(made, named[0])
+        else:
+            changed = True
+            new, _ = to_value(*field, -1)
+            if new is not NOTHING:
+                result[key] = new
+    for name, value in made.application.items():
+        if name not in claimed:
+            changed = True
+            result[name] = value
+    return (bytes(raw) if not changed else _map(0x74, result) if result else b""), claimed
+
+
+def _map(code: int, section: dict[Any, Any]) -> bytes:
+    name = "application_properties" if code == 0x74 else "message_annotations"
+    return Message(**{name: section}).encode()
+
+
+def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
+    table = basic.properties.headers
+    found: dict[str, tuple[str, Any]] = {}
+    for name, letter, value in table.entries if isinstance(table, FieldTable) else ():
+        found.setdefault(name, (letter, value))
+    return found
+
+
+def _same_field(value: Any, field: tuple[str, Any]) -> bool:
+    letter, mapped, _ = to_field(value)
+    return letter == field[0] and one_field(letter, mapped) == one_field(*field)
+
+
+def _forget(made: Natural, name: str) -> None:
+    """Leave out of the residual what stands in the message as it was."""
+    fields = made.carried.get(FIELDS)
+    if fields is not None:
+        fields.pop(name, None)
+        if not fields:
+            del made.carried[FIELDS]
+
+
+def _annotations(
+    basic: BasicMessage, made: Natural, content: dict[int, Any], claimed: set[str]
+) -> bytes:
+    raw = content.get(0x72)
+    mine = dict(made.annotations)
+    for name in claimed:
+        key = annotation_of(name)
+        if key is not None:
+            mine.pop(key, None)
+    carried = dict(made.carried)
+    carried.pop(TABLE, None)
+    carried.pop(ORDER, None)
+    if basic.properties.type == MARKER and made.body_octets is not None:
+        carried.pop(BODY, None)
+    delivered = bool(basic.exchange or basic.routing_key)
+    if raw is None:
+        if carried:
+            mine[_symbol(residual.NAME)] = residual.pack(carried)
+        if delivered:
+            mine[_symbol("x-exchange")] = basic.exchange
+            mine[_symbol("x-routing-key")] = basic.routing_key
+        return _map(0x72, mine) if mine else b""
+    original: Any = Message.decode(raw).message_annotations
+    headers = _by_name(basic)
+    result: dict[Any, Any] = {}
+    changed = False
+    used: set[Any] = set()
+    names: set[str] = set()
+    for key, value in original.items():
+        if key in ("x-exchange", "x-routing-key") and delivered:
+            now = basic.exchange if key == "x-exchange" else basic.routing_key
+            changed = changed or now != value
+            result[key] = now
+            used.add(key)
+            continue
+        row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        if row is not None:
+            stands = getattr(basic.properties, row.name)
+            if key in mine:
+                used.add(key)
+                changed = changed or not identical(mine[key], value)
+                result[key] = mine[key]
+            elif row.annotated(value, made.is_data) is None or stands is not None:
+                result[key] = value
+            else:
+                changed = True
+            continue
+        found = header_of(key)
+        letter = to_field(value)[0] if found is not None else ""
+        if found is None or not letter or found[0] in names:
+            result[key] = value
+            continue
+        names.add(found[0])
+        natural_key = annotation_of(found[0])
+        if natural_key is not None:
+            used.add(natural_key)
+        field = headers.get(found[0])
+        if field is None:
+            changed = True
+        elif _same_field(value, field):
+            result[key] = value
+        else:
+            changed = True
+            new, _ = to_value(*field)
+            if new is not NOTHING:
+                result[key] = new
+    for key, value in mine.items():
+        if key not in used:
+            changed = True
+            result[key] = value
+    if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
+        changed = True
+        result[_symbol("x-exchange")] = basic.exchange
+        result[_symbol("x-routing-key")] = basic.routing_key
+    return bytes(raw) if not changed else _map(0x72, result) if result else b""
+
+
+def _symbol(name: str) -> Any:
+    return _wire.Symbol(name)
+
+
+def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
+    heads = content.get(SHAPE)
+    if heads is None or made.body_octets is not None:
+        return made.octets_of_body()
+    if not heads:
+        return b"" if not basic.body else made.octets_of_body()
+    out = []
+    pos = 0
+    for head in heads:
+        size = _size_of(head)
+        out.append(head + basic.body[pos : pos + size])
+        pos += size
+    # Of another length the body was edited: its sections are gone.
+    return b"".join(out) if pos == len(basic.body) else made.octets_of_body()
+
+
+def _size_of(head: bytes) -> int:
+    """Read the size that stands at the end of a data section's head."""
+    for width, code in ((1, 0xA0), (4, 0xB0)):
+        if len(head) > width and head[-width - 1] == code:
+            size = int.from_bytes(head[-width:], "big")
+            probe = _wire.Reader(head + bytes(min(size, 1)), 0, DEFAULT_LIMITS)
+            del probe
+            return size
+    raise ValueError("no head of a data section")
+
+
+# From 1.0 back to the 0-9-1 message that it was.
+
+
+def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
+    """Make the 0-9-1 message that a 1.0 message was, with the edits made to it since.
+
+    What is restored is taken out of what the reading would carry.
+    """
+    content: dict[int, Any] = made.saved
+    basic = made.basic
+    message = made.message
+    marked = content.get(BODY) == 1
+    if marked:
+        parts = [
+            part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+        ]
+        if parts:
+            basic.body = made.raw[parts[0][1] : parts[-1][3]]
+            basic.properties.type = MARKER
+    body = message.body[0] if isinstance(message.body, list) else message.body
+    is_data = type(body).__name__ == "Data"
+    for row in ROWS:
+        if row.number not in content:
+            continue
+        saved = content[row.number]
+        value = saved.decode("utf-8", "surrogateescape") if isinstance(saved, bytes) else saved
+        place = row.forward(value, is_data)
+        if place.where == "field":
+            section = getattr(message, row.section)
+            now = getattr(section, row.field) if section is not None else row.default
+            same = now == place.value
+        else:
+            same = getattr(basic.properties, row.name) is None
+        if same:
+            setattr(basic.properties, row.name, value)
+            if row.section == "properties":
+                _drop(made, SPARSE + 0x73, _FIELDS.index(row.field))
+        else:
+            notes.add(
+                f"properties.{row.name.replace('_', '-')}",
+                *("dropped", value, getattr(basic.properties, row.name)),
+                "the message was edited: the original is stale",
+            )
+    entries = _headers(made, content)
+    if entries or (content.get(EMPTY) == 1 and not made.entries):
+        basic.properties.headers = FieldTable.of(entries)
+    else:
+        basic.properties.headers = None
+    return basic
+
+
+def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
+    if TABLE in content:
+        return _whole_table(made, decode_table(content[TABLE]).entries)
+    entries = list(made.entries)
+    now = _values_by_name(made)
+    for name, octets in content.get(FIELDS, {}).items():
+        letter, value = _field_of(octets)
+        key = place_of(name)
+        for place, entry in enumerate(entries):
+            if entry[0] == name and key in now:
+                mapped, _ = to_value(letter, value, 0 if name.startswith("x-") else -1)
+                if mapped is not NOTHING and identical(mapped, now[key]):
+                    entries[place] = (name, letter, value)
+                    _drop(made, SPARSE + 0x74, name)
+                break
+    order = content.get(ORDER)
+    if order is not None:
+        return _ordered(entries[: made.split], entries[made.split :], order)
+    return entries
+
+
+def _drop(made: Reading, code: int, key: Any) -> None:
+    """Take one entry out of what the reading would carry."""
+    found = made.carried.get(code)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del made.carried[code]
+
+
+def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
+    """Put the x- headers back to the positions that they had among the others."""
+    result = list(plain)
+    for place, entry in enumerate(annotated):
+        at = order[place] if place < len(order) else len(result)
+        result.insert(min(at, len(result)), entry)
+    return result
+
+
+def _field_of(octets: bytes) -> tuple[str, Any]:
+    reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
+    reader.pos = 1
+    value = reader.value(octets[0], len(octets), 0)
+    return chr(octets[0]), value
+
+
+def _values_by_name(made: Reading) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in (made.message.application_properties or {}).items():
+        found["p", key] = value
+    for key, value in (made.message.message_annotations or {}).items():
+        found["a", key] = value
+    return found
+
+
+def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
+    """Merge the table that was with what stands in the message now."""
+    now = _values_by_name(made)
+    current = {entry[0]: entry for entry in made.entries}
+    result: list[Any] = []
+    used: set[str] = set()
+    seen: set[Any] = set()
+    for name, letter, value in original:
+        key = place_of(name)
+        mapped: Any = NOTHING
+        if key is not None and key not in seen:
+            mapped, _ = to_value(letter, value, 0 if name.startswith("x-") else -1)
+        if mapped is NOTHING:
+            result.append((name, letter, value))
+            continue
+        seen.add(key)
+        used.add(name)
+        if key in now and identical(mapped, now[key]):
+            result.append((name, letter, value))
+            _drop(made, SPARSE + 0x74, name)
+        elif name in current:
+            result.append(current[name])
+    result += [entry for entry in made.entries if entry[0] not in used]
+    return result

@@ -1,0 +1,199 @@
+"""Values of field tables as 1.0 values and back, for the lossless profile.
+
+Each direction gives the value, and whether the other direction gives the same one back.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import uuid
+from collections.abc import Mapping
+from typing import Any
+
+from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal
+from amqp10msg.errors import EncodeError
+from amqp10msg.primitives import (
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+
+__all__ = ["NOTHING", "to_field", "to_value"]
+
+
+class _Nothing:
+    """No value of the other protocol stands for it."""
+
+    def __repr__(self) -> str:
+        return "NOTHING"
+
+
+NOTHING = _Nothing()
+_MAX_MS = 2**63 - 1
+# What nests deeper is carried: the other side counts its levels differently.
+_MAX_DEPTH = 64
+_CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
+_LETTERS: dict[type, str] = {
+    **{cls: letter for letter, cls in _CLASSES.items()},
+    **{bool: "t", int: "l", Float: "f", float: "d", str: "S", bytes: "x"},
+}
+
+
+def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
+    """Give the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
+
+    Args:
+        letter: of the field.
+        value: of the field.
+        depth: tables and arrays around it; -1 where neither is welcome.
+    """
+    if letter == "S" and type(value) is str:
+        if value.isascii():
+            return value, True
+        try:
+            value.encode("utf-8")
+        except UnicodeEncodeError:
+            return value.encode("utf-8", "surrogateescape"), False
+        return value, True
+    cls = _CLASSES.get(letter)
+    if cls is not None:
+        return cls(value), True
+    if letter == "t":
+        return bool(value), type(value) is bool
+    if letter in "ldV":
+        return value, True
+    if letter in "LU":
+        return (Short(value) if letter == "U" else value), False
+    if letter == "f":
+        return Float(value), True
+    if letter in "Sx":
+        octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
+        return octets, letter == "x"
+    if letter == "T":
+        if isinstance(value, datetime.datetime):
+            value = int(Timestamp.from_datetime(value)) // 1000
+        if not 0 <= value * 1000 <= _MAX_MS:
+            return NOTHING, False
+        return Timestamp(value * 1000), True
+    if letter == "D":
+        if isinstance(value, decimal.Decimal):
+            value = ScaledDecimal.from_decimal(value)
+        return Decimal64.from_decimal(value.to_decimal()), True
+    if not 0 <= depth < _MAX_DEPTH:
+        return NOTHING, False
+    if letter == "A":
+        return _list_of(value, depth + 1)
+    if letter == "F":
+        return _map_of(value, depth + 1)
+    return NOTHING, False
+
+
+def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
+    array = array if isinstance(array, FieldArray) else FieldArray(array)
+    exact = True
+    items = []
+    for letter, value in array.entries:
+        item, same = to_value(letter, value, depth)
+        if item is NOTHING:
+            return NOTHING, False
+        items.append(item)
+        exact = exact and same
+    return items, exact
+
+
+def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
+    table = table if isinstance(table, FieldTable) else FieldTable(table)
+    exact = True
+    found: dict[str, Any] = {}
+    for name, letter, value in table.entries:
+        item, same = to_value(letter, value, depth)
+        if item is NOTHING:
+            return NOTHING, False
+        exact = exact and same
+        try:
+            name.encode("utf-8")
+        except UnicodeEncodeError:
+            return NOTHING, False
+        if name in found:
+            exact = False
+        else:
+            found[name] = item
+    return found, exact
+
+
+def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
+    """Give letter and value of a field, letter "" where there is none, and whether it is exact."""
+    kind = type(value)
+    letter = _LETTERS.get(kind)
+    if letter is not None:
+        return letter, (int(value) if letter in "bBsuIi" else value), True
+    if value is None:
+        return "V", None, True
+    if kind is Timestamp:
+        if value < 0:
+            return "", None, False
+        return "T", int(value) // 1000, value % 1000 == 0
+    if kind is Decimal64 or kind is Decimal32 or kind is Decimal128:
+        return _decimal_field(value)
+    if depth < _MAX_DEPTH:
+        if kind is list:
+            return _array_field(value, depth + 1)
+        if kind is dict:
+            return _table_field(value, depth + 1)
+        if kind is Array and not value.descriptors:
+            letter, made, _ = _array_field(value.values, depth + 1)
+            return letter, made, False
+    if kind is ULong:
+        return ("l", int(value), False) if value < 2**63 else ("S", str(int(value)), False)
+    if kind is Symbol or kind is Char:
+        return "S", str(value), False
+    if kind is uuid.UUID:
+        return "S", f"urn:uuid:{value}", False
+    return "", None, False
+
+
+def _decimal_field(value: Any) -> tuple[str, Any, bool]:
+    number = value.to_decimal()
+    try:
+        scaled = ScaledDecimal.from_decimal(number)
+    except EncodeError:
+        return "S", str(number), False
+    exact = type(value) is Decimal64 and Decimal64.from_decimal(scaled.to_decimal()) == value
+    return "D", scaled, exact
+
+
+def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
+    exact = True
+    entries = []
+    for item in values:
+        letter, value, same = to_field(item, depth)
+        if not letter:
+            return "", None, False
+        entries.append((letter, value))
+        exact = exact and same
+    return "A", FieldArray.of(entries), exact
+
+
+def _table_field(found: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
+    exact = True
+    entries = []
+    for key, item in found.items():
+        letter, value, same = to_field(item, depth)
+        if not letter or type(key) not in (str, Symbol) or len(key.encode("utf-8")) > 255:
+            return "", None, False
+        entries.append((str(key), letter, value))
+        exact = exact and same and type(key) is str
+    return "F", FieldTable.of(entries), exact

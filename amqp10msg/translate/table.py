@@ -1,0 +1,347 @@
+"""The correspondence of the lossless profile: one row a property, read in both directions.
+
+Each row says where a property of class basic stands in a 1.0 message: in a field, or in an
+annotation where no field holds its value. `forward` and `backward` are the two readings of a row;
+both say whether the other one gives the same value back. What is not exact goes into the residual.
+"""
+
+from __future__ import annotations
+
+import datetime
+import uuid
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic.properties import PROPERTIES
+from amqp10msg.primitives import Symbol, Timestamp, UByte, ULong
+
+# The rules of validation say what a field may hold; this is where they stand.
+from amqp10msg.validation._checks import _CODINGS, _MIME
+
+__all__ = ["PREFIX", "ROWS", "Place", "Row", "shortstr"]
+
+#: What the annotations begin with that hold properties of class basic.
+PREFIX = "x-opt-basic-"
+_NO_CODING = {"identity", "compress", "x-compress"}
+_MAX_TTL = 2**32 - 1
+_MAX_MS = 2**63 - 1
+
+
+@attrs.frozen
+class Place:
+    """Where a value goes, and whether reading it there gives it back.
+
+    Attributes:
+        where: ``field``, ``annotation`` or ``residual``.
+        value: what stands there, None in the residual.
+        exact: the way back gives the same value.
+        how: what happened to a value that is not exact, an `Action`, and why.
+    """
+
+    where: str
+    value: Any
+    exact: bool = True
+    how: tuple[str, str] = ("carried", "1.0 cannot say it")
+
+
+_NOWHERE = Place("residual", None, False)
+
+
+def shortstr(text: str) -> bool:
+    """Tell whether a text is a short string by the letter of 0-9-1: UTF-8, no NUL, 255 octets."""
+    if len(text) > 255 or "\0" in text:
+        return False
+    if text.isascii():
+        return True
+    try:
+        return len(text.encode("utf-8")) <= 255
+    except UnicodeEncodeError:
+        return False
+
+
+def _is_text(text: str) -> bool:
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+# What 0-9-1 text becomes as a string, and back.
+
+
+def _string_forward(text: str, _: bool) -> Place:
+    if not _is_text(text):
+        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+    return Place("field", text, "\0" not in text)
+
+
+def _string_backward(text: Any) -> tuple[Any, bool]:
+    if type(text) is str and shortstr(text):
+        return text, True
+    return None, False
+
+
+def _annotated_forward(text: str, _: bool) -> Place:
+    place = _string_forward(text, False)
+    return attrs.evolve(place, where="annotation") if place.where == "field" else place
+
+
+def _content_type_forward(text: str, is_data: bool) -> Place:
+    if is_data and text.isascii() and _MIME.fullmatch(text):
+        return Place("field", Symbol(text), "\0" not in text)
+    return _annotated_forward(text, is_data)
+
+
+def _content_type_backward(text: Any) -> tuple[Any, bool]:
+    if isinstance(text, str) and shortstr(text):
+        return str(text), bool(_MIME.fullmatch(text))
+    return None, False
+
+
+def _coding(text: str) -> bool:
+    lowered = text.lower()
+    return lowered in _CODINGS and lowered not in _NO_CODING
+
+
+def _content_encoding_forward(text: str, is_data: bool) -> Place:
+    if is_data and text.isascii() and _coding(text):
+        return Place("field", Symbol(text))
+    return _annotated_forward(text, is_data)
+
+
+def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
+    if isinstance(text, str) and shortstr(text):
+        return str(text), _coding(text)
+    return None, False
+
+
+def _mode_forward(mode: int, _: bool) -> Place:
+    if mode == 2:
+        return Place("field", True)
+    if mode == 1:
+        return Place("annotation", UByte(1))
+    return Place("residual", None, False, ("carried", "the delivery mode is 1 or 2"))
+
+
+def _mode_backward(durable: Any) -> tuple[Any, bool]:
+    return (2 if durable else None), True
+
+
+def _priority_forward(priority: int, _: bool) -> Place:
+    if priority == 4:  # the default of 1.0, which is not written
+        return Place("annotation", UByte(4))
+    return Place("field", priority, priority <= 9, ("carried", "a priority of 0-9-1 is 0 to 9"))
+
+
+def _priority_backward(priority: Any) -> tuple[Any, bool]:
+    if priority == 4:
+        return None, True
+    return (priority, True) if priority <= 9 else (9, False)
+
+
+def _expiration_forward(text: str, _: bool) -> Place:
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
+        return Place("residual", None, False, ("carried", "the expiration is no number"))
+    ttl = int(text)
+    if ttl > _MAX_TTL:
+        return Place(
+            "field", _MAX_TTL, False, ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried")
+        )
+    return Place("field", ttl, str(ttl) == text, ("carried", "the digits are not the usual ones"))
+
+
+def _expiration_backward(ttl: Any) -> tuple[Any, bool]:
+    return str(int(ttl)), True
+
+
+def _timestamp_forward(seconds: int | datetime.datetime, _: bool) -> Place:
+    if isinstance(seconds, datetime.datetime):
+        seconds = int(Timestamp.from_datetime(seconds)) // 1000
+    if not 0 <= seconds * 1000 <= _MAX_MS:
+        return Place("residual", None, False, ("carried", "milliseconds of it exceed 63 bits"))
+    return Place("field", seconds * 1000)
+
+
+def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
+    if moment < 0:
+        return None, False
+    return moment // 1000, moment % 1000 == 0
+
+
+def _user_forward(text: str, _: bool) -> Place:
+    octets = text.encode("utf-8", "surrogateescape")
+    return Place("field", octets, _is_text(text) and "\0" not in text)
+
+
+def _user_backward(octets: Any) -> tuple[Any, bool]:
+    try:
+        text = bytes(octets).decode("utf-8")
+    except UnicodeDecodeError:
+        return None, False
+    return (text, True) if shortstr(text) else (None, False)
+
+
+_URN = "urn:uuid:"
+_BINARY = "ID:AMQP_BINARY:"
+_ULONG = "ID:AMQP_ULONG:"
+
+
+def _id_of(text: str) -> Any:
+    """Give the id that a text stands for by its form, or the text."""
+    if text.startswith(_URN):
+        try:
+            found = uuid.UUID(text[len(_URN) :])
+        except ValueError:
+            return text
+        return found if f"{_URN}{found}" == text else text
+    if text.startswith(_BINARY):
+        try:
+            octets = bytes.fromhex(text[len(_BINARY) :])
+        except ValueError:
+            return text
+        return octets if _BINARY + octets.hex().upper() == text else text
+    if text.startswith(_ULONG):
+        digits = text[len(_ULONG) :]
+        if digits.isascii() and digits.isdigit() and len(digits) < 21:
+            number = int(digits)
+            if str(number) == digits and number < 2**64:
+                return ULong(number)
+    return text
+
+
+def _id_forward(text: str, _: bool) -> Place:
+    if not _is_text(text):
+        return Place(
+            *("field", text.encode("utf-8", "surrogateescape"), False),
+            ("retyped", "the octets are no UTF-8: a binary id"),
+        )
+    if text.startswith(("urn:", "ID:")):
+        found = _id_of(text)
+        # Longer ids come back as none.
+        return Place("field", found, "\0" not in text)
+    return Place("field", text, "\0" not in text)
+
+
+def _id_backward(value: Any) -> tuple[Any, bool]:
+    if isinstance(value, str):
+        if not shortstr(value):
+            return None, False
+        if value.startswith(("urn:", "ID:")):
+            return str(value), _id_of(value) is value
+        return str(value), True
+    if isinstance(value, uuid.UUID):
+        return f"{_URN}{value}", True
+    if isinstance(value, (bytes, bytearray)):
+        text = _BINARY + value.hex().upper()
+        return (text, True) if len(text) <= 255 else (None, False)
+    return f"{_ULONG}{int(value)}", True
+
+
+@attrs.frozen
+class Row:
+    """One property of class basic and its place in a 1.0 message.
+
+    Attributes:
+        number: its number in the residual, 1 to 14 in the order of the property flags.
+        name: the attribute of `BasicProperties`.
+        section: ``header`` or ``properties`` where a field can hold it, else empty.
+        field: that field's attribute.
+        annotation: the annotation that holds what the field cannot.
+        forward: from the value in 0-9-1, and whether the body is data.
+        backward: from the value in the field.
+        note: what becomes of it, for the documentation.
+    """
+
+    number: int
+    name: str
+    section: str
+    field: str
+    annotation: Symbol
+    forward: Callable[[Any, bool], Place]
+    backward: Callable[[Any], tuple[Any, bool]]
+    note: str
+
+    @property
+    def default(self) -> Any:
+        """What the field holds where it is not set."""
+        return {"durable": False, "priority": 4}.get(self.field)
+
+    def annotated(self, value: Any, is_data: bool) -> Any:
+        """Read the annotation; None where it is not what `forward` would write there."""
+        if type(value) is UByte:
+            value = int(value)
+        elif type(value) is not str or not shortstr(value):
+            return None
+        if (type(value) is int) != (self.name in _OCTETS):
+            return None
+        place = self.forward(value, is_data)
+        return value if place.where == "annotation" and place.exact else None
+
+
+_OCTETS = {"delivery_mode", "priority"}
+_PLACES: dict[str, tuple[str, str, Any, Any, str]] = {
+    "content_type": (
+        *("properties", "content_type", _content_type_forward, _content_type_backward),
+        "in the field where it is a MIME type and the body is data",
+    ),
+    "content_encoding": (
+        *("properties", "content_encoding"),
+        *(_content_encoding_forward, _content_encoding_backward),
+        "in the field where it is a registered coding and the body is data",
+    ),
+    "delivery_mode": (
+        *("header", "durable", _mode_forward, _mode_backward),
+        "2 is true; 1 stands in the annotation, so that absent stays absent",
+    ),
+    "priority": (
+        *("header", "priority", _priority_forward, _priority_backward),
+        "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
+    ),
+    "correlation_id": (
+        *("properties", "correlation_id", _id_forward, _id_backward),
+        "as the message-id",
+    ),
+    "reply_to": ("properties", "reply_to", _string_forward, _string_backward, "as it is"),
+    "expiration": (
+        *("header", "ttl", _expiration_forward, _expiration_backward),
+        "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
+    ),
+    "message_id": (
+        *("properties", "message_id", _id_forward, _id_backward),
+        "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
+    ),
+    "timestamp": (
+        *("properties", "creation_time", _timestamp_forward, _timestamp_backward),
+        "seconds are milliseconds by 1,000",
+    ),
+    "type": (
+        *("", "", _annotated_forward, None),
+        "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
+    ),
+    "user_id": ("properties", "user_id", _user_forward, _user_backward, "octets for octets"),
+    "app_id": ("", "", _annotated_forward, None, "no group-id: that has a meaning of its own"),
+    "cluster_id": ("", "", _annotated_forward, None, "reserved in 0-9-1"),
+}
+
+#: The rows, in the order of the property flags; `headers` has rules of its own.
+ROWS: tuple[Row, ...] = tuple(
+    Row(
+        number,
+        row.name,
+        section,
+        field,
+        Symbol(PREFIX + row.wire_name),
+        forward,
+        backward or (lambda _: (None, False)),
+        note,
+    )
+    for number, row in enumerate(PROPERTIES, 1)
+    if row.name in _PLACES
+    for section, field, forward, backward, note in (_PLACES[row.name],)
+)
