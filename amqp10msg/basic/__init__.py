@@ -18,7 +18,15 @@ from amqp10msg.basic.properties import (
     encode_properties,
     encode_table,
 )
-from amqp10msg.basic.tables import Dialect, FieldArray, FieldTable, ScaledDecimal, letter_of
+from amqp10msg.basic.rules import Finding, check_content_header, check_properties
+from amqp10msg.basic.tables import (
+    Dialect,
+    FieldArray,
+    FieldTable,
+    OddTrue,
+    ScaledDecimal,
+    letter_of,
+)
 
 __all__ = [
     "BASIC_CLASS",
@@ -29,8 +37,12 @@ __all__ = [
     "Dialect",
     "FieldArray",
     "FieldTable",
+    "Finding",
+    "OddTrue",
     "PropertyRow",
     "ScaledDecimal",
+    "check_content_header",
+    "check_properties",
     "decode_content_header",
     "decode_properties",
     "decode_table",

@@ -16,6 +16,7 @@ from amqp10msg.basic.tables import (
     Dialect,
     FieldArray,
     FieldTable,
+    OddTrue,
     ScaledDecimal,
 )
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
@@ -33,6 +34,8 @@ _I32 = struct.Struct(">i")
 _I64 = struct.Struct(">q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
+_LONGSTR = struct.Struct(">BI")
+_INT = struct.Struct(">Bi")
 _u32_at = _U32.unpack_from
 _i32_at = _I32.unpack_from
 _i64_at = _I64.unpack_from
@@ -173,7 +176,7 @@ class Reader:
                     pos += 4
                 elif code == 0x74 and pos < stop:  # t
                     flag = data[pos]
-                    add((name, "t", flag == 1 if flag < 2 else flag))
+                    add((name, "t", flag == 1 if flag < 2 else OddTrue(flag)))
                     pos += 1
                 elif code == 0x6C and common and pos + 8 <= stop:  # l
                     add((name, "l", _i64_at(data, pos)[0]))
@@ -284,7 +287,7 @@ class Reader:
         self.pos = pos + size
         if letter == "t":
             flag = self.data[pos]
-            return flag == 1 if flag < 2 else flag
+            return flag == 1 if flag < 2 else OddTrue(flag)
         if letter == "f":
             return Float.from_bits(_u32_at(self.data, pos)[0])
         if letter == "d":
@@ -353,9 +356,12 @@ def write_table(out: bytearray, table: Any, dialect: Dialect, path: str = "", de
                 octets = value.encode("utf-8", "surrogateescape")
             except UnicodeEncodeError:
                 octets = octets_of(value, f"{path}[{name!r:.60}]")
-            out += b"S"
-            out += _U32.pack(len(octets))
+            out += _LONGSTR.pack(0x53, len(octets))
             out += octets
+        elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
+            out += _INT.pack(0x49, value)
+        elif letter == "t" and type(value) is bool:
+            out += b"t\x01" if value else b"t\x00"
         else:
             _write_value(out, letter, value, dialect, path, name, depth)
     out[start : start + 4] = _U32.pack(len(out) - start - 4)
@@ -379,11 +385,22 @@ def _write_array(
 def _write_value(
     out: bytearray, letter: str, value: Any, dialect: Dialect, path: str, name: Any, depth: int
 ) -> None:
-    here = f"{path}[{name!r:.60}]"
     if letter not in LETTERS[dialect]:
-        raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
+        raise EncodeError(
+            f"{letter!r} is no field type of the dialect {dialect}", f"{path}[{name!r:.60}]"
+        )
     out += letter.encode("latin-1")
     form = (_SPEC_FIXED if dialect == "spec" else _FIXED).get(letter)
+    if form is not None and type(value) is int and not (letter == "s" and dialect == "spec"):
+        try:
+            out += form.pack(value)
+            return
+        except struct.error:
+            pass  # said below
+    if letter == "d" and type(value) is float:
+        out += _F64.pack(value)
+        return
+    here = f"{path}[{name!r:.60}]"
     try:
         if letter == "s" and dialect == "spec":
             write_shortstr(out, value, here)
@@ -392,7 +409,7 @@ def _write_value(
         elif form is not None:
             out += form.pack(value)
         elif letter == "t":
-            out.append(value)
+            out.append(value.octet if isinstance(value, OddTrue) else bool(value))
         elif letter == "V":
             if value is not None:
                 raise EncodeError("a void field has no value: use None", here)  # noqa: TRY004

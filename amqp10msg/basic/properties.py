@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import struct
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -124,6 +125,19 @@ _U64 = struct.Struct(">Q")
 _OCTET = struct.Struct(">B")
 
 
+# What is to be read for which flags: (index, domain) of each property. Peers use few combinations;
+# the bound keeps one that tries them all from growing this.
+_PLANS: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
+_MAX_PLANS = 1024
+_DOMAINS = {"shortstr": 0, "table": 1, "octet": 2, "timestamp": 3}
+
+
+def _plan(rows: tuple[PropertyRow, ...], flags: int) -> tuple[tuple[int, int], ...]:
+    return tuple(
+        (index, _DOMAINS[row.domain]) for index, row in enumerate(rows) if flags >> row.bit & 1
+    )
+
+
 def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list[Any]:
     """Read property flags and the list behind them, None for what is not present.
 
@@ -136,6 +150,7 @@ def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list
         DecodeError: cut off, a flag of no property, or a value that cannot be read.
     """
     start = reader.pos
+    data = reader.data
     flags: int = reader.fixed(_U16, "the property flags")
     if flags & ~known:
         what = (
@@ -144,23 +159,33 @@ def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list
             else f"the property flags {flags:04x} name a property that the class has not"
         )
         raise reader.fault(what, start, "property-flags")
-    found: list[Any] = []
-    row = None
+    plan = _PLANS.get((known, flags))
+    if plan is None:
+        plan = _plan(rows, flags)
+        if len(_PLANS) < _MAX_PLANS:
+            _PLANS[known, flags] = plan
+    found: list[Any] = [None] * len(rows)
+    index = 0
+    end = reader.end
     try:
-        for row in rows:
-            if not flags >> row.bit & 1:
-                found.append(None)
-            elif row.domain == "shortstr":
-                found.append(reader.shortstr())
-            elif row.domain == "table":
-                found.append(reader.table())
-            elif row.domain == "octet":
-                found.append(reader.fixed(_OCTET, "an octet"))
+        for index, domain in plan:
+            pos = reader.pos
+            if domain == 0:
+                if pos < end:
+                    stop = pos + 1 + data[pos]
+                    if stop <= end:
+                        reader.pos = stop
+                        found[index] = data[pos + 1 : stop].decode("utf-8", "surrogateescape")
+                        continue
+                reader.shortstr()  # says what is wrong
+            elif domain == 1:
+                found[index] = reader.table()
+            elif domain == 2:
+                found[index] = reader.fixed(_OCTET, "an octet")
             else:
-                found.append(reader.fixed(_U64, "a timestamp"))
+                found[index] = reader.fixed(_U64, "a timestamp")
     except DecodeError as error:
-        if row is not None:
-            error.path = row.wire_name + error.path
+        error.path = rows[index].wire_name + error.path
         raise
     return found
 
@@ -172,19 +197,36 @@ def write_rows(
     start = len(out)
     out += b"\0\0"
     flags = 0
-    for row in rows:
-        value = getattr(source, row.name)
+    for row, value in zip(rows, getter_of(rows)(source), strict=True):
         if value is None:
             continue
         flags |= 1 << row.bit
-        if row.domain == "shortstr":
-            write_shortstr(out, value, row.wire_name)
-        elif row.domain == "table":
+        domain = row.domain
+        if domain == "shortstr":
+            if type(value) is str and value.isascii() and len(value) < 256:
+                out.append(len(value))
+                out += value.encode("ascii")
+            else:
+                write_shortstr(out, value, row.wire_name)
+        elif domain == "table":
             write_table(out, value, dialect, row.wire_name)
         else:
             write_number(out, value, row)
     out[start] = flags >> 8
     out[start + 1] = flags & 0xFF
+
+
+def getter_of(rows: tuple[PropertyRow, ...]) -> Any:
+    """Give what reads the attributes of the rows all at once."""
+    key = id(rows)
+    found = _BY_ID.get(key)
+    if found is None or found[0] is not rows:
+        found = (rows, attrgetter(*(row.name for row in rows)))
+        _BY_ID[key] = found
+    return found[1]
+
+
+_BY_ID: dict[int, tuple[tuple[PropertyRow, ...], Any]] = {}
 
 
 def write_number(out: bytearray, value: Any, row: PropertyRow) -> None:

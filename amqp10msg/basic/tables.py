@@ -10,14 +10,22 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import attrs
 
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import Float, identical
 
-__all__ = ["Dialect", "Entry", "FieldArray", "FieldTable", "ScaledDecimal", "letter_of"]
+__all__ = [
+    "Dialect",
+    "Entry",
+    "FieldArray",
+    "FieldTable",
+    "OddTrue",
+    "ScaledDecimal",
+    "letter_of",
+]
 
 #: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x octets. ``spec``, as the
 #: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
@@ -72,6 +80,31 @@ class ScaledDecimal:
         return decimal.Decimal((int(self.unscaled < 0), digits, -self.scale))
 
 
+class OddTrue(int):
+    """A boolean field (letter ``t``) whose octet is neither 0 nor 1; equal to True.
+
+    Attributes:
+        octet: 2 to 255, as it came.
+    """
+
+    __slots__ = ("octet",)
+    octet: int
+
+    def __new__(cls, octet: int) -> Self:
+        """Take the octet."""
+        if not 2 <= octet <= 255:
+            raise ValueError(f"an odd true has an octet of 2 to 255, not {octet}: use a bool")
+        self = int.__new__(cls, 1)
+        self.octet = octet
+        return self
+
+    def __repr__(self) -> str:
+        return f"OddTrue({self.octet})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (OddTrue, (self.octet,))
+
+
 def letter_of(value: Any) -> str:
     """Choose the letter of a plain Python value.
 
@@ -83,7 +116,7 @@ def letter_of(value: Any) -> str:
     """
     if value is None:
         return "V"
-    if isinstance(value, bool):
+    if isinstance(value, (bool, OddTrue)):
         return "t"
     if isinstance(value, int):
         for letter, bits in _INT_LETTERS:
@@ -212,8 +245,8 @@ def _same(a: Any, b: Any) -> bool:
     """Tell whether two values under the same letter have the same bits."""
     if isinstance(a, float) and isinstance(b, float):
         return identical(a, b)
-    if type(a) is bool or type(b) is bool:
-        return a is b or (type(a) is not type(b) and a == b)
+    if isinstance(a, OddTrue) or isinstance(b, OddTrue):
+        return type(a) is type(b) and a.octet == b.octet
     return bool(a == b)
 
 

@@ -14,6 +14,7 @@ from amqp10msg.basic import (
     BasicProperties,
     FieldArray,
     FieldTable,
+    OddTrue,
     ScaledDecimal,
 )
 from amqp10msg.primitives import Float
@@ -45,7 +46,7 @@ def _scalars() -> SearchStrategy[tuple[str, Any]]:
         st.tuples(st.just(letter), st.integers(low, high) | st.sampled_from([low, high]))
         for letter, (low, high) in _RANGES.items()
     ]
-    octet = st.integers(2, 255)
+    octet = st.integers(2, 255).map(OddTrue)
     return st.one_of(
         *integers,
         st.tuples(st.just("T"), st.integers(0, 2**33)),

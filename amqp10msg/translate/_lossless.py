@@ -6,6 +6,7 @@ where it still becomes what now stands there: an edit made in between wins over 
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -89,8 +90,17 @@ def _is_of_message(content: dict[Any, Any]) -> bool:
 
 def to_basic(message: Message, notes: Notes) -> BasicMessage:
     """Translate from 1.0 to 0-9-1 without loss."""
-    wire = message.encode()
     format_ = message.message_format
+    known = message._wire
+    if known is not None and not message._lenient:
+        # Most messages are encoded as this library would, and nothing needs a second look.
+        try:
+            writer = _wire.Writer()
+            if writer.message(_sections(message)) and writer.finish() == known:
+                return _usual(message, known, notes, canonical=True)
+        except (EncodeError, RecursionError, UnicodeEncodeError):
+            pass  # encode says where
+    wire = message.encode()
     if message._lenient:
         return _whole(wire, format_, notes)
     if message._wire is not wire:
@@ -98,9 +108,14 @@ def to_basic(message: Message, notes: Notes) -> BasicMessage:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
             return _whole(wire, format_, notes)
+    return _usual(message, wire, notes, canonical=False)
+
+
+def _usual(message: Message, wire: bytes, notes: Notes, *, canonical: bool) -> BasicMessage:
+    """Translate a message that follows the rules."""
+    format_ = message.message_format
     made = read(message, wire, notes)
-    writer = _wire.Writer()
-    if made.carried or not (writer.message(_sections(message)) and writer.finish() == wire):
+    if made.carried or not canonical:
         exact_octets(made)
     if made.saved is not None:
         return _restored(made, notes)
@@ -112,11 +127,10 @@ def to_basic(message: Message, notes: Notes) -> BasicMessage:
     return _packed(made.basic, _all_of(wire, format_))
 
 
-def _sections(message: Message) -> tuple[Any, ...]:
-    return (
-        *(message.header, message.delivery_annotations, message.message_annotations),
-        *(message.properties, message.application_properties, message.body, message.footer),
-    )
+_sections = attrgetter(
+    *("header", "delivery_annotations", "message_annotations", "properties"),
+    *("application_properties", "body", "footer"),
+)
 
 
 def _restored(made: Reading, notes: Notes) -> BasicMessage:
@@ -126,6 +140,7 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
     """
     basic = restored_basic(made, notes)
     kept = {code: value for code, value in made.carried.items() if code in _KEPT}
+    notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
     for place, loss in enumerate(notes.losses):
         if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
             action = "dropped" if loss.action == "carried" else loss.action

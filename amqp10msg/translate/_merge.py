@@ -7,12 +7,11 @@ from typing import Any
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import identical
 from amqp10msg.sections import Header, Properties
@@ -29,7 +28,7 @@ from amqp10msg.translate._to_amqp10 import (
     natural,
     one_field,
 )
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, field_of
 from amqp10msg.translate._values import NOTHING, to_field, to_value
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
@@ -384,10 +383,7 @@ def _size_of(head: bytes) -> int:
     """Read the size that stands at the end of a data section's head."""
     for width, code in ((1, 0xA0), (4, 0xB0)):
         if len(head) > width and head[-width - 1] == code:
-            size = int.from_bytes(head[-width:], "big")
-            probe = _wire.Reader(head + bytes(min(size, 1)), 0, DEFAULT_LIMITS)
-            del probe
-            return size
+            return int.from_bytes(head[-width:], "big")
     raise ValueError("no head of a data section")
 
 
@@ -426,6 +422,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
             same = getattr(basic.properties, row.name) is None
         if same:
             setattr(basic.properties, row.name, value)
+            made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
                 _drop(made, SPARSE + 0x73, _FIELDS.index(row.field))
         else:
@@ -448,7 +445,7 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
     entries = list(made.entries)
     now = _values_by_name(made)
     for name, octets in content.get(FIELDS, {}).items():
-        letter, value = _field_of(octets)
+        letter, value = field_of(octets)
         key = place_of(name)
         for place, entry in enumerate(entries):
             if entry[0] == name and key in now:
@@ -465,6 +462,8 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
 
 def _drop(made: Reading, code: int, key: Any) -> None:
     """Take one entry out of what the reading would carry."""
+    if code == SPARSE + 0x74:
+        made.restored.add(f"application-properties[{key!r}]")
     found = made.carried.get(code)
     if found is not None:
         found.pop(key, None)
@@ -479,13 +478,6 @@ def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[A
         at = order[place] if place < len(order) else len(result)
         result.insert(min(at, len(result)), entry)
     return result
-
-
-def _field_of(octets: bytes) -> tuple[str, Any]:
-    reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
-    reader.pos = 1
-    value = reader.value(octets[0], len(octets), 0)
-    return chr(octets[0]), value
 
 
 def _values_by_name(made: Reading) -> dict[Any, Any]:

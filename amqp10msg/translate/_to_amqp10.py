@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 from amqp10msg import _wire
@@ -11,7 +12,7 @@ from amqp10msg.basic.properties import BasicProperties, encode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol, UInt
+from amqp10msg.primitives import Int, Symbol, UInt
 from amqp10msg.sections import (
     ApplicationProperties,
     Data,
@@ -31,7 +32,6 @@ __all__ = [
     "FIELDS",
     "MARKER",
     "ORDER",
-    "REDELIVERED",
     "TABLE",
     "Natural",
     "body_of",
@@ -47,8 +47,14 @@ BODY = 15  # 1: the payload is encoded data sections
 FIELDS = 16  # name -> letter and value of headers, encoded
 ORDER = 17  # positions of the x- headers in the table
 EMPTY = 18  # the table of headers is there, and empty
-REDELIVERED = 19  # 0 or 1, where the header section says otherwise
 
+# Without the checks of what is given: everything is made here.
+_fill: Any = Message.__attrs_init__  # type: ignore[attr-defined]
+_values = attrgetter(*(row.name for row in ROWS))
+_RULES = tuple(
+    (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
+)
+_new_int: Any = int.__new__
 _NAME = Symbol(residual.NAME)
 _EXCHANGE = Symbol("x-exchange")
 _ROUTING_KEY = Symbol("x-routing-key")
@@ -65,8 +71,8 @@ class Natural:
     def __init__(self) -> None:
         self.header: dict[str, Any] = {}
         self.properties: dict[str, Any] = {}
-        self.annotations: dict[Any, Any] = {}
-        self.application: dict[str, Any] = {}
+        self.annotations = MessageAnnotations()
+        self.application = ApplicationProperties()
         self.carried: dict[int, Any] = {}
         self.body: Any = None
         self.body_octets: bytes | None = None
@@ -88,14 +94,19 @@ class Natural:
             header = Header(**self.header, delivery_count=1)
         elif self.header:
             header = Header(**self.header)
-        made = Message(
+        made = Message.__new__(Message)
+        _fill(
+            made,
+            header,
+            None,
+            annotations or None,
+            Properties(**self.properties) if self.properties else None,
+            self.application or None,
             self.body,
-            header=header,
-            message_annotations=MessageAnnotations(annotations) if annotations else None,
-            properties=Properties(**self.properties) if self.properties else None,
-            application_properties=(
-                ApplicationProperties(self.application) if self.application else None
-            ),
+            None,
+            0,
+            None,
+            False,
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
@@ -182,26 +193,25 @@ def _marked_body(made: Natural, basic: BasicMessage) -> None:
 
 def _properties(made: Natural, given: BasicProperties, notes: Notes) -> None:
     is_data = made.is_data
-    for row in ROWS:
-        value = getattr(given, row.name)
+    for rule, value in zip(_RULES, _values(given), strict=True):
         if value is None:
             continue
-        if row.name == "type" and made.body_octets is not None:
+        number, name, section, field, annotation, forward = rule
+        if name == "type" and made.body_octets is not None:
             continue  # the kind of body says it
-        place = row.forward(value, is_data)
-        exact = place.exact
-        if place.where == "field":
-            (made.header if row.section == "header" else made.properties)[row.field] = place.value
-        elif place.where == "annotation":
-            made.annotations[row.annotation] = place.value
+        where, item, exact, how = forward(value, is_data)
+        if where == "field":
+            (made.header if section == "header" else made.properties)[field] = item
+        elif where == "annotation":
+            made.annotations[annotation] = item
         if not exact:
-            made.carried[row.number] = _original(row.name, value)
-            action, reason = place.how
+            made.carried[number] = _original(name, value)
+            action, reason = how
             notes.add(
-                f"properties.{row.name.replace('_', '-')}",
+                f"properties.{name.replace('_', '-')}",
                 action,  # type: ignore[arg-type]
                 value,
-                place.value,
+                item,
                 reason,
                 recoverable=True,
             )
@@ -224,18 +234,37 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
     order: list[int] = []
     whole = False
     mixed = False
-    for position, (name, letter, value) in enumerate(entries):
-        if name.startswith("x-"):
+    position = -1
+    for name, letter, value in entries:
+        position += 1
+        # The usual letters without a call.
+        item: Any
+        exact = True
+        simple = True
+        if letter == "S" and type(value) is str and value.isascii():
+            item = value
+        elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
+            item = _new_int(Int, value)
+        elif letter == "l" or letter == "d" or (letter == "t" and type(value) is bool):
+            item = value
+        else:
+            simple = False
+        if name[:2] == "x-":
             order.append(position)
             key = annotation_of(name)
-            item, exact = to_value(letter, value) if key is not None else (NOTHING, False)
+            if key is None:
+                item, exact = NOTHING, False
+            elif not simple:
+                item, exact = to_value(letter, value)
             if item is not NOTHING and key not in annotations:
                 annotations[key] = item
             else:
                 item = NOTHING
         else:
-            mixed = mixed or bool(order)
-            item, exact = to_value(letter, value, -1)
+            if order:
+                mixed = True
+            if not simple:
+                item, exact = to_value(letter, value, -1)
             if item is not NOTHING and name not in application and is_name(name):
                 application[name] = item
             else:

@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 import attrs
 
 from amqp10msg import _wire
+from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import BasicProperties, decode_table, finished
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.limits import UNLIMITED
+from amqp10msg.errors import DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._headers import BY_ANNOTATION, header_of, property_name
-from amqp10msg.translate._to_amqp10 import MARKER, body_of, decorated
+from amqp10msg.translate._to_amqp10 import (
+    BODY,
+    EMPTY,
+    FIELDS,
+    MARKER,
+    ORDER,
+    TABLE,
+    body_of,
+    decorated,
+)
+from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._values import to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
 
-__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "read"]
+__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "exact_octets", "field_of", "read"]
 
 # Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
 WHOLE = 0  # the encoded message, where it is not of the usual form
@@ -27,6 +41,17 @@ SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
+_fields_of = attrgetter(*_FIELDS)
+# By position: the field, its row, and the property where plain text is taken as it is.
+_READ = tuple(
+    (
+        name,
+        _MAPPED.get(name),
+        _MAPPED[name].name if name in ("message_id", "correlation_id", "reply_to") else "",
+    )
+    for name in _FIELDS
+)
+_FORMED = ("urn", "ID:")
 _WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
@@ -35,15 +60,16 @@ _ROUTING_KEY = "x-routing-key"
 class Reading:
     """What a 1.0 message becomes by the rules alone, and what these cannot say."""
 
-    __slots__ = ("basic", "carried", "entries", "message", "raw", "saved", "split")
+    __slots__ = ("basic", "carried", "entries", "message", "raw", "restored", "saved", "split")
 
     def __init__(self, message: Message, wire: bytes) -> None:
         self.message = message
         self.raw = wire
-        self.basic = BasicMessage()
+        self.basic = BasicMessage(BasicProperties())
         self.entries: list[Any] = []
         self.carried: dict[int, Any] = {}
         self.saved: Any = None
+        self.restored: set[str] = set()
         self.split = 0
 
 
@@ -79,11 +105,13 @@ def read(message: Message, wire: bytes, notes: Notes) -> Reading:
     annotations = message.message_annotations
     if annotations is not None:
         _annotations(made, annotations, delivered, notes)
-    for name, section in (
-        ("delivery-annotations", message.delivery_annotations),
-        ("footer", message.footer),
-    ):
-        if section is not None:
+    if message.delivery_annotations is not None or message.footer is not None:
+        for name, section in (
+            ("delivery-annotations", message.delivery_annotations),
+            ("footer", message.footer),
+        ):
+            if section is None:
+                continue
             code = 0x71 if name[0] == "d" else 0x78
             made.carried[code] = _encoded(section)
             notes.add(name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True)
@@ -97,7 +125,7 @@ def read(message: Message, wire: bytes, notes: Notes) -> Reading:
 def _delivery(made: Reading) -> str:
     """Look for the two annotations that RabbitMQ 4 adds at delivery; tell in which order."""
     annotations = made.message.message_annotations
-    if annotations is None or len(annotations) < 2:
+    if annotations is None or _EXCHANGE not in annotations:
         return ""
     keys = list(annotations)
     exchange, key = annotations.get(_EXCHANGE), annotations.get(_ROUTING_KEY)
@@ -112,10 +140,11 @@ def _delivery(made: Reading) -> str:
 def _header(made: Reading, header: Header, delivered: str, notes: Notes) -> None:
     given = made.basic.properties
     exact = True
-    for row in (_DURABLE, _PRIORITY):
-        value, same = row.backward(getattr(header, row.field))
-        if value is not None:
-            setattr(given, row.name, value)
+    if header.durable:
+        given.delivery_mode = 2
+    if header.priority != 4:
+        value, same = _PRIORITY.backward(int(header.priority))
+        given.priority = value
         if not same:
             exact = False
             notes.add(
@@ -153,12 +182,23 @@ def _properties(made: Reading, properties: Properties, notes: Notes) -> None:
     given = made.basic.properties
     sparse: dict[int, bytes] = {}
     empty = True
-    for index, name in enumerate(_FIELDS):
-        value = getattr(properties, name)
+    index = -1
+    for value in _fields_of(properties):
+        index += 1
         if value is None:
             continue
         empty = False
-        row = _MAPPED.get(name)
+        name, row, target = _READ[index]
+        if (
+            target
+            and type(value) is str
+            and len(value) <= 255
+            and value.isascii()
+            and "\0" not in value
+            and value[:3] not in _FORMED
+        ):
+            setattr(given, target, value)  # an id or address of the usual form
+            continue
         mapped, exact = row.backward(value) if row is not None else (None, False)
         if row is not None and mapped is not None:
             setattr(given, row.name, mapped)
@@ -203,6 +243,17 @@ def _application(made: Reading, application: dict[Any, Any], notes: Notes) -> No
     entries = made.entries
     annotations = made.message.message_annotations or {}
     for key, value in application.items():
+        letter = _LETTERS.get(type(value), "")
+        if (
+            letter
+            and type(key) is str
+            and len(key) <= 255
+            and key[:2] != "x-"
+            and key.isascii()
+            and "\0" not in key
+        ):
+            entries.append((key, letter, int(value) if letter in "bBsuIi" else value))
+            continue
         named = property_name(key)
         letter, item, exact = to_field(value) if named is not None else ("", None, False)
         if named is None or not letter or (not named[1] and _header_exists(named[0], annotations)):
@@ -264,7 +315,12 @@ def _annotations(
                 last = row.number
                 continue
         found = header_of(key)
-        letter, item, same = to_field(value) if found is not None else ("", None, False)
+        letter = _LETTERS.get(type(value), "")
+        item, same = value, True
+        if letter and letter in "bBsuIi":
+            item = int(value)
+        elif found is not None and not letter:
+            letter, item, same = to_field(value)
         if found is None or not letter or found[0] in names:
             exact = False
             notes.add(
@@ -291,6 +347,8 @@ def _annotations(
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     found = residual.unpack(value) if isinstance(value, bytes) else None
+    if found is not None and not _is_of_basic(found):
+        found = None
     if found is None:
         notes.add(
             f"message-annotations[{residual.NAME!r}]",
@@ -298,6 +356,53 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
             recoverable=True,
         )
     return found
+
+
+_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
+_BY_NUMBER = {row.number: row for row in ROWS}
+
+
+def _is_of_basic(content: dict[Any, Any]) -> bool:
+    """Tell whether a residual has the form of one from a 0-9-1 message."""
+    try:
+        return bool(content) and all(_is_original(key, value) for key, value in content.items())
+    except (DecodeError, IndexError):
+        return False
+
+
+def _is_original(key: Any, value: Any) -> bool:
+    row = _BY_NUMBER.get(key)
+    if row is not None:
+        most = _NUMBERS.get(row.name)
+        if most is not None:
+            return isinstance(value, int) and value <= most
+        return isinstance(value, bytes) and len(value) <= 255
+    if key in (BODY, EMPTY):
+        return bool(value == 1)
+    if key == ORDER:
+        return isinstance(value, list) and all(isinstance(place, int) for place in value)
+    if key == TABLE:
+        return isinstance(value, bytes) and bool(decode_table(value).entries)
+    return (
+        key == FIELDS
+        and isinstance(value, dict)
+        and all(
+            isinstance(name, str)
+            and len(name.encode("utf-8")) <= 255
+            and isinstance(octets, bytes)
+            and field_of(octets) is not None
+            for name, octets in value.items()
+        )
+    )
+
+
+def field_of(octets: bytes) -> tuple[str, Any]:
+    """Read letter and value of a header; DecodeError or IndexError where they are none."""
+    reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
+    reader.pos = 1
+    value = reader.value(octets[0], len(octets), 0)
+    finished(reader)
+    return chr(octets[0]), value
 
 
 def _annotated(made: Reading, row: Any, value: Any, header: Header | None) -> Any:
@@ -380,5 +485,4 @@ def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None
         made.carried.setdefault(SHAPE, []).append(head)
 
 
-_DURABLE = next(row for row in ROWS if row.field == "durable")
 _PRIORITY = next(row for row in ROWS if row.field == "priority")

@@ -31,7 +31,7 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = ["NOTHING", "to_field", "to_value"]
+__all__ = ["LETTERS", "NOTHING", "to_field", "to_value"]
 
 
 class _Nothing:
@@ -46,7 +46,8 @@ _MAX_MS = 2**63 - 1
 # What nests deeper is carried: the other side counts its levels differently.
 _MAX_DEPTH = 64
 _CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
-_LETTERS: dict[type, str] = {
+#: Letters of the 1.0 types that a field holds exactly.
+LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in _CLASSES.items()},
     **{bool: "t", int: "l", Float: "f", float: "d", str: "S", bytes: "x"},
 }
@@ -137,7 +138,7 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
     """Give letter and value of a field, letter "" where there is none, and whether it is exact."""
     kind = type(value)
-    letter = _LETTERS.get(kind)
+    letter = LETTERS.get(kind)
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
     if value is None:

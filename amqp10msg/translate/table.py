@@ -8,9 +8,10 @@ both say whether the other one gives the same value back. What is not exact goes
 from __future__ import annotations
 
 import datetime
+import functools
 import uuid
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import attrs
 
@@ -29,8 +30,7 @@ _MAX_TTL = 2**32 - 1
 _MAX_MS = 2**63 - 1
 
 
-@attrs.frozen
-class Place:
+class Place(NamedTuple):
     """Where a value goes, and whether reading it there gives it back.
 
     Attributes:
@@ -44,9 +44,6 @@ class Place:
     value: Any
     exact: bool = True
     how: tuple[str, str] = ("carried", "1.0 cannot say it")
-
-
-_NOWHERE = Place("residual", None, False)
 
 
 def shortstr(text: str) -> bool:
@@ -88,9 +85,11 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
 
 def _annotated_forward(text: str, _: bool) -> Place:
     place = _string_forward(text, False)
-    return attrs.evolve(place, where="annotation") if place.where == "field" else place
+    return place._replace(where="annotation") if place.where == "field" else place
 
 
+# Content types and codings come from small vocabularies.
+@functools.lru_cache(maxsize=1024)
 def _content_type_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and _MIME.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
@@ -99,7 +98,7 @@ def _content_type_forward(text: str, is_data: bool) -> Place:
 
 def _content_type_backward(text: Any) -> tuple[Any, bool]:
     if isinstance(text, str) and shortstr(text):
-        return str(text), bool(_MIME.fullmatch(text))
+        return str(text), _content_type_forward(str(text), True).where == "field"
     return None, False
 
 
@@ -108,6 +107,7 @@ def _coding(text: str) -> bool:
     return lowered in _CODINGS and lowered not in _NO_CODING
 
 
+@functools.lru_cache(maxsize=1024)
 def _content_encoding_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and _coding(text):
         return Place("field", Symbol(text))

@@ -1,0 +1,120 @@
+"""What 0-9-1 says of properties that decode: reported, not refused, as real clients send it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic.message import BASIC_CLASS, ContentHeader
+from amqp10msg.basic.properties import PROPERTIES, BasicProperties
+from amqp10msg.basic.tables import FieldArray, FieldTable
+
+__all__ = ["Finding", "check_content_header", "check_properties"]
+
+# 0-9-1, 4.2.5.5: letters, digits, $, # and underscores behind a letter, $ or #; 128 at most.
+_NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
+
+
+@attrs.frozen
+class Finding:
+    """One rule of 0-9-1 that properties break.
+
+    Attributes:
+        rule: its short stable name, such as ``priority-range``.
+        severity: ``error`` for a MUST or an illegal value; ``warning`` for what nearly every
+            client and broker does otherwise.
+        path: where, such as ``priority`` or ``headers['k']``.
+        text: what is wrong, and what would be right.
+    """
+
+    rule: str
+    severity: str
+    path: str
+    text: str
+
+
+def check_properties(properties: BasicProperties) -> list[Finding]:
+    """Hold properties to the rules of 0-9-1.
+
+    Short strings are UTF-8 of 255 octets at most without NUL (4.2.5.3), the delivery mode is 1 or
+    2, the priority 0 to 9, the reserved property (once cluster-id) is empty; names of fields occur
+    once (4.2.5.5).
+
+    Returns:
+        What is broken, in the order of the properties; empty where nothing is.
+    """
+    return list(_found(properties))
+
+
+def _found(properties: BasicProperties) -> Iterator[Finding]:
+    for row in PROPERTIES:
+        value = getattr(properties, row.name)
+        if value is None:
+            continue
+        name = row.wire_name
+        if row.domain == "shortstr":
+            yield from _shortstr(value, name)
+        elif row.domain == "table":
+            table = value if isinstance(value, FieldTable) else FieldTable(value)
+            yield from _table(table, name)
+        if name == "delivery-mode" and value not in {1, 2}:
+            yield Finding("delivery-mode-value", "error", name, f"{value} is neither 1 nor 2")
+        elif name == "priority" and not 0 <= value <= 9:
+            yield Finding("priority-range", "error", name, f"{value} is not within 0 and 9")
+        elif name == "cluster-id" and value:
+            yield Finding("reserved-not-empty", "error", name, "the last property must be empty")
+
+
+def _shortstr(text: Any, path: str) -> Iterator[Finding]:
+    octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+    if len(octets) > 255:
+        yield Finding("shortstr-length", "error", path, f"{len(octets)} octets: 255 are the most")
+    if 0 in octets:
+        yield Finding("shortstr-nul", "error", path, "a short string has no NUL octet")
+    try:
+        octets.decode("utf-8")
+    except UnicodeDecodeError:
+        yield Finding("shortstr-utf8", "error", path, "a short string is UTF-8")
+
+
+def _table(table: FieldTable, path: str) -> Iterator[Finding]:
+    counts = Counter(name for name, _, _ in table.entries)
+    for name, count in counts.items():
+        here = f"{path}[{name!r}]"
+        if count > 1:
+            yield Finding("field-name-twice", "error", here, f"the name occurs {count} times")
+        yield from _shortstr(name, here)
+        if not _NAME.fullmatch(name):
+            yield Finding(
+                *("field-name-form", "warning", here),
+                "a name is letters, digits, $, # and _, 128 at most, not beginning with a digit or _",
+            )
+    for name, letter, value in table.entries:
+        yield from _value(letter, value, f"{path}[{name!r}]")
+
+
+def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
+    if letter == "F":
+        yield from _table(value if isinstance(value, FieldTable) else FieldTable(value), path)
+    elif letter == "A":
+        array = value if isinstance(value, FieldArray) else FieldArray(value)
+        for index, (inner, item) in enumerate(array.entries):
+            yield from _value(inner, item, f"{path}[{index}]")
+    elif letter == "t" and not isinstance(value, bool):
+        yield Finding("boolean-octet", "warning", path, f"the octet is {value}, and 0 and 1 are usual")
+    elif letter == "x":
+        yield Finding("field-letter-x", "warning", path, "octets (x) are an extension of RabbitMQ")
+
+
+def check_content_header(header: ContentHeader) -> list[Finding]:
+    """Hold a content header to the rules of 0-9-1: class, weight and properties."""
+    found = []
+    if header.class_id != BASIC_CLASS:
+        found.append(Finding("content-class", "error", "class", f"{header.class_id} is not 60"))
+    if header.weight:
+        found.append(Finding("content-weight", "error", "weight", f"{header.weight} is not 0"))
+    return found + check_properties(header.properties)

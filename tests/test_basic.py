@@ -1,0 +1,402 @@
+"""The 0-9-1 codec: field tables, properties and content headers, both ways and against bad input."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import json
+import os
+import struct
+from collections.abc import Iterator
+from gzip import open as gzip_open
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import DecodeError, EncodeError, Float, Limits
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    ContentHeader,
+    FieldArray,
+    FieldTable,
+    OddTrue,
+    ScaledDecimal,
+    decode_content_header,
+    decode_properties,
+    decode_table,
+    encode_content_header,
+    encode_properties,
+    encode_table,
+)
+from amqp10msg.primitives import identical
+from amqp10msg.testing import basic_properties, field_tables
+
+pytestmark = pytest.mark.once  # no part of it runs in the kernel
+
+
+@given(field_tables())
+def test_a_table_comes_back_with_letters_order_and_duplicates(table: FieldTable) -> None:
+    assert table == decode_table(encode_table(table))
+
+
+@given(basic_properties())
+def test_properties_come_back(properties: BasicProperties) -> None:
+    assert properties == decode_properties(encode_properties(properties))
+
+
+@given(basic_properties(), st.integers(0, 2**64 - 1))
+def test_a_content_header_comes_back(properties: BasicProperties, size: int) -> None:
+    header = ContentHeader(properties, size)
+    octets = encode_content_header(header)
+
+    assert header == decode_content_header(octets)
+    assert octets == encode_content_header(properties, size)
+    assert b"\0\x3c\0\0" + size.to_bytes(8, "big") + encode_properties(properties) == octets
+
+
+@given(st.binary(max_size=60), st.sampled_from(["rabbitmq", "spec", "qpid"]))
+def test_any_octets_are_a_table_or_a_decode_error(octets: bytes, dialect: Any) -> None:
+    data = len(octets).to_bytes(4, "big") + octets
+    try:
+        table = decode_table(data, dialect=dialect)
+    except DecodeError as error:
+        assert 0 <= error.offset <= len(data)
+        assert data == error.data
+    else:
+        assert data == encode_table(table, dialect=dialect)
+
+
+@given(basic_properties(), st.data())
+def test_properties_that_are_cut_off_or_changed(properties: BasicProperties, data: Any) -> None:
+    octets = bytearray(encode_properties(properties))
+    octets[data.draw(st.integers(0, len(octets) - 1))] = data.draw(st.integers(0, 255))
+    changed = bytes(octets[: data.draw(st.integers(0, len(octets)))])
+    try:
+        found = decode_properties(changed)
+    except DecodeError as error:
+        assert 0 <= error.offset <= len(changed)
+    else:
+        assert changed == encode_properties(found)
+
+
+@given(field_tables())
+def test_octets_behind_a_table_are_refused(table: FieldTable) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_table(encode_table(table) + b"\0")
+
+    assert "trailing" == caught.value.rule
+
+
+def table_of(octets: str) -> bytes:
+    content = bytes.fromhex(octets)
+    return len(content).to_bytes(4, "big") + content
+
+
+@pytest.mark.parametrize(
+    "octets, dialect, letter, value",
+    [
+        ("016b73fffe", "rabbitmq", "s", -2),
+        ("016b730461626364", "spec", "s", "abcd"),
+        ("016b73fffe", "qpid", "s", -2),
+        ("016b55fffe", "rabbitmq", "U", -2),
+        ("016b6cffffffffffffffff", "rabbitmq", "l", -1),
+        ("016b6cffffffffffffffff", "spec", "l", 2**64 - 1),
+        ("016b4cffffffffffffffff", "spec", "L", -1),
+        ("016b7402", "rabbitmq", "t", OddTrue(2)),
+        ("016b4402fffffff1", "rabbitmq", "D", ScaledDecimal(2, -15)),
+        ("016b6b41", "qpid", "k", 0x41),
+        ("016b5600", "rabbitmq", None, None),
+    ],
+)
+def test_letters_of_the_dialects(octets: str, dialect: Any, letter: Any, value: Any) -> None:
+    if letter is None:
+        with pytest.raises(DecodeError):
+            decode_table(table_of(octets), dialect=dialect)
+        return
+    table = decode_table(table_of(octets), dialect=dialect)
+
+    assert [("k", letter, value)] == table.entries
+    assert table_of(octets) == encode_table(table, dialect=dialect)
+
+
+@pytest.mark.parametrize(
+    "octets, dialect",
+    [("016b78000000", "spec"), ("016b5500", "qpid"), ("016b4c", "qpid"), ("016b5a00", "rabbitmq")],
+)
+def test_letters_that_a_dialect_has_not(octets: str, dialect: Any) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_table(table_of(octets), dialect=dialect)
+
+    assert ("field-letter", 6) == (caught.value.rule, caught.value.offset)
+    assert "['k']" == caught.value.path
+
+
+@pytest.mark.parametrize(
+    "value, letter",
+    [
+        (None, "V"),
+        (True, "t"),
+        (127, "b"),
+        (-129, "s"),
+        (32_768, "I"),
+        (-(2**31) - 1, "l"),
+        (1.5, "d"),
+        (Float(1.5), "f"),
+        ("text", "S"),
+        (b"\xff", "x"),
+        (decimal.Decimal("-3.14"), "D"),
+        (datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC), "T"),
+        ({"a": 1}, "F"),
+        ([1, "a"], "A"),
+    ],
+)
+def test_letters_of_plain_values(value: Any, letter: str) -> None:
+    table = FieldTable({"k": value})
+
+    assert letter == table.letter("k")
+    assert encode_table(table) == encode_table(decode_table(encode_table(table)))
+    assert letter == FieldArray([value]).entries[0][0]
+
+
+def test_a_table_is_a_mapping_of_first_fields() -> None:
+    table = FieldTable.of([("a", "I", 1), ("b", "S", "x"), ("a", "l", 2)])
+
+    assert {"a": 1, "b": "x"} == dict(table)
+    assert 2 == len(table)
+    assert "I" == table.letter("a")
+    assert not FieldTable()
+    with pytest.raises(KeyError):
+        table["c"]
+
+
+def test_octets_that_are_no_text_are_kept() -> None:
+    raw = table_of("02fffe5300000002c328")
+    table = decode_table(raw)
+
+    assert raw == encode_table(table)
+    assert b"\xc3\x28" == table["\udcff\udcfe"].encode("utf-8", "surrogateescape")
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1))
+def test_floats_keep_their_bits(single: int, double: int) -> None:
+    number = struct.unpack(">d", double.to_bytes(8, "big"))[0]
+    table = decode_table(
+        encode_table(FieldTable.of([("f", "f", Float.from_bits(single)), ("d", "d", number)]))
+    )
+
+    assert single == table["f"].bits
+    assert identical(number, table["d"])
+
+
+@pytest.mark.parametrize("depth, fits", [(3, True), (4, False)])
+def test_depth_is_bounded(depth: int, fits: bool) -> None:
+    table: Any = {}
+    for _ in range(depth - 1):
+        table = {"k": table}
+    octets = encode_table(table)
+    if fits:
+        decode_table(octets, limits=Limits(depth=3))
+        return
+    with pytest.raises(DecodeError) as caught:
+        decode_table(octets, limits=Limits(depth=3))
+    assert ("depth-limit", "amqp:resource-limit-exceeded") == (
+        caught.value.rule,
+        caught.value.condition,
+    )
+
+
+@pytest.mark.parametrize("letter", ["F", "A"])
+def test_deep_nesting_is_no_crash(letter: str) -> None:
+    octets = b""
+    for _ in range(3_000):
+        content = (b"\x01k" if letter == "F" else b"") + letter.encode() + octets
+        octets = len(content).to_bytes(4, "big") + content
+    data = b"\x01kA" + octets if letter == "A" else octets[4:]
+    with pytest.raises(DecodeError) as caught:
+        decode_table(len(data).to_bytes(4, "big") + data)
+    assert caught.value.rule in {"depth-limit", "truncated"}
+
+
+def test_items_and_size_are_bounded() -> None:
+    octets = encode_table({str(number): None for number in range(11)})
+    decode_table(octets, limits=Limits(items=11, size=len(octets)))
+    for limits, rule in ((Limits(items=10), "items-limit"), (Limits(size=9), "size-limit")):
+        with pytest.raises(DecodeError) as caught:
+            decode_table(octets, limits=limits)
+        assert rule == caught.value.rule
+
+
+def test_a_value_that_contains_itself() -> None:
+    table: dict[str, Any] = {}
+    table["k"] = table
+    with pytest.raises(EncodeError, match="nested"):
+        encode_table(table)
+
+
+@pytest.mark.parametrize(
+    "properties, path",
+    [
+        (BasicProperties(type="k" * 256), "type"),
+        (BasicProperties(priority=256), "priority"),
+        (BasicProperties(timestamp=-1), "timestamp"),
+        (BasicProperties(headers={"k" * 256: 1}), "headers"),
+        (BasicProperties(headers={"k": object()}), ""),
+        (BasicProperties(headers=FieldTable.of([("k", "b", 128)])), "headers['k']"),
+        (BasicProperties(headers=FieldTable.of([("k", "c", "x")])), "headers['k']"),
+        (BasicProperties(headers=FieldTable.of([("k", "V", 1)])), "headers['k']"),
+        (BasicProperties(reply_to="\ud800"), "reply-to"),
+        (BasicProperties(app_id=5), "app-id"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_does_not_fit_is_an_encode_error(properties: BasicProperties, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        encode_properties(properties)
+
+    assert caught.value.path.startswith(path)
+
+
+@pytest.mark.parametrize(
+    "octets, rule, offset",
+    [
+        ("", "truncated", 0),
+        ("80", "truncated", 0),
+        ("0001", "property-flags", 0),
+        ("0002", "property-flags", 0),
+        ("8000", "truncated", 2),
+        ("80000561", "truncated", 2),
+        ("1000", "truncated", 2),
+        ("004000000000", "truncated", 2),
+        ("200000000003016b", "truncated", 2),
+        ("00007a", "trailing", 2),
+    ],
+)
+def test_properties_that_are_none(octets: str, rule: str, offset: int) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_properties(bytes.fromhex(octets))
+
+    assert (rule, offset) == (caught.value.rule, caught.value.offset)
+
+
+@pytest.mark.parametrize(
+    "octets, rule",
+    [("003c0000", "truncated"), ("003d0000" + "00" * 10, "content-class")],
+)
+def test_content_headers_that_are_none(octets: str, rule: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_content_header(bytes.fromhex(octets))
+
+    assert rule == caught.value.rule
+
+
+def test_a_path_leads_into_nested_tables() -> None:
+    octets = encode_table({"a": {"b": [1, "text"]}})
+    with pytest.raises(DecodeError) as caught:
+        decode_properties(b"\x20\0" + octets[:-1].replace(b"S\0\0\0\4", b"S\0\0\0\5") + b"t")
+
+    assert "headers['a']['b'][1]" == caught.value.path
+
+
+@pytest.mark.parametrize(
+    "number, scaled",
+    [("1.50", (2, 150)), ("-0.01", (2, -1)), ("1E+3", (0, 1000)), ("2147483647", (0, 2**31 - 1))],
+)
+def test_decimals_keep_their_digits(number: str, scaled: tuple[int, int]) -> None:
+    made = ScaledDecimal.from_decimal(decimal.Decimal(number))
+
+    assert ScaledDecimal(*scaled) == made
+    assert decimal.Decimal(number) == made.to_decimal()
+
+
+@pytest.mark.parametrize("number", ["2147483648", "1E-256", "NaN", "Infinity", "1E+400"])
+def test_decimals_that_do_not_fit(number: str) -> None:
+    with pytest.raises(EncodeError):
+        ScaledDecimal.from_decimal(decimal.Decimal(number))
+
+
+def test_a_message_begins_empty() -> None:
+    assert BasicMessage() == BasicMessage(BasicProperties(), b"", "", "", False)
+    assert b"\0\0" == encode_properties(BasicMessage().properties)
+
+
+# What other projects test with.
+
+FOLDER = os.environ.get("AMQP10MSG_VECTORS")
+others = pytest.mark.skipif(
+    FOLDER is None, reason="AMQP10MSG_VECTORS names no folder with cases of other projects"
+)
+
+
+def cases(kind: str) -> Iterator[dict[str, Any]]:
+    with gzip_open(Path(FOLDER or "") / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            if case["kind"] == kind and case["must"] != "convention":
+                yield case
+
+
+def stated(field: dict[str, Any]) -> Any:
+    """The value that a case states, as this library gives it."""
+    kind = field["t"]
+    if kind == "table":
+        return FieldTable.of([(key, item["tag"], stated(item)) for key, item in field["v"]])
+    if kind == "array":
+        return FieldArray.of([(item["tag"], stated(item)) for item in field["v"]])
+    if kind == "decimal":
+        return ScaledDecimal(field["scale"], field["v_signed"])
+    if kind == "float":
+        return Float.from_bits(int(field["bits"], 16))
+    if kind == "double":
+        return struct.unpack(">d", bytes.fromhex(field["bits"]))[0]
+    if kind == "timestamp":
+        return field["seconds"]
+    if "hex" in field:
+        octets = bytes.fromhex(field["hex"])
+        return octets if field.get("tag") == "x" else octets.decode("utf-8", "surrogateescape")
+    return field.get("v")
+
+
+def plain(table: FieldTable) -> list[Any]:
+    """Fields by Python's equality: the cases state an odd true as true."""
+    return [(name, letter, value) for name, letter, value in table.entries]
+
+
+@others
+def test_field_tables_of_other_projects() -> None:
+    seen = 0
+    for case in cases("field-table"):
+        octets = bytes.fromhex(case["hex"])
+        seen += 1
+        expected = case["expect"].get("table") or case["expect"].get("lenient", {}).get("table")
+        try:
+            table = decode_table(octets)
+        except DecodeError:
+            assert "accept" != case["must"], case["id"]
+            continue
+        assert "reject" != case["must"], case["id"]
+        assert octets == encode_table(table), case["id"]
+        if expected is not None:
+            made = FieldTable.of([(key, item["tag"], stated(item)) for key, item in expected])
+            assert made == table or plain(made) == plain(table), case["id"]
+    assert seen > 50
+
+
+@others
+def test_properties_of_other_projects() -> None:
+    seen = 0
+    for case in cases("basic-properties"):
+        octets = bytes.fromhex(case["hex"])
+        seen += 1
+        if case["must"] == "reject":
+            with pytest.raises(DecodeError) as caught:
+                decode_properties(octets)
+            assert case["expect"]["at"] == caught.value.offset, case["id"]
+            continue
+        properties = decode_properties(octets)
+        assert octets == encode_properties(properties), case["id"]
+        for name, field in case["expect"]["properties"].items():
+            assert stated(field) == getattr(properties, name.replace("-", "_")), case["id"]
+    assert seen > 10

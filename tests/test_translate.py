@@ -1,0 +1,420 @@
+"""The lossless profile: exactly reversible, valid on both sides, edits win, nothing raises.
+
+What the other profiles promise stands in test_translate_recorded and test_translate_profiles.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from gzip import open as gzip_open
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    Data,
+    DecodeError,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    UInt,
+    ULong,
+    encode_value,
+    validate,
+)
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    ScaledDecimal,
+    decode_properties,
+    encode_properties,
+)
+from amqp10msg.basic.rules import check_properties
+from amqp10msg.testing import basic_messages, messages
+from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
+
+
+def octets_of(basic: BasicMessage) -> tuple[Any, ...]:
+    """What a 0-9-1 message is on the wire."""
+    return (
+        encode_properties(basic.properties),
+        basic.body,
+        basic.exchange,
+        basic.routing_key,
+        basic.redelivered,
+    )
+
+
+def sent(basic: BasicMessage) -> BasicMessage:
+    """The message as another process reads it."""
+    return attrs.evolve(basic, properties=decode_properties(encode_properties(basic.properties)))
+
+
+@given(basic_messages())
+def test_a_0_9_1_message_comes_back_octet_for_octet(basic: BasicMessage) -> None:
+    made = to_amqp10(basic)
+    received = Message.decode(made.message.encode())
+
+    assert octets_of(basic) == octets_of(to_basic(received).message)
+    assert all(loss.recoverable for loss in made.losses)
+
+
+@given(basic_messages())
+def test_what_it_becomes_follows_part_3(basic: BasicMessage) -> None:
+    assert [] == validate(to_amqp10(basic).message, profile="oasis")
+
+
+@given(messages())
+def test_a_1_0_message_comes_back_octet_for_octet(message: Message) -> None:
+    octets = message.encode()
+    made = to_basic(message)
+
+    assert octets == to_amqp10(sent(made.message)).message.encode()
+    assert all(loss.recoverable for loss in made.losses)
+
+
+@given(messages())
+def test_what_it_becomes_follows_0_9_1(message: Message) -> None:
+    found = check_properties(to_basic(message).message.properties)
+
+    assert [] == [finding for finding in found if finding.severity == "error"]
+
+
+@given(messages(), st.data())
+def test_a_message_that_breaks_part_3_comes_back(message: Message, data: Any) -> None:
+    sections = [encode_value(section) for _, section in message.sections()]
+    octets = b"".join(data.draw(st.permutations(sections + sections[:1])))
+    try:
+        lenient = Message.decode(octets, strict=False)
+    except DecodeError:
+        return
+    assert octets == to_amqp10(sent(to_basic(lenient).message)).message.encode()
+
+
+TYPICAL = BasicProperties(
+    content_type="application/json",
+    headers={"tenant": "acme", "retries": 3, "x-delay": 5000},
+    delivery_mode=2,
+    correlation_id="c-1",
+    reply_to="replies",
+    expiration="60000",
+    message_id="urn:uuid:58b867b0-8151-1f56-1bd4-73229807fd60",
+    timestamp=1_700_000_000,
+    type="order",
+    user_id="guest",
+    app_id="shop",
+)
+
+
+def test_a_typical_message_needs_no_residual() -> None:
+    made = to_amqp10(BasicMessage(TYPICAL, b"{}"))
+
+    assert NAME not in (made.message.message_annotations or {})
+    assert () == made.losses
+    back = to_basic(made.message)
+    assert NAME not in (back.message.properties.headers or {})
+    assert () == back.losses
+
+
+def test_fields_stand_where_they_are_looked_for() -> None:
+    message = to_amqp10(BasicMessage(TYPICAL, b"{}")).message
+
+    assert message.header == Header(durable=True, ttl=60_000)
+    assert message.properties is not None
+    assert "58b867b0-8151-1f56-1bd4-73229807fd60" == str(message.properties.message_id)
+    assert ("c-1", "replies", b"guest", 1_700_000_000_000) == (
+        message.properties.correlation_id,
+        message.properties.reply_to,
+        message.properties.user_id,
+        message.properties.creation_time,
+    )
+    assert {"tenant": "acme", "retries": 3} == message.application_properties
+    assert {
+        "x-opt-basic-type": "order",
+        "x-opt-basic-app-id": "shop",
+        "x-opt-x-delay": 5000,
+    } == message.message_annotations
+    assert Data(b"{}") == message.body
+
+
+ODD = BasicProperties(
+    content_encoding="utf-8",
+    headers=FieldTable.of(
+        [
+            ("x-a", "L", 5),
+            ("b", "S", "v"),
+            ("b", "I", 2),
+            ("c", "D", ScaledDecimal(2, 314)),
+            ("t", "A", [1, 2]),
+        ]
+    ),
+    delivery_mode=1,
+    priority=200,
+    expiration="007",
+    message_id="m-1",
+    cluster_id="c",
+)
+
+
+def edited(message: Message) -> Message:
+    properties = attrs.evolve(message.properties, message_id="edited")  # type: ignore[type-var]
+    application = {**(message.application_properties or {}), "b": "new", "added": True}
+    return message.evolve(properties=properties, application_properties=application)
+
+
+def test_an_edit_in_1_0_wins_and_the_rest_is_restored() -> None:
+    received = Message.decode(to_amqp10(BasicMessage(ODD, b"{}")).message.encode())
+    back = to_basic(Message.decode(edited(received).encode()))
+
+    expected = [("x-a", "L", 5), ("b", "S", "new"), *ODD.headers.entries[2:]]  # type: ignore[union-attr]
+    expected.append(("added", "t", True))
+    properties = attrs.evolve(ODD, message_id="edited", headers=FieldTable.of(expected))
+    assert encode_properties(properties) == encode_properties(back.message.properties)
+
+
+def test_a_stale_original_is_reported() -> None:
+    received = to_amqp10(BasicMessage(ODD)).message
+    later = received.evolve(header=Header(ttl=8))
+    back = to_basic(later)
+
+    assert ("8", None) == (back.message.properties.expiration, back.message.properties.priority)
+    assert {"properties.expiration", "properties.priority"} == {loss.path for loss in back.losses}
+
+
+MESSAGE = Message(
+    {"k": 1},
+    header=Header(priority=100, first_acquirer=True),
+    properties=Properties(message_id=b"\1", to="q", subject="s", creation_time=1_234_567),
+    application_properties={"u": ULong(7), "s": "t", "x-y": 1},
+    message_annotations={"x-opt-y": Symbol("z"), 5: 1},
+    delivery_annotations={"x-opt-d": 1},
+    footer={"x-f": 1},
+)
+
+
+def test_an_edit_in_0_9_1_wins_and_the_rest_is_restored() -> None:
+    basic = sent(to_basic(MESSAGE).message)
+    headers = basic.properties.headers
+    assert isinstance(headers, FieldTable)
+    entries = [("s", "S", "edited") if e[0] == "s" else e for e in headers.entries]
+    properties = attrs.evolve(
+        basic.properties, priority=3, timestamp=5, headers=FieldTable.of(entries)
+    )
+    back = to_amqp10(sent(attrs.evolve(basic, properties=properties))).message
+
+    expected = MESSAGE.evolve(
+        header=Header(priority=3, first_acquirer=True),
+        properties=Properties(message_id=b"\1", to="q", subject="s", creation_time=5000),
+        application_properties={"u": ULong(7), "s": "edited", "x-y": 1},
+    )
+    assert expected == back
+
+
+def test_data_sections_keep_their_boundaries_while_the_body_has_its_length() -> None:
+    message = Message([Data(b"ab"), Data(b""), Data(b"c")])
+    basic = to_basic(message).message
+
+    assert b"abc" == basic.body
+    assert message == to_amqp10(basic).message
+    assert Data(b"longer") == to_amqp10(attrs.evolve(basic, body=b"longer")).message.body
+
+
+def test_an_edit_of_a_message_that_breaks_part_3_wins() -> None:
+    octets = b"\0\x53\x75\xa0\1a\0\x53\x70\x45"  # the header behind the body
+    basic = to_basic(Message.decode(octets, strict=False)).message
+    changed = attrs.evolve(basic, properties=attrs.evolve(basic.properties, app_id="new"))
+    made = to_amqp10(changed)
+
+    assert "new" == (made.message.message_annotations or {})["x-opt-basic-app-id"]
+    assert [""] == [loss.path for loss in made.losses]
+
+
+def rabbitmq_4_0(octets: bytes) -> bytes:
+    """What RabbitMQ 4.0 does to a 1.0 message on the way: header and two annotations."""
+    message = Message.decode(octets)
+    header = message.header or Header()
+    fields = [
+        b"\x41" if header.durable else b"\x42",
+        b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority]),
+        b"\x40" if header.ttl is None else encode_value(UInt(header.ttl)),
+        b"\x41\x43",
+    ]
+    content = b"\5" + b"".join(fields)
+    front = b"\0\x53\x70\xc0" + bytes([len(content)]) + content
+    annotations = {**(message.message_annotations or {}), "x-exchange": "", "x-routing-key": "q"}
+    return front + message.evolve(header=None, message_annotations=annotations).encode()
+
+
+@given(basic_messages())
+def test_a_message_comes_back_through_a_broker(basic: BasicMessage) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    octets = rabbitmq_4_0(to_amqp10(basic).message.encode())
+    back = to_basic(Message.decode(octets)).message
+
+    assert octets_of(attrs.evolve(basic, routing_key="q")) == octets_of(back)
+
+
+# The residual.
+
+
+def damaged() -> list[Any]:
+    good = pack({14: b"x"})
+    return [
+        b"",
+        b"\x83",
+        good[:-1],
+        good + b"\0",
+        good[:3] + b"\xff" + good[4:],
+        b"\x83\x02" + good[2:],
+        pack({14: b"x"}).replace(b"x", b"y"),
+        "text",
+        5,
+    ]
+
+
+@pytest.mark.parametrize("value", damaged())
+def test_a_damaged_residual_in_1_0_is_reported_and_kept(value: Any) -> None:
+    message = Message(b"", message_annotations={NAME: value})
+    made = to_basic(message)
+
+    assert f"message-annotations[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert message.encode() == to_amqp10(sent(made.message)).message.encode()
+
+
+@pytest.mark.parametrize(
+    "letter, value",
+    [
+        ("S", ""),
+        ("S", "!!!!"),
+        ("S", "é"),
+        ("S", pack_text({0x78: b"\0\x53\x78\xc1\1\0"})[:-4]),
+        ("S", pack_text({0x79: b""})),
+        ("S", pack_text({0x70: 5})),
+        ("S", pack_text({0x73: b"\0\x53\x73\xff"})),
+        ("S", pack_text({0: b"\xff"})),
+        ("S", pack_text({0x75: [b"junk"]})),
+        ("x", b"\x83\1\xa0\0"),
+        ("I", 5),
+    ],
+)
+def test_a_damaged_residual_in_0_9_1_is_reported_and_kept(letter: str, value: Any) -> None:
+    properties = BasicProperties(headers=FieldTable.of([("a", "I", 1), (NAME, letter, value)]))
+    basic = BasicMessage(properties, b"x")
+    made = to_amqp10(basic)
+
+    assert f"headers[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert [] == validate(made.message)
+    assert octets_of(basic) == octets_of(to_basic(Message.decode(made.message.encode())).message)
+
+
+@given(st.binary(max_size=40))
+def test_any_octets_as_a_residual(octets: bytes) -> None:
+    text = base64.b64encode(octets).decode()
+    to_basic(Message(b"", message_annotations={NAME: octets}))
+    to_amqp10(BasicMessage(BasicProperties(headers={NAME: text})))
+
+
+_RESIDUALS = st.dictionaries(
+    st.integers(0, 30) | st.sampled_from([0x70, 0x72, 0x73, 0x74, 0x75, 0x78, 0x173, 0x174]),
+    st.recursive(
+        st.binary(max_size=8) | st.integers(0, 2**64 - 1) | st.text(max_size=3) | st.none(),
+        lambda inner: st.lists(inner, max_size=3)
+        | st.dictionaries(st.integers(0, 15) | st.text(max_size=3), inner, max_size=3),
+        max_leaves=4,
+    ),
+    max_size=4,
+)
+
+
+@given(_RESIDUALS)
+def test_a_forged_residual_raises_nothing(content: dict[int, Any]) -> None:
+    message = Message(b"abc", message_annotations={NAME: pack(content)})
+    to_basic(message)
+    basic = BasicMessage(BasicProperties(headers={NAME: pack_text(content)}), b"abc")
+    validated = to_amqp10(basic).message
+
+    Message.decode(validated.encode(), strict=False)
+
+
+@given(_RESIDUALS)
+def test_a_residual_comes_back(content: dict[int, Any]) -> None:
+    assert content == unpack(pack(content))
+    assert content == unpack_text(pack_text(content))
+
+
+@given(_RESIDUALS)
+def test_the_residual_is_deterministic_cbor(content: dict[int, Any]) -> None:
+    cbor2 = pytest.importorskip("cbor2")
+    octets = pack(content)
+
+    assert octets == cbor2.dumps(cbor2.loads(octets), canonical=True) or _unsorted(content)
+    assert content == cbor2.loads(octets)[1]
+
+
+def _unsorted(content: Any) -> bool:
+    """Whether RFC 7049's order, which cbor2 calls canonical, is another: shorter keys first."""
+    if isinstance(content, dict):
+        return True
+    return isinstance(content, list) and any(map(_unsorted, content))
+
+
+# Arguments.
+
+
+def test_strict_refuses_what_is_lost_for_good() -> None:
+    basic = BasicMessage(BasicProperties(cluster_id="c"))
+    assert to_amqp10(basic, strict=True).message.encode()
+    with pytest.raises(TranslationError, match="would be lost"):
+        to_amqp10(basic, "rabbitmq-4.3", strict=True)
+    with pytest.raises(TranslationError) as caught:
+        to_basic(Message(b"", properties=Properties(subject="s")), "rabbitmq-4.3", strict=True)
+    assert "properties.subject" == caught.value.path
+
+
+def test_an_unknown_profile() -> None:
+    with pytest.raises(ValueError, match="rabbitmq-9"):
+        to_amqp10(BasicMessage(), "rabbitmq-9")
+
+
+# What other projects test with.
+
+FOLDER = os.environ.get("AMQP10MSG_VECTORS")
+
+
+@pytest.mark.skipif(
+    FOLDER is None, reason="AMQP10MSG_VECTORS names no folder with cases of other projects"
+)
+def test_messages_of_other_projects_come_back() -> None:
+    seen = 0
+    with gzip_open(Path(FOLDER or "") / "cases.jsonl.gz", "rt", encoding="utf-8") as lines:
+        for line in lines:
+            case = json.loads(line)
+            octets = bytes.fromhex(case["hex"])
+            if case["kind"] in {"message", "fuzz"} or "10-to" in case.get("sub", ""):
+                try:
+                    message = Message.decode(octets, strict=False)
+                except DecodeError:
+                    continue
+                back = to_amqp10(sent(to_basic(message).message)).message.encode()
+                assert octets == back, case["id"]
+            elif case["kind"] in {"basic-properties", "field-table"}:
+                raw = b"\x20\0" + octets if case["kind"] == "field-table" else octets
+                try:
+                    basic = BasicMessage(decode_properties(raw), b"x")
+                except DecodeError:
+                    continue
+                received = Message.decode(to_amqp10(basic).message.encode())
+                assert raw == encode_properties(to_basic(received).message.properties), case["id"]
+            else:
+                continue
+            seen += 1
+    assert seen > 300
