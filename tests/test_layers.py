@@ -34,7 +34,8 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"batch", "checksums", "jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {""},
-        {"notation", "corpus", "basic", "translate", "columns"},
+        {"notation", "corpus", "basic", "columns"},
+        {"translate"},
         {"cli", "proton", "testing", "spark", "net"},
         {"__main__"},
     )
@@ -45,6 +46,7 @@ LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 THIRD_PARTY = {
     "notation": {"cbor2"},
     "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
+    "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow"},
     "cli": {"click", "rich"},
     "proton": {"proton"},

@@ -166,7 +166,8 @@ ODD = BasicProperties(
 
 
 def edited(message: Message) -> Message:
-    properties = attrs.evolve(message.properties, message_id="edited")  # type: ignore[type-var]
+    assert message.properties is not None
+    properties = attrs.evolve(message.properties, message_id="edited")
     application = {**(message.application_properties or {}), "b": "new", "added": True}
     return message.evolve(properties=properties, application_properties=application)
 
@@ -234,7 +235,8 @@ def test_an_edit_of_a_message_that_breaks_part_3_wins() -> None:
     changed = attrs.evolve(basic, properties=attrs.evolve(basic.properties, app_id="new"))
     made = to_amqp10(changed)
 
-    assert "new" == (made.message.message_annotations or {})["x-opt-basic-app-id"]
+    assert made.message.message_annotations is not None
+    assert "new" == made.message.message_annotations["x-opt-basic-app-id"]
     assert [""] == [loss.path for loss in made.losses]
 
 
@@ -327,8 +329,10 @@ _RESIDUALS = st.dictionaries(
     st.integers(0, 30) | st.sampled_from([0x70, 0x72, 0x73, 0x74, 0x75, 0x78, 0x173, 0x174]),
     st.recursive(
         st.binary(max_size=8) | st.integers(0, 2**64 - 1) | st.text(max_size=3) | st.none(),
-        lambda inner: st.lists(inner, max_size=3)
-        | st.dictionaries(st.integers(0, 15) | st.text(max_size=3), inner, max_size=3),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.integers(0, 15) | st.text(max_size=3), inner, max_size=3)
+        ),
         max_leaves=4,
     ),
     max_size=4,

@@ -140,5 +140,3 @@ def test_recordings_cover_what_they_are_for() -> None:
     for found in entries().values():
         assert len(found) > 400
         assert sum(entry["gives"] is None for entry in found) > 10
-
-

@@ -231,9 +231,7 @@ class Reader:
         if size > self.end - pos - 4:
             raise self._cut(what, pos, size + 4, self.end)
         if depth >= self.limits.depth:
-            raise self.fault(
-                f"nested deeper than {self.limits.depth} levels", pos, "depth-limit"
-            )
+            raise self.fault(f"nested deeper than {self.limits.depth} levels", pos, "depth-limit")
         return pos + 4, pos + 4 + size
 
     def _too_many(self, at: int) -> DecodeError:
@@ -329,7 +327,9 @@ def write_longstr(out: bytearray, octets: bytes) -> None:
     out += octets
 
 
-def write_table(out: bytearray, table: Any, dialect: Dialect, path: str = "", depth: int = 0) -> None:
+def write_table(
+    out: bytearray, table: Any, dialect: Dialect, path: str = "", depth: int = 0
+) -> None:
     """Append a table.
 
     Raises:
@@ -337,7 +337,9 @@ def write_table(out: bytearray, table: Any, dialect: Dialect, path: str = "", de
     """
     if type(table) is not FieldTable:
         if not isinstance(table, Mapping):
-            raise EncodeError(f"a table is a FieldTable or a dict, not {type(table).__name__}", path)
+            raise EncodeError(
+                f"a table is a FieldTable or a dict, not {type(table).__name__}", path
+            )
         table = FieldTable(table)
     if depth >= DEFAULT_LIMITS.depth:
         raise EncodeError("values are nested too deeply, or contain themselves", path)
@@ -412,7 +414,7 @@ def _write_value(
             out.append(value.octet if isinstance(value, OddTrue) else bool(value))
         elif letter == "V":
             if value is not None:
-                raise EncodeError("a void field has no value: use None", here)  # noqa: TRY004
+                raise EncodeError("a void field has no value: use None", here)
         elif letter == "d":
             out += _F64.pack(value)
         elif letter == "f":
@@ -431,5 +433,6 @@ def _write_value(
         error.path = error.path or here
         raise
     except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as error:
-        raise EncodeError(f"{value!r:.60} is no value of field type {letter!r}: {error}", here) from None
-
+        raise EncodeError(
+            f"{value!r:.60} is no value of field type {letter!r}: {error}", here
+        ) from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import attrs
 
@@ -49,6 +50,56 @@ class BasicMessage:
     exchange: str = ""
     routing_key: str = ""
     redelivered: bool = False
+
+    @classmethod
+    def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
+        """Take what pika gives a consumer.
+
+        Args:
+            properties: a ``pika.BasicProperties``.
+            body: the payload.
+            method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
+
+        Raises:
+            TypeError: a header holds what no field can.
+        """
+        from amqp10msg.basic.adapters import from_pika  # noqa: PLC0415  (most need no adapter)
+
+        return cls(from_pika(properties), bytes(body), *_whence(method))
+
+    def to_pika(self) -> Any:
+        """Give a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
+        from amqp10msg.basic.adapters import to_pika  # noqa: PLC0415
+
+        return to_pika(self.properties)
+
+    @classmethod
+    def from_pamqp(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
+        """Take what pamqp and aio-pika give: a ``pamqp.commands.Basic.Properties``.
+
+        Args:
+            properties: the properties.
+            body: the payload.
+            method: the ``Basic.Deliver`` or ``Basic.GetOk``, for exchange and routing key.
+
+        Raises:
+            TypeError: a header holds what no field can.
+        """
+        from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415
+
+        return cls(from_pamqp(properties), bytes(body), *_whence(method))
+
+    def to_pamqp(self) -> Any:
+        """Give properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""
+        from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415
+
+        return to_pamqp(self.properties)
+
+
+def _whence(method: Any) -> tuple[str, str, bool]:
+    if method is None:
+        return "", "", False
+    return method.exchange, method.routing_key, bool(method.redelivered)
 
 
 @attrs.define
@@ -135,5 +186,3 @@ def encode_content_header(
         ) from None
     write_rows(out, PROPERTIES, header.properties, dialect)
     return bytes(out)
-
-

@@ -240,7 +240,9 @@ def write_number(out: bytearray, value: Any, row: PropertyRow) -> None:
         out += (_OCTET if row.domain == "octet" else _U64).pack(value)
     except struct.error:
         most = "255" if row.domain == "octet" else "2^64 - 1"
-        raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", row.wire_name) from None
+        raise EncodeError(
+            f"must be an int from 0 to {most}, not {value!r:.60}", row.wire_name
+        ) from None
 
 
 _KNOWN = sum(1 << row.bit for row in PROPERTIES)
@@ -313,9 +315,7 @@ def decode_table(
     return made
 
 
-def encode_table(
-    table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "rabbitmq"
-) -> bytes:
+def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "rabbitmq") -> bytes:
     """Encode a field table with its four octets of length.
 
     Raises:

@@ -91,7 +91,7 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
         if not _NAME.fullmatch(name):
             yield Finding(
                 *("field-name-form", "warning", here),
-                "a name is letters, digits, $, # and _, 128 at most, not beginning with a digit or _",
+                "a name is letters, digits, $, # and _, 128 at most, first no digit or _",
             )
     for name, letter, value in table.entries:
         yield from _value(letter, value, f"{path}[{name!r}]")
@@ -105,7 +105,9 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
         for index, (inner, item) in enumerate(array.entries):
             yield from _value(inner, item, f"{path}[{index}]")
     elif letter == "t" and not isinstance(value, bool):
-        yield Finding("boolean-octet", "warning", path, f"the octet is {value}, and 0 and 1 are usual")
+        yield Finding(
+            "boolean-octet", "warning", path, f"the octet is {value}, and 0 and 1 are usual"
+        )
     elif letter == "x":
         yield Finding("field-letter-x", "warning", path, "octets (x) are an extension of RabbitMQ")
 

@@ -87,7 +87,6 @@ class OddTrue(int):
         octet: 2 to 255, as it came.
     """
 
-    __slots__ = ("octet",)
     octet: int
 
     def __new__(cls, octet: int) -> Self:

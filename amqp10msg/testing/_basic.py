@@ -23,9 +23,15 @@ from amqp10msg.testing._values import named
 __all__ = ["basic_messages", "basic_properties", "field_tables"]
 
 _RANGES = {
-    **{"b": (-(2**7), 2**7 - 1), "B": (0, 2**8 - 1), "s": (-(2**15), 2**15 - 1)},
-    **{"u": (0, 2**16 - 1), "U": (-(2**15), 2**15 - 1), "I": (-(2**31), 2**31 - 1)},
-    **{"i": (0, 2**32 - 1), "l": (-(2**63), 2**63 - 1), "L": (-(2**63), 2**63 - 1)},
+    "b": (-(2**7), 2**7 - 1),
+    "B": (0, 2**8 - 1),
+    "s": (-(2**15), 2**15 - 1),
+    "u": (0, 2**16 - 1),
+    "U": (-(2**15), 2**15 - 1),
+    "I": (-(2**31), 2**31 - 1),
+    "i": (0, 2**32 - 1),
+    "l": (-(2**63), 2**63 - 1),
+    "L": (-(2**63), 2**63 - 1),
     "T": (0, 2**64 - 1),
 }
 
@@ -129,7 +135,7 @@ def _property(name: str, domain: str) -> SearchStrategy[Any]:
 
 
 def basic_properties() -> SearchStrategy[BasicProperties]:
-    """Properties of class basic: each absent or present with any value that it can have on the wire.
+    """Properties of class basic: each absent, or with any value that the wire can hold.
 
     Example:
         >>> from hypothesis import given

@@ -16,6 +16,7 @@ from __future__ import annotations
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
+from amqp10msg.translate.account import explain
 from amqp10msg.translate.profiles import PROFILES, Circumstances, Profile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation
 
@@ -27,6 +28,7 @@ __all__ = [
     "Profile",
     "Translation",
     "TranslationError",
+    "explain",
     "to_amqp10",
     "to_basic",
 ]

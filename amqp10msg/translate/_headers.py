@@ -58,8 +58,6 @@ def property_name(key: Any) -> tuple[str, bool] | None:
     return key, not key.startswith("x-")
 
 
-
-
 def is_name(name: str) -> bool:
     """Tell whether a header's name can be the key of an application property."""
     if name.isascii():

@@ -186,7 +186,13 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.add(
-        *("", "carried", len(wire), None, "the message breaks rules of Part 3: all of it is carried"),
+        *(
+            "",
+            "carried",
+            len(wire),
+            None,
+            "the message breaks rules of Part 3: all of it is carried",
+        ),
         recoverable=True,
     )
     return _packed(made.basic, _all_of(wire, format_))

@@ -1,4 +1,4 @@
-"""Three-way merge of the lossless profile: original value, what it became, what stands there now."""
+"""Three-way merge of the lossless profile: original, what it became, what stands there now."""
 
 from __future__ import annotations
 
@@ -13,10 +13,16 @@ from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.primitives import identical
+from amqp10msg.primitives import Symbol, identical
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import BY_ANNOTATION, annotation_of, header_of, place_of, property_name
+from amqp10msg.translate._headers import (
+    BY_ANNOTATION,
+    annotation_of,
+    header_of,
+    place_of,
+    property_name,
+)
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
@@ -174,9 +180,10 @@ def _properties(
         given = set(_FIELDS)
     else:
         original = Properties()
-        for index, octets in sparse.items():
+        values: dict[int, bytes] = sparse or {}
+        for index, octets in values.items():
             setattr(original, _FIELDS[index], _wire.decode_value(octets))
-        given = {_FIELDS[index] for index in sparse}
+        given = {_FIELDS[index] for index in values}
     kept: set[str] = set()
     changed = False
     result = Properties()
@@ -224,7 +231,7 @@ def _application(
         order = {name: place for place, name in enumerate(headers)}
         pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
         return (_map(0x74, dict(pairs)) if pairs else b""), set()
-    original: Any = Message.decode(raw).application_properties
+    original: Any = Message.decode(raw).application_properties or {}
     result = {}
     claimed: set[str] = set()
     changed = False
@@ -256,8 +263,9 @@ def _application(
 
 
 def _map(code: int, section: dict[Any, Any]) -> bytes:
-    name = "application_properties" if code == 0x74 else "message_annotations"
-    return Message(**{name: section}).encode()
+    if code == 0x74:
+        return Message(application_properties=section).encode()
+    return Message(message_annotations=section).encode()
 
 
 def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
@@ -304,7 +312,7 @@ def _annotations(
             mine[_symbol("x-exchange")] = basic.exchange
             mine[_symbol("x-routing-key")] = basic.routing_key
         return _map(0x72, mine) if mine else b""
-    original: Any = Message.decode(raw).message_annotations
+    original: Any = Message.decode(raw).message_annotations or {}
     headers = _by_name(basic)
     result: dict[Any, Any] = {}
     changed = False
@@ -360,7 +368,7 @@ def _annotations(
 
 
 def _symbol(name: str) -> Any:
-    return _wire.Symbol(name)
+    return Symbol(name)
 
 
 def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:

@@ -132,11 +132,9 @@ class Qpid:
             user_id=_fitting(_id_text(own.user_id), "user-id", notes),
             type=own.subject,
             expiration=_expiration(header, own, given, notes),
-            timestamp=_moment(own.creation_time, given.arrival_time),
+            timestamp=_unsigned(_moment(own.creation_time, given.arrival_time)),
             headers=FieldTable.of(headers) if headers else None,
         )
-        if made.timestamp is not None and made.timestamp < 0:  # type: ignore[operator]
-            made.timestamp = int(made.timestamp) % 2**64  # type: ignore[call-overload]
         for name, section in (
             ("message-annotations", message.message_annotations),
             ("delivery-annotations", message.delivery_annotations),
@@ -213,6 +211,10 @@ def _moment(value: Any, arrival: int | None) -> int | None:
     return (number + 2**63) % 2**64 - 2**63
 
 
+def _unsigned(moment: int | None) -> int | None:
+    return None if moment is None else moment % 2**64
+
+
 def _ttl(text: str | None, arrival: int | None, notes: Notes) -> int | None:
     if text is None or not _DIGITS.fullmatch(text) or int(text) <= 0:
         return None
@@ -244,7 +246,9 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
         if scaled.scale > 33 - len(str(abs(scaled.unscaled))):
             raise TranslationError(path, "the number does not fit a decimal128")
         notes.add(path, "wrapped", value, scaled.unscaled, "the point is put behind the number")
-        return Decimal128.from_decimal(f"{scaled.unscaled}{'.' + '0' * scaled.scale if scaled.scale else ''}")
+        return Decimal128.from_decimal(
+            f"{scaled.unscaled}{'.' + '0' * scaled.scale if scaled.scale else ''}"
+        )
     simple = {"b": Byte, "s": Short, "I": Int, "l": int, "f": Float, "d": float, "x": bytes}
     if letter == "t":
         return value is True
@@ -255,7 +259,11 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
 
 def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | None]:
     """Give body, type hint, content-type and content-encoding."""
-    kind, encoding, octets = basic.properties.content_type, basic.properties.content_encoding, basic.body
+    kind, encoding, octets = (
+        basic.properties.content_type,
+        basic.properties.content_encoding,
+        basic.body,
+    )
     if encoding == "gzip":
         octets, encoding = _inflated(octets), None
     if kind in _CODED:
@@ -277,7 +285,9 @@ def _inflated(octets: bytes) -> bytes:
     try:
         found = reader.decompress(octets, _MAX_BODY)
     except zlib.error as error:
-        raise TranslationError("body", f"the content-encoding is gzip, and the body: {error}") from None
+        raise TranslationError(
+            "body", f"the content-encoding is gzip, and the body: {error}"
+        ) from None
     if not reader.eof:
         raise TranslationError("body", f"the gzip body is cut off, or exceeds {_MAX_BODY} octets")
     return found
@@ -311,9 +321,7 @@ def _id_text(value: Any) -> str | None:
     return str(int(value)) if isinstance(value, int) else str(value)
 
 
-def _expiration(
-    header: Header, own: Properties, given: Circumstances, notes: Notes
-) -> str | None:
+def _expiration(header: Header, own: Properties, given: Circumstances, notes: Notes) -> str | None:
     if own.absolute_expiry_time is not None:
         return str(int(own.absolute_expiry_time))
     if header.ttl is None:
@@ -347,12 +355,26 @@ def _field(value: Any, name: str, notes: Notes) -> tuple[str, Any]:
     if kind is Symbol:
         return "S", str(value)
     letters: dict[type, str] = {
-        **{Byte: "b", Short: "s", Int: "I", int: "l", bool: "t", Float: "f", float: "d"},
-        **{str: "S", bytes: "x", type(None): "V"},
+        Byte: "b",
+        Short: "s",
+        Int: "I",
+        int: "l",
+        bool: "t",
+        Float: "f",
+        float: "d",
+        str: "S",
+        bytes: "x",
+        type(None): "V",
     }
     if kind not in letters:
         raise TranslationError(path, f"the conversion fails: no field holds {kind.__name__}")
-    return letters[kind], value if kind in (bool, Float, float, str, bytes) or value is None else int(value)
+    return letters[kind], value if kind in (
+        bool,
+        Float,
+        float,
+        str,
+        bytes,
+    ) or value is None else int(value)
 
 
 def _payload(message: Message) -> tuple[bytes, str | None]:
@@ -370,7 +392,7 @@ def _payload(message: Message) -> tuple[bytes, str | None]:
         return octets, "application/octet-stream"
     if isinstance(first, AmqpSequence):
         raise TranslationError("body", "bodies of list messages are not reproduced by this profile")
-    value = first.value if isinstance(first, AmqpValue) else None
+    value = first.value
     if value is None:
         return b"", None
     if isinstance(value, str) and not isinstance(value, (Symbol, Char)):
@@ -381,4 +403,6 @@ def _payload(message: Message) -> tuple[bytes, str | None]:
         raise TranslationError(
             "body", "bodies of map and list messages are not reproduced by this profile"
         )
-    raise TranslationError("body", f"the conversion fails: a value of {type(plain(value)).__name__}")
+    raise TranslationError(
+        "body", f"the conversion fails: a value of {type(plain(value)).__name__}"
+    )

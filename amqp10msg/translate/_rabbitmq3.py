@@ -7,8 +7,6 @@ what it delivers may be no message at all.
 
 from __future__ import annotations
 
-import base64
-import uuid
 from typing import Any
 
 import attrs
@@ -21,7 +19,7 @@ from amqp10msg.translate._fields import (
     readable,
     written,
 )
-from amqp10msg.translate._rabbitmq4 import check_user
+from amqp10msg.translate._rabbitmq4_line import check_user
 from amqp10msg.translate._terms import CODEC_3, Crash, Term, generate, section_name
 from amqp10msg.translate.report import Notes
 
@@ -238,7 +236,9 @@ def _saved(table: FieldTable, section: str) -> bytes | None:
     for name, letter, value in table.entries:
         if name == _SAVED[section]:
             if letter not in "Sx":
-                raise Crash("the 1.0 consumer dies: the header holds no octets", f"headers[{name!r}]")
+                raise Crash(
+                    "the 1.0 consumer dies: the header holds no octets", f"headers[{name!r}]"
+                )
             return octets(value)
     return None
 
@@ -261,7 +261,9 @@ def _fields(given: BasicProperties, basic: BasicMessage, notes: Notes) -> list[T
     fields[0] = text(given.message_id, "utf8")
     fields[1] = text(given.user_id, "utf8")
     if given.user_id is not None:
-        notes.add("properties.user-id", "retyped", given.user_id, given.user_id, "it becomes a string")
+        notes.add(
+            "properties.user-id", "retyped", given.user_id, given.user_id, "it becomes a string"
+        )
     fields[3] = ("utf8", octets(basic.routing_key))
     if given.reply_to is not None:
         fields[4] = ("utf8", b"/queue/" + octets(given.reply_to))

@@ -6,16 +6,10 @@ included. A message of which the broker refuses or on which a process dies raise
 
 from __future__ import annotations
 
-import struct
 import urllib.parse
-import uuid
 from typing import Any
 
-import attrs
-
-from amqp10msg._wire import skip_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
-from amqp10msg.errors import DecodeError
 from amqp10msg.primitives import Float
 from amqp10msg.translate._fields import (
     checked_expiration,
@@ -23,36 +17,19 @@ from amqp10msg.translate._fields import (
     octets,
     readable,
     utf8_without_nul,
-    written,
 )
-from amqp10msg.translate._terms import (
-    CODEC_43,
-    Codec,
-    Crash,
-    Term,
-    generate,
-    section_name,
-)
+from amqp10msg.translate._rabbitmq4_back import ToBasic
+from amqp10msg.translate._rabbitmq4_line import _F64, MARKER, check_stored, check_user
+from amqp10msg.translate._terms import Crash, Term, generate
 from amqp10msg.translate.report import Notes
 
-__all__ = ["RabbitMQ4"]
-
-_MARKER = "amqp-1.0"
 _LONGSTR_TEXT = 4096
-_NAMES = (
-    *("message-id", "user-id", "to", "subject", "reply-to", "correlation-id", "content-type"),
-    *("content-encoding", "absolute-expiry-time", "creation-time", "group-id"),
-    *("group-sequence", "reply-to-group-id"),
-)
 _FORGED = {
     "properties": "x-amqp-1.0-properties",
     "application-properties": "x-amqp-1.0-app-properties",
     "message-annotations": "x-amqp-1.0-message-annotations",
     "footer": "x-amqp-1.0-footer",
 }
-_INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
-_F32 = struct.Struct(">f")
-_F64 = struct.Struct(">d")
 _NUMBERS = {
     "b": "byte",
     "B": "ubyte",
@@ -63,38 +40,12 @@ _NUMBERS = {
     "l": "long",
     "L": "long",
 }
-_LETTERS = {
-    **{"long": "l", "byte": "b", "ubyte": "B", "short": "s", "ushort": "u", "uint": "i"},
-    **{"int": "I", "utf8": "S", "symbol": "S", "binary": "S"},
-}
 
 
-@attrs.frozen
-class RabbitMQ4:
-    """One line of RabbitMQ 4, and what its queue is.
+class RabbitMQ4(ToBasic):
+    """One line of RabbitMQ 4: the way from 0-9-1 to 1.0, and by its base the way back."""
 
-    Attributes:
-        codec: how it reads 1.0.
-        durable_by_default: a 1.0 message that does not say so is durable (4.0 and 4.1).
-        queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
-        metadata_first: its own annotations stand in front of the others.
-        trims: trailing nulls of properties are left out.
-        validates: order, number and values of the sections are checked when a message comes in.
-        drops_unread: values that it carries unread are left out of headers; else they kill the
-            consumer.
-        stream: the queue is a stream, which stores 1.0 messages.
-    """
-
-    codec: Codec
-    durable_by_default: bool = False
-    queue_addresses: bool = False
-    metadata_first: bool = False
-    trims: bool = False
-    validates: bool = False
-    drops_unread: bool = False
-    stream: bool = False
-
-    # From 0-9-1 to 1.0.
+    __slots__ = ()
 
     def to_amqp10(
         self, basic: BasicMessage, notes: Notes, stream_offset: int | None, user: str | None
@@ -108,7 +59,7 @@ class RabbitMQ4:
         header[4] = ("uint", 0)
         annotations = sections.get("message-annotations", [])
         if self.stream:
-            _check_stored(annotations, "headers")
+            check_stored(annotations, "headers")
             if header[2] is not None:
                 header[2] = ("uint", header[2][1] % 2**32)
         annotations = self._with_metadata(annotations, basic, stream_offset)
@@ -132,7 +83,7 @@ class RabbitMQ4:
     def _with_metadata(
         self, annotations: list[Any], basic: BasicMessage, stream_offset: int | None
     ) -> list[Any]:
-        own = [
+        own: list[tuple[bytes, Term]] = [
             (b"x-exchange", ("utf8", octets(basic.exchange))),
             (b"x-routing-key", ("utf8", octets(basic.routing_key))),
         ]
@@ -161,13 +112,21 @@ class RabbitMQ4:
         if any(name == "BCC" for name, _, _ in table.entries):
             place = next(i for i, entry in enumerate(table.entries) if entry[0] == "BCC")
             notes.add(
-                "headers['BCC']", "dropped", table.entries[place][2], None, "BCC is for routing alone"
+                "headers['BCC']",
+                "dropped",
+                table.entries[place][2],
+                None,
+                "BCC is for routing alone",
             )
             table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
         header: list[Term] = [given.delivery_mode == 2, None, None, None, None]
         if given.delivery_mode not in (None, 1, 2):
             notes.add(
-                "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
+                "properties.delivery-mode",
+                "retyped",
+                given.delivery_mode,
+                False,
+                "only 2 is durable",
             )
         if given.priority is not None:
             header[1] = ("ubyte", given.priority)
@@ -223,45 +182,6 @@ class RabbitMQ4:
                     break
         return found
 
-    def _decoded(self, term: Term) -> tuple[str, Any]:
-        """Take a described value for the section it is."""
-        name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
-        if name is None:
-            raise Crash("the 1.0 consumer's session dies: no section")
-        value = term[2]
-        if name in ("header", "properties"):
-            width = 5 if name == "header" else 13
-            fields = list(value[1]) if isinstance(value, tuple) and value[0] == "list" else None
-            if fields is None or len(fields) > width:
-                raise Crash(f"the session dies: {name} of the wrong shape", name)
-            if any(isinstance(one, tuple) and one[0] == "described" for one in fields):
-                raise Crash(f"the session dies: a described value in {name}", name)
-            return name, fields + [None] * (width - len(fields))
-        if name in ("delivery-annotations", "message-annotations", "footer"):
-            return name, self._decoded_map(name, value, reserved=True)
-        if name == "application-properties":
-            return name, self._decoded_map(name, value, reserved=False)
-        wanted = {"data": "binary", "amqp-sequence": "list"}.get(name)
-        if wanted and not (isinstance(value, tuple) and value[0] == wanted):
-            raise Crash(f"the session dies: {name} of the wrong type", name)
-        return name, value
-
-    def _decoded_map(self, name: str, value: Term, *, reserved: bool) -> list[Any]:
-        if not (isinstance(value, tuple) and value[0] == "map"):
-            raise Crash(f"the session dies: {name} is no map", name)
-        for key, item in value[1]:
-            if reserved and not (
-                isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
-            ):
-                raise Crash(
-                    f"refused: the key {_shown(key)} is reserved, only symbols that begin with x- "
-                    "are not",
-                    name,
-                )
-            if isinstance(item, tuple) and item[0] == "described":
-                raise Crash(f"refused: a described value under {_shown(key)}", name)
-        return list(value[1])
-
     def _properties(self, given: BasicProperties, notes: Notes) -> list[Term]:
         fields: list[Term] = [None] * 13
         fields[0] = _id_term(given.message_id, "message-id")
@@ -286,7 +206,11 @@ class RabbitMQ4:
         if given.app_id is not None:
             fields[10] = ("utf8", octets(given.app_id))
             notes.add(
-                "properties.app-id", "renamed", given.app_id, given.app_id, "it becomes the group-id"
+                "properties.app-id",
+                "renamed",
+                given.app_id,
+                given.app_id,
+                "it becomes the group-id",
             )
         if given.cluster_id is not None:
             notes.add(
@@ -336,7 +260,7 @@ class RabbitMQ4:
         return pairs
 
     def _body(self, basic: BasicMessage, sections: dict[str, Any]) -> None:
-        if basic.properties.type != _MARKER:
+        if basic.properties.type != MARKER:
             sections["body"] = [(0x75, ("binary", basic.body))]
             return
         body: list[tuple[int, Term]] = []
@@ -353,304 +277,6 @@ class RabbitMQ4:
                 sections[name] = content
         sections["body"] = body
 
-    # From 1.0 to 0-9-1.
-
-    def to_basic(
-        self, data: bytes, notes: Notes, stream_offset: int | None, user: str | None
-    ) -> BasicMessage:
-        """Give what a 0-9-1 consumer receives."""
-        found, start = self._received(data)
-        fields: list[Term] = found.get("properties") or [None] * 13
-        annotations: list[Any] = found.get("message-annotations", [])
-        application: list[Any] = found.get("application-properties", [])
-        header: list[Term] = found.get("header") or [None] * 5
-        _check_user(fields[1], user)
-        if self.stream:
-            _check_stored(annotations, "message-annotations")
-            if "header" not in found:
-                # What is stored has a header section, which says what the broker takes it for.
-                header[0] = self._durable(None, annotations)
-        marker, payload, footer = self._payload(data, start, notes)
-        made = BasicProperties()
-        self._transport(made, header, annotations)
-        extra: list[tuple[bytes, str, Any]] = []
-        if self.stream and stream_offset is not None:
-            extra.append((b"x-stream-offset", "l", stream_offset))
-        extra += self._annotation_headers(annotations, notes)
-        message_id = self._id(fields[0], b"x-message-id", notes)
-        correlation = self._id(fields[5], b"x-correlation-id", notes)
-        extra += correlation[1] + message_id[1]
-        extra += self._property_headers(application, notes)
-        made.headers = _sorted(extra, notes)
-        made.message_id = written("message_id", message_id[0])
-        made.correlation_id = written("correlation_id", correlation[0])
-        user_id = fields[1][1] if fields[1] else None
-        if user_id is not None and not (len(user_id) < 256 and utf8_without_nul(user_id)):
-            notes.add("properties.user-id", "dropped", user_id, None, "no short string")
-            user_id = None
-        made.user_id = written("user_id", user_id)
-        made.reply_to = written("reply_to", self._queue_of(fields[4], notes))
-        made.app_id = written("app_id", _shortstr(fields[10], "group-id", notes))
-        if made.app_id is not None:
-            notes.add(
-                "properties.group-id", "renamed", made.app_id, made.app_id, "it becomes the app-id"
-            )
-        kind = _get(annotations, b"x-basic-type") if marker is None else marker
-        made.type = written("type", _plain(kind) if marker is None else kind)
-        made.content_type = written("content_type", _plain(fields[6]))
-        made.content_encoding = written("content_encoding", _plain(fields[7]))
-        made.timestamp = self._timestamp(fields[9], notes)
-        for index in (2, 3, 8, 11, 12):
-            if fields[index] is not None:
-                notes.add(
-                    *(f"properties.{_NAMES[index]}", "dropped", _shown(fields[index]), None),
-                    "0-9-1 has no such property",
-                )
-        if footer:
-            notes.add("footer", "dropped", footer, None, "0-9-1 has no footer")
-        if found.get("delivery-annotations"):
-            notes.add(
-                *("delivery-annotations", "dropped", len(found["delivery-annotations"]), None),
-                "they are for one hop",
-            )
-        return BasicMessage(made, payload)
-
-    def _received(self, data: bytes) -> tuple[dict[str, Any], int]:
-        """Read a message up to its body, as the broker does when it comes in."""
-        if self.validates:
-            _validate(data)
-        parsed: list[tuple[str, Term]] = []
-        pos = 0
-        while pos < len(data) and not _begins(data, pos, _BODY_HEADS):
-            term, pos = self.codec.parse(data, pos, len(data))
-            described = isinstance(term, tuple) and term[0] == "described"
-            name = section_name(term[1]) if described else None
-            if name is None:
-                raise Crash("refused: no section of a message")
-            parsed.append((name, term))
-        if pos >= len(data):
-            raise Crash("refused: the message has no body")
-        return self._before_body(parsed), pos
-
-    def _before_body(self, parsed: list[tuple[str, Term]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, term in parsed:
-            # From the properties on only application-properties may follow, once.
-            bare = "properties" in found or "application-properties" in found
-            if name == "footer" or (bare and (name != "application-properties" or name in found)):
-                raise Crash("refused: sections in another order", name)
-            kind, content = self._decoded(term)
-            found[kind] = content
-        return found
-
-    def _payload(self, data: bytes, start: int, notes: Notes) -> tuple[bytes | None, bytes, Any]:
-        """Give the marker, the payload and the footer that is left out."""
-        if not _begins(data, start, _BODY_HEADS[:4]):
-            notes.add("body", "retyped", "sections", "octets", "the encoded sections are the payload")
-            return _MARKER.encode(), data[start:], None
-        content: list[bytes] = []
-        footer = None
-        for term in self.codec.parse_all(data[start:]):
-            kind, value = self._decoded(term)
-            if kind == "data":
-                content.append(value[1])
-            elif kind == "footer":
-                footer = value
-            else:
-                raise Crash("the consumer's connection dies (541): body sections are mixed", "body")
-        if len(content) > 1:
-            notes.add("body", "retyped", len(content), 1, "the data sections are joined")
-        return None, b"".join(content), footer
-
-    def _transport(self, made: BasicProperties, header: list[Term], annotations: list[Any]) -> None:
-        """Set what comes from the header section, or from annotations in its place."""
-        mode = _plain(_get(annotations, b"x-basic-delivery-mode"))
-        basic_priority = _plain(_get(annotations, b"x-basic-priority"))
-        durable = header[0] if isinstance(header[0], bool) else None
-        if self.stream and durable is not None:
-            mode = 2 if durable else 1
-        if mode is None and self._durable(durable, annotations):
-            mode = 2
-        made.delivery_mode = written("delivery_mode", mode)
-        priority = header[1][1] if isinstance(header[1], tuple) and header[1][0] == "ubyte" else None
-        if self.stream and isinstance(header[1], tuple):
-            basic_priority = header[1][1]
-        if basic_priority is None:
-            basic_priority = priority
-        made.priority = written("priority", basic_priority)
-        expiration = _get(annotations, b"x-basic-expiration")
-        if isinstance(header[2], tuple) and header[2][0] == "uint":
-            made.expiration = str(header[2][1])
-        elif isinstance(expiration, tuple) and expiration[0] == "utf8":
-            made.expiration = str(checked_expiration(expiration[1].decode("latin-1")))
-        else:
-            made.expiration = written("expiration", _plain(expiration))
-
-    def _durable(self, said: bool | None, annotations: list[Any]) -> bool:
-        """Tell whether the broker takes the message for durable."""
-        if said is not None:
-            return said
-        mode = _get(annotations, b"x-basic-delivery-mode")
-        return self.durable_by_default if mode is None else mode != ("ubyte", 1)
-
-    def _annotation_headers(
-        self, annotations: list[Any], notes: Notes
-    ) -> list[tuple[bytes, str, Any]]:
-        out: list[tuple[bytes, str, Any]] = []
-        for key, value in annotations:
-            name: bytes = key[1]
-            path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
-            if name == b"x-cc":
-                out.append((b"CC", *self._field(value, path, notes)))
-            elif name == b"x-opt-rabbitmq-received-time" and _is(value, "timestamp"):
-                out.append((b"timestamp_in_ms", "l", value[1]))
-            elif name == b"x-opt-deaths":
-                deaths = _deaths(value)
-                if deaths is not None:
-                    out.append((b"x-death", "A", deaths))
-                else:
-                    notes.add(path, "dropped", _shown(value), None, "no list of deaths")
-            elif self.drops_unread and _is(value, "as_is"):
-                notes.add(path, "dropped", _shown(value), None, "the broker cannot read the value")
-            elif name.startswith(b"x-basic-") or name in _INTERNAL:
-                if name not in (b"x-basic-type",):
-                    notes.add(path, "dropped", _shown(value), None, "the broker's own annotation")
-            elif len(name) < 256:
-                out.append((name, *self._field(value, path, notes)))
-            else:
-                notes.add(path, "dropped", _shown(value), None, "the name is too long")
-        return out
-
-    def _property_headers(self, pairs: list[Any], notes: Notes) -> list[tuple[bytes, str, Any]]:
-        out: list[tuple[bytes, str, Any]] = []
-        for key, value in pairs:
-            path = f"application-properties[{_shown(key)}]"
-            if self.drops_unread and _is(value, "as_is"):
-                notes.add(path, "dropped", _shown(value), None, "the broker cannot read the value")
-            elif not _is(key, "utf8") or len(key[1]) > 255:
-                notes.add(path, "dropped", _shown(value), None, "no name of a header")
-            else:
-                out.append((key[1], *self._field(value, path, notes)))
-        return out
-
-    def _id(
-        self, value: Term, header: bytes, notes: Notes
-    ) -> tuple[Any, list[tuple[bytes, str, Any]]]:
-        path = f"properties.{header[2:].decode()}"
-        if value is None:
-            return None, []
-        kind = value[0] if isinstance(value, tuple) else ""
-        if kind == "uuid":
-            return f"urn:uuid:{uuid.UUID(bytes=value[1])}".encode(), []
-        if kind == "ulong":
-            notes.add(path, "retyped", value[1], str(value[1]), "the number becomes text")
-            return str(value[1]).encode(), []
-        if kind == "binary" or (kind == "utf8" and len(value[1]) > 255):
-            notes.add(path, "renamed", _shown(value), None, f"it becomes the header {header.decode()}")
-            if kind == "binary":
-                return None, [(header, "x", value[1])]
-            return None, [(header, "S", _text(value[1]))]
-        if kind == "utf8":
-            return value[1], []
-        raise Crash(f"the consumer's connection dies (541): an id of type {kind}", path)
-
-    def _queue_of(self, value: Term, notes: Notes) -> bytes | None:
-        address = _shortstr(value, "reply-to", notes)
-        if address is None or not self.queue_addresses or not address.startswith(b"/queues/"):
-            return address
-        quoted = address[len(b"/queues/") :]
-        for place, octet in enumerate(quoted):
-            if octet == 0x25 and not _is_hex(quoted[place + 1 : place + 3]):
-                notes.add("properties.reply-to", "dropped", _text(address), None, "a wrong escape")
-                return None
-        name = urllib.parse.unquote_to_bytes(quoted)
-        notes.add(
-            *("properties.reply-to", "renamed", _text(address), _text(name)),
-            "an address of a queue becomes its name",
-        )
-        return name
-
-    def _timestamp(self, value: Term, notes: Notes) -> int | None:
-        _plain(value)
-        if not _is(value, "timestamp"):
-            return None
-        seconds = _cut(value[1])
-        if seconds * 1000 != value[1] or seconds < 0:
-            notes.add(
-                *("properties.creation-time", "wrapped" if seconds < 0 else "truncated"),
-                *(value[1], seconds % 2**64, "0-9-1 has whole seconds since 1970"),
-            )
-        return seconds % 2**64
-
-    def _field(self, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-        """Give letter and value of a header."""
-        if _is(value, "map"):
-            return "F", self._table(value[1], path, notes, top=True)
-        if _is(value, "list") or _is(value, "array"):
-            items = [
-                item for item in value[-1] if not (self.drops_unread and _is(item, "as_is"))
-            ]
-            if len(items) != len(value[-1]):
-                notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
-            return "A", FieldArray.of([self._element(item, path, notes) for item in items])
-        if _is(value, "ulong"):
-            if value[1] >= 2**63:
-                notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
-            return "l", _signed(value[1])
-        return self._scalar(value, path, notes)
-
-    def _table(self, pairs: list[Any], path: str, notes: Notes, *, top: bool) -> FieldTable:
-        entries = []
-        for key, value in pairs:
-            if top and self.drops_unread and (_is(key, "as_is") or _is(value, "as_is")):
-                notes.add(path, "dropped", _shown(value), None, "the broker cannot read the value")
-                continue
-            name = _plain(key)
-            if not isinstance(name, bytes) or len(name) > 255:
-                raise Crash("the consumer's connection dies (541): no name of a field", path)
-            inner = f"{path}[{_shown(key)}]"
-            entries.append((_text(name), *self._field(value, inner, notes)))
-        return FieldTable.of(entries)
-
-    def _element(self, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-        if _is(value, "list"):
-            return "A", FieldArray.of([self._element(item, path, notes) for item in value[1]])
-        if _is(value, "map"):
-            return "F", self._table(value[1], path, notes, top=False)
-        return self._scalar(value, path, notes)
-
-    def _scalar(self, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-        if value is None:
-            return "V", None
-        if isinstance(value, bool):
-            return "t", value
-        kind = value[0]
-        if kind in ("utf8", "symbol", "binary"):
-            if kind != "utf8":
-                notes.add(path, "retyped", kind, "S", f"a {kind} becomes a long string")
-            return "S", _text(value[1])
-        if kind in _LETTERS:
-            return _LETTERS[kind], value[1]
-        if kind == "float":
-            return "f", Float(_F32.unpack(value[1])[0])
-        if kind == "double":
-            return "d", _F64.unpack(value[1])[0]
-        if kind == "timestamp":
-            seconds = _cut(value[1])
-            if seconds * 1000 != value[1] or seconds < 0:
-                notes.add(path, "truncated", value[1], seconds, "0-9-1 has whole seconds")
-            return "T", seconds % 2**64
-        raise Crash(f"the consumer's connection dies (541): no header holds {kind}", path)
-
-
-# Helpers.
-
-
-def _check_stored(annotations: list[Any], path: str) -> None:
-    """Refuse an annotation of null, of which a stream's writer makes a value that nothing writes."""
-    if any(value is None for _, value in annotations):
-        raise Crash("a session dies: a null annotation in a stream", path)
-
 
 def _section(code: int, value: Term) -> bytes:
     return b"\x00\x53" + bytes([code]) + generate(value)
@@ -660,80 +286,6 @@ def _seconds(moment: Any) -> int:
     return moment if isinstance(moment, int) else int(moment.timestamp())
 
 
-def _is(value: Term, kind: str) -> bool:
-    return isinstance(value, tuple) and value[0] == kind
-
-
-def _text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
-def _shown(value: Term) -> Any:
-    """Show a term in a report."""
-    if not isinstance(value, tuple):
-        return value
-    if value[0] in ("utf8", "symbol"):
-        return value[1].decode("utf-8", "replace")
-    if value[0] == "as_is":
-        return bytes(value[2])
-    return value[1] if len(value) == 2 else value
-
-
-def _plain(value: Term) -> Any:
-    """Take a value out of its type, as the broker does without asking for the type."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or len(value) != 2:
-        raise Crash("the broker cannot take the value out of its type")
-    return _cut(value[1]) if value[0] == "timestamp" else value[1]
-
-
-def _get(annotations: list[Any], name: bytes) -> Term:
-    return next((value for key, value in annotations if key == ("symbol", name)), None)
-
-
-def _shortstr(value: Term, name: str, notes: Notes) -> bytes | None:
-    if value is None:
-        return None
-    if _is(value, "utf8") and len(value[1]) < 256:
-        return bytes(value[1])
-    notes.add(f"properties.{name}", "dropped", _shown(value), None, "no short string")
-    return None
-
-
-def _cut(milliseconds: int) -> int:
-    """Divide by 1,000 towards zero."""
-    return milliseconds // 1000 if milliseconds >= 0 else -(-milliseconds // 1000)
-
-
-def _signed(number: int) -> int:
-    return number - 2**64 if number >= 2**63 else number
-
-
-def _is_hex(data: bytes) -> bool:
-    return len(data) == 2 and all(octet in b"0123456789abcdefABCDEF" for octet in data)
-
-
-def _check_user(value: Term, user: str | None) -> None:
-    """Refuse a user-id that cannot be the connection's user."""
-    if value is None:
-        return
-    if not _is(value, "binary"):
-        raise Crash("refused: the user-id is no binary", "properties.user-id")
-    check_user(value[1], user)
-
-
-def check_user(name: bytes, user: str | None) -> None:
-    """Refuse a user-id that is not the user's name; without a user, one that no user can have."""
-    if user is not None:
-        if name != octets(user):
-            raise Crash("refused: the user-id is not the connection's user", "properties.user-id")
-    elif not name or not utf8_without_nul(name):
-        # Names are not empty, are UTF-8 (tools and the HTTP interface take no other), and SASL
-        # PLAIN ends them with a NUL.
-        raise Crash("refused: no user can be called so", "properties.user-id")
-
-
 def _id_term(text: Any, name: str) -> Term:
     if text is None:
         return None
@@ -741,7 +293,9 @@ def _id_term(text: Any, name: str) -> Term:
     if not (data.startswith(b"urn:uuid:") and len(data) == 45):
         return ("utf8", data)
     parts = data[9:].split(b"-")
-    if any(len(part) % 2 or not all(o in b"0123456789abcdefABCDEF" for o in part) for part in parts):
+    if any(
+        len(part) % 2 or not all(o in b"0123456789abcdefABCDEF" for o in part) for part in parts
+    ):
         raise Crash("the 1.0 consumer's session dies: no hexadecimal uuid", f"properties.{name}")
     found = bytes.fromhex(b"".join(parts).decode())
     if len(found) < 16:
@@ -787,125 +341,3 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
             ],
         )
     raise Crash(f"the 1.0 consumer's session dies: no clause for the field type {letter!r}", path)
-
-
-def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | None:
-    """Sort by name and keep the first of a name, as the broker does before it delivers."""
-    if not fields:
-        return None
-    fields = [(name, letter, value) for name, letter, value in fields]
-    kept: dict[bytes, tuple[bytes, str, Any]] = {}
-    for field in sorted(fields, key=lambda one: one[0]):
-        if field[0] in kept:
-            notes.add(f"headers[{_text(field[0])!r}]", "dropped", field[2], None, "a name twice")
-        else:
-            kept[field[0]] = field
-    return FieldTable.of([(_text(name), letter, value) for name, letter, value in kept.values()])
-
-
-def _begins(data: bytes, start: int, heads: tuple[bytes, ...]) -> bool:
-    return any(data.startswith(head, start) for head in heads)
-
-
-_BODY_HEADS = tuple(
-    head
-    for code, symbol in (
-        (0x75, b"amqp:data:binary"),
-        (0x76, b"amqp:amqp-sequence:list"),
-        (0x77, b"amqp:amqp-value:*"),
-    )
-    for head in (
-        b"\x00\x53" + bytes([code]),
-        b"\x00\x80" + code.to_bytes(8, "big"),
-        b"\x00\xa3" + bytes([len(symbol)]) + symbol,
-        b"\x00\xb3" + len(symbol).to_bytes(4, "big") + symbol,
-    )
-)
-_SHAPES = {
-    **{"header": b"\x45\xc0\xd0", "delivery-annotations": b"\xc1\xd1"},
-    **{"message-annotations": b"\xc1\xd1", "properties": b"\x45\xc0\xd0"},
-    **{"application-properties": b"\xc1\xd1", "data": b"\xa0\xb0"},
-    **{"amqp-sequence": b"\x45\xc0\xd0", "amqp-value": b"", "footer": b"\xc1\xd1"},
-}
-_RANKS = {name: rank for rank, name in enumerate(_SHAPES)}
-
-
-def _validate(data: bytes) -> None:
-    """Check order, number and shape of the sections without reading them, as later versions do."""
-    last = -1
-    pos = 0
-    count = 0
-    while pos < len(data):
-        count += 1
-        if count > 10_000:
-            raise Crash("refused: more than 10,000 sections")
-        if data[pos] != 0 or data[pos + 1 : pos + 2] not in (b"\x53", b"\x80", b"\xa3", b"\xb3"):
-            raise Crash("refused: no section of a message")
-        descriptor, pos = CODEC_43.parse(data, pos + 1, len(data))
-        name = section_name(descriptor)
-        if name is None:
-            raise Crash("refused: an unexpected section")
-        rank = _RANKS[name]
-        again = name in ("data", "amqp-sequence") and rank == last
-        # Behind one kind of body only the footer may follow, and that only behind a body.
-        if (rank <= last and not again) or (last >= 5 and rank < 8 and not again) or (
-            name == "footer" and last < 5
-        ):
-            raise Crash("refused: an unexpected section", name)
-        last = rank
-        shape = _SHAPES[name]
-        if pos >= len(data) or (shape and data[pos] not in shape):
-            raise Crash(f"refused: {name} of the wrong type", name)
-        try:
-            pos = skip_value(data, pos)
-        except DecodeError as error:
-            raise Crash(f"refused: {name} cannot be read: {error.reason}", name) from None
-
-
-_DEATH = (
-    (b"queue", "utf8"),
-    (b"reason", "symbol"),
-    (b"count", "ulong"),
-    (b"first-time", "timestamp"),
-    (b"last-time", "timestamp"),
-    (b"exchange", "utf8"),
-    (b"routing-keys", "array"),
-)
-
-
-def _deaths(value: Term) -> FieldArray | None:
-    """Turn the annotation x-opt-deaths into the header x-death."""
-    if not _is(value, "array") or value[1] != "map":
-        return None
-    made = []
-    for _, pairs in value[2]:
-        rest = list(pairs)
-        entries: list[tuple[str, str, Any]] = []
-        if rest and rest[0][0] == ("symbol", b"ttl") and _is(rest[0][1], "uint"):
-            entries.append(("original-expiration", "S", str(rest[0][1][1])))
-            rest = rest[1:]
-        if [(key, _kind(item)) for key, item in rest] != [
-            (("symbol", name), kind) for name, kind in _DEATH
-        ]:
-            raise Crash(
-                "the consumer's connection dies (541): deaths of another shape",
-                "message-annotations['x-opt-deaths']",
-            )
-        death = {key[1]: item for key, item in rest}
-        keys = death[b"routing-keys"]
-        if keys[1] != "utf8":
-            raise Crash("the consumer's connection dies (541): routing keys of another type")
-        entries += [
-            ("count", "l", _signed(death[b"count"][1])),
-            ("reason", "S", _text(death[b"reason"][1])),
-            ("queue", "S", _text(death[b"queue"][1])),
-            ("time", "T", _cut(death[b"first-time"][1]) % 2**64),
-            ("exchange", "S", _text(death[b"exchange"][1])),
-            ("routing-keys", "A", FieldArray.of([("S", _text(key[1])) for key in keys[2]])),
-        ]
-        made.append(("F", FieldTable.of(entries)))
-    return FieldArray.of(made)
-
-
-def _kind(value: Term) -> str:
-    return value[0] if isinstance(value, tuple) else ""

@@ -68,14 +68,33 @@ _VARIABLE = {
 _FLOATS = {0x72: ("float", 4, 0x7F80_0000), 0x82: ("double", 8, 0x7FF0_0000_0000_0000)}
 _DECIMALS = {0x74: 4, 0x84: 8, 0x94: 16}
 _ARRAYS_3 = {
-    **{0xA3: "symbol", 0xB3: "symbol", 0xA1: "utf8", 0xB1: "utf8", 0x50: "ubyte", 0x51: "byte"},
-    **{0x60: "ushort", 0x61: "short", 0x70: "uint", 0x71: "int", 0x80: "ulong", 0x81: "long"},
-    **{0x40: "null", 0x56: "boolean", 0xF0: "array"},
+    0xA3: "symbol",
+    0xB3: "symbol",
+    0xA1: "utf8",
+    0xB1: "utf8",
+    0x50: "ubyte",
+    0x51: "byte",
+    0x60: "ushort",
+    0x61: "short",
+    0x70: "uint",
+    0x71: "int",
+    0x80: "ulong",
+    0x81: "long",
+    0x40: "null",
+    0x56: "boolean",
+    0xF0: "array",
 }
 _ARRAYS_4 = {
     **_ARRAYS_3,
-    **{0xA0: "binary", 0xB0: "binary", 0x72: "float", 0x73: "char", 0x82: "double"},
-    **{0x83: "timestamp", 0x98: "uuid", 0xD0: "list", 0xD1: "map"},
+    0xA0: "binary",
+    0xB0: "binary",
+    0x72: "float",
+    0x73: "char",
+    0x82: "double",
+    0x83: "timestamp",
+    0x98: "uuid",
+    0xD0: "list",
+    0xD1: "map",
 }
 
 
@@ -258,8 +277,17 @@ _WRITE = {
 }
 _CONSTRUCTORS = {
     **{name: code for name, (code, _) in _WRITE.items()},
-    **{"symbol": 0xB3, "utf8": 0xB1, "binary": 0xB0, "float": 0x72, "double": 0x82},
-    **{"uuid": 0x98, "null": 0x40, "boolean": 0x56, "array": 0xF0, "list": 0xD0, "map": 0xD1},
+    "symbol": 0xB3,
+    "utf8": 0xB1,
+    "binary": 0xB0,
+    "float": 0x72,
+    "double": 0x82,
+    "uuid": 0x98,
+    "null": 0x40,
+    "boolean": 0x56,
+    "array": 0xF0,
+    "list": 0xD0,
+    "map": 0xD1,
 }
 
 
@@ -290,7 +318,7 @@ def generate(term: Term) -> bytes:
             return bytes([short, len(octets)]) + octets
         return bytes([short + 0x10]) + len(octets).to_bytes(4, "big") + octets
     if kind in ("float", "double"):
-        return (b"\x72" if kind == "float" else b"\x82") + term[1]
+        return (b"\x72" if kind == "float" else b"\x82") + bytes(term[1])
     if kind == "boolean":
         return b"\x56\x01" if term[1] else b"\x56\x00"
     if kind == "uuid":
@@ -320,12 +348,12 @@ def _compound(short: int, count: int, content: bytes) -> bytes:
 
 
 def _number(kind: str, value: int) -> bytes:
-    if kind == "uint" or kind == "ulong":
+    if kind in ("uint", "ulong"):
         if value == 0:
             return b"\x43" if kind == "uint" else b"\x44"
         if 0 < value < 256:
             return bytes([0x52 if kind == "uint" else 0x53, value])
-    if (kind == "int" or kind == "long") and -128 <= value < 128:
+    if kind in ("int", "long") and -128 <= value < 128:
         return bytes([0x54 if kind == "int" else 0x55]) + _wrapped(value, 1)
     code, width = _WRITE[kind]
     return bytes([code]) + _wrapped(value, width)
@@ -350,7 +378,7 @@ def _element(kind: Term, item: Term) -> bytes:
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
         return bytes(item[-1])
-    if kind == "list" or kind == "map":
+    if kind in ("list", "map"):
         items = item[1] if kind == "list" else [one for pair in item[1] for one in pair]
         content = b"".join(map(generate, items))
         return (len(content) + 4).to_bytes(4, "big") + len(items).to_bytes(4, "big") + content

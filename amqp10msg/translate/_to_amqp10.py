@@ -49,7 +49,7 @@ ORDER = 17  # positions of the x- headers in the table
 EMPTY = 18  # the table of headers is there, and empty
 
 # Without the checks of what is given: everything is made here.
-_fill: Any = Message.__attrs_init__  # type: ignore[attr-defined]
+_fill: Any = Message.__attrs_init__
 _values = attrgetter(*(row.name for row in ROWS))
 _RULES = tuple(
     (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
@@ -245,7 +245,7 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             item = value
         elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
             item = _new_int(Int, value)
-        elif letter == "l" or letter == "d" or (letter == "t" and type(value) is bool):
+        elif letter in "ld" or (letter == "t" and type(value) is bool):
             item = value
         else:
             simple = False
@@ -272,12 +272,21 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
         if item is NOTHING:
             whole = True
             notes.add(
-                f"headers[{name!r}]", "carried", value, None, "1.0 has no place for it", recoverable=True
+                f"headers[{name!r}]",
+                "carried",
+                value,
+                None,
+                "1.0 has no place for it",
+                recoverable=True,
             )
         elif not exact:
             fields[name] = one_field(letter, value)
             notes.add(
-                f"headers[{name!r}]", "retyped", value, item, f"1.0 has no type for {letter!r}",
+                f"headers[{name!r}]",
+                "retyped",
+                value,
+                item,
+                f"1.0 has no type for {letter!r}",
                 recoverable=True,
             )
     if whole:

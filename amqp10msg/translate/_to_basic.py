@@ -114,7 +114,9 @@ def read(message: Message, wire: bytes, notes: Notes) -> Reading:
                 continue
             code = 0x71 if name[0] == "d" else 0x78
             made.carried[code] = _encoded(section)
-            notes.add(name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True)
+            notes.add(
+                name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True
+            )
     if message.message_format:
         made.carried[1] = message.message_format
     if made.entries:
@@ -156,9 +158,11 @@ def _header(made: Reading, header: Header, delivered: str, notes: Notes) -> None
         given.expiration = str(int(header.ttl))
     if delivered:
         made.basic.redelivered = not header.first_acquirer
-        if header.delivery_count or delivered == "other":
-            exact = False
-        elif not made.raw.startswith(decorated(header)):
+        if (
+            header.delivery_count
+            or delivered == "other"
+            or not made.raw.startswith(decorated(header))
+        ):
             exact = False
     else:
         if header.delivery_count:
@@ -171,7 +175,10 @@ def _header(made: Reading, header: Header, delivered: str, notes: Notes) -> None
                 recoverable=True,
             )
         if not (
-            header.durable or header.priority != 4 or header.ttl is not None or header.delivery_count
+            header.durable
+            or header.priority != 4
+            or header.ttl is not None
+            or header.delivery_count
         ):
             exact = False
     if not exact:
@@ -241,7 +248,7 @@ def _application(made: Reading, application: dict[Any, Any], notes: Notes) -> No
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    annotations = made.message.message_annotations or {}
+    annotations: Any = made.message.message_annotations or {}
     for key, value in application.items():
         letter = _LETTERS.get(type(value), "")
         if (
@@ -284,9 +291,7 @@ def _header_exists(name: str, annotations: Any) -> bool:
     return any(found is not None and found[0] == name for found in map(header_of, annotations))
 
 
-def _annotations(
-    made: Reading, annotations: dict[Any, Any], delivered: str, notes: Notes
-) -> None:
+def _annotations(made: Reading, annotations: dict[Any, Any], delivered: str, notes: Notes) -> None:
     given = made.basic.properties
     header = made.message.header
     exact = True
@@ -409,14 +414,16 @@ def _annotated(made: Reading, row: Any, value: Any, header: Header | None) -> An
     """Give the property that an annotation holds, None where it is not to be believed."""
     if getattr(made.basic.properties, row.name) is not None:
         return None  # the field says it
-    if row.section == "header" and header is not None:
-        if getattr(header, row.field) != row.default:
-            return None
+    if row.section == "header" and header is not None and getattr(header, row.field) != row.default:
+        return None
     held = row.annotated(value, _is_data(made))
-    if row.name == "type" and held == MARKER:
-        # With such a payload the type would say something else.
-        if not isinstance(made.message.body, Data) or body_of(made.basic.body) is not None:
-            return None
+    # With such a payload the marker would say something else.
+    if (
+        row.name == "type"
+        and held == MARKER
+        and (not isinstance(made.message.body, Data) or body_of(made.basic.body) is not None)
+    ):
+        return None
     return held
 
 
@@ -431,13 +438,15 @@ def _body(made: Reading, notes: Notes) -> None:
         notes.add("body", "carried", None, b"", "0-9-1 has always a payload", recoverable=True)
         return
     if isinstance(body, list) and isinstance(body[0], Data):
-        basic.body = b"".join(bytes(part.data) for part in body)  # type: ignore[union-attr]
+        basic.body = b"".join(bytes(part.data) for part in body)
         made.carried[SHAPE] = []  # filled with what stands on the wire
         notes.add(
             *("body", "retyped", len(body), 1, "the data sections are joined"), recoverable=True
         )
         return
-    parts = [part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77]
+    parts = [
+        part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+    ]
     basic.body = made.raw[parts[0][1] : parts[-1][3]]
     basic.properties.type = MARKER
 

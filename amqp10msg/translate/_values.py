@@ -49,7 +49,12 @@ _CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I":
 #: Letters of the 1.0 types that a field holds exactly.
 LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in _CLASSES.items()},
-    **{bool: "t", int: "l", Float: "f", float: "d", str: "S", bytes: "x"},
+    bool: "t",
+    int: "l",
+    Float: "f",
+    float: "d",
+    str: "S",
+    bytes: "x",
 }
 
 

@@ -77,7 +77,9 @@ class _RabbitMQ:
     def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
         octets = message.encode()
         try:
-            made: BasicMessage = self.broker.to_basic(octets, notes, given.stream_offset, given.user)
+            made: BasicMessage = self.broker.to_basic(
+                octets, notes, given.stream_offset, given.user
+            )
         except Crash as crash:
             raise TranslationError(crash.path, crash.reason) from None
         return made
@@ -115,9 +117,15 @@ _BROKERS: tuple[tuple[str, str, Any, Any], ...] = (
     (
         "rabbitmq-4.3",
         "RabbitMQ 4.3",
-        RabbitMQ4(CODEC_43, **(_LATEST := dict.fromkeys(
-            ("queue_addresses", "metadata_first", "trims", "validates", "drops_unread"), True
-        ))),
+        RabbitMQ4(
+            CODEC_43,
+            **(
+                _LATEST := dict.fromkeys(
+                    ("queue_addresses", "metadata_first", "trims", "validates", "drops_unread"),
+                    True,
+                )
+            ),
+        ),
         RabbitMQ4(CODEC_43, **_LATEST, stream=True),
     ),
 )

@@ -1,0 +1,405 @@
+"""The older content of AMQP 0-9: classes file, stream and tunnel, and message.transfer.
+
+Class file is 70, stream 80, tunnel 110; message.transfer is method 10 of class 120. Class basic
+with its cluster-id is that of the package.
+
+Codecs for their properties, and `to_basic_message`, which takes each to a message of class basic:
+from there `amqp10msg.translate` leads to 1.0. What class basic has no property for becomes a header
+whose name begins with ``amqp-0-9.``.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, TypeAlias
+
+import attrs
+
+from amqp10msg.basic._codec import Reader, write_longstr, write_shortstr, write_table
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import (
+    BasicProperties,
+    PropertyRow,
+    _rows,
+    finished,
+    input_octets,
+    read_rows,
+    write_number,
+    write_rows,
+)
+from amqp10msg.basic.tables import Dialect, FieldTable
+from amqp10msg.errors import EncodeError
+from amqp10msg.limits import Limits
+
+__all__ = [
+    "CLASSES",
+    "FileProperties",
+    "StreamProperties",
+    "Transfer",
+    "TunnelProperties",
+    "decode_class_header",
+    "decode_transfer",
+    "encode_class_header",
+    "encode_transfer",
+    "to_basic_message",
+]
+
+_PREFIX = "amqp-0-9."
+
+
+@attrs.define
+class FileProperties:
+    """Properties of class file (70), for reliable transfer of files.
+
+    Attributes:
+        content_type: MIME type.
+        content_encoding: MIME content encoding.
+        headers: the application's fields.
+        priority: 0 to 9.
+        reply_to: where to send replies to.
+        message_id: the application's identifier.
+        filename: the file's name.
+        timestamp: seconds since the Unix epoch.
+        cluster_id: for routing within a cluster.
+    """
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: FieldTable | None = None
+    priority: int | None = None
+    reply_to: str | None = None
+    message_id: str | None = None
+    filename: str | None = None
+    timestamp: int | None = None
+    cluster_id: str | None = None
+
+
+@attrs.define
+class StreamProperties:
+    """Properties of class stream (80), for streaming.
+
+    Attributes:
+        content_type: MIME type.
+        content_encoding: MIME content encoding.
+        headers: the application's fields.
+        priority: 0 to 9.
+        timestamp: seconds since the Unix epoch.
+    """
+
+    content_type: str | None = None
+    content_encoding: str | None = None
+    headers: FieldTable | None = None
+    priority: int | None = None
+    timestamp: int | None = None
+
+
+@attrs.define
+class TunnelProperties:
+    """Properties of class tunnel (110), for protocols within the protocol.
+
+    Attributes:
+        headers: the application's fields.
+        proxy_name: identity of the tunnelling proxy.
+        data_name: name or type of what is tunnelled.
+        durable: 0 to 255; says whether it is to survive a restart.
+        broadcast: 0 to 255; says whether it goes to all.
+    """
+
+    headers: FieldTable | None = None
+    proxy_name: str | None = None
+    data_name: str | None = None
+    durable: int | None = None
+    broadcast: int | None = None
+
+
+ClassProperties: TypeAlias = FileProperties | StreamProperties | TunnelProperties
+
+_FILE = _rows(
+    ("content-type", "shortstr"),
+    ("content-encoding", "shortstr"),
+    ("headers", "table"),
+    ("priority", "octet"),
+    ("reply-to", "shortstr"),
+    ("message-id", "shortstr"),
+    ("filename", "shortstr"),
+    ("timestamp", "timestamp"),
+    ("cluster-id", "shortstr"),
+)
+_STREAM = _rows(
+    ("content-type", "shortstr"),
+    ("content-encoding", "shortstr"),
+    ("headers", "table"),
+    ("priority", "octet"),
+    ("timestamp", "timestamp"),
+)
+_TUNNEL = _rows(
+    ("headers", "table"),
+    ("proxy-name", "shortstr"),
+    ("data-name", "shortstr"),
+    ("durable", "octet"),
+    ("broadcast", "octet"),
+)
+#: The classes by number: their properties' class and rows.
+CLASSES: dict[int, tuple[type[Any], tuple[PropertyRow, ...]]] = {
+    70: (FileProperties, _FILE),
+    80: (StreamProperties, _STREAM),
+    110: (TunnelProperties, _TUNNEL),
+}
+_HEAD = struct.Struct(">HHQ")
+_U16 = struct.Struct(">H")
+_U32 = struct.Struct(">I")
+_U64 = struct.Struct(">Q")
+_OCTET = struct.Struct(">B")
+
+
+def decode_class_header(
+    data: bytes | bytearray | memoryview,
+    *,
+    dialect: Dialect = "rabbitmq",
+    limits: Limits | None = None,
+) -> tuple[ClassProperties, int]:
+    """Decode the payload of a content header frame of class file, stream or tunnel.
+
+    Returns:
+        The properties and the body's size in octets.
+
+    Raises:
+        DecodeError: cut off, of another class, or its properties cannot be read.
+    """
+    octets = input_octets(data)
+    reader = Reader(octets, dialect, limits)
+    class_id = reader.fixed(_U16, "the class")
+    if class_id not in CLASSES:
+        raise reader.fault(
+            f"the content is of class {class_id}, and this reads 70, 80 and 110", 0, "content-class"
+        )
+    weight = reader.fixed(_U16, "the weight")
+    if weight:
+        raise reader.fault(f"the weight must be 0, and is {weight}", 2, "content-weight")
+    size = reader.fixed(_U64, "the body's size")
+    cls, rows = CLASSES[class_id]
+    made: ClassProperties = cls(*read_rows(reader, rows, sum(1 << row.bit for row in rows)))
+    finished(reader)
+    return made, size
+
+
+def encode_class_header(
+    properties: ClassProperties, body_size: int = 0, *, dialect: Dialect = "rabbitmq"
+) -> bytes:
+    """Encode the payload of a content header frame of class file, stream or tunnel.
+
+    Raises:
+        EncodeError: a value does not fit; the error's path says which.
+    """
+    for class_id, (cls, rows) in CLASSES.items():
+        if type(properties) is cls:
+            out = bytearray(_HEAD.pack(class_id, 0, body_size))
+            write_rows(out, rows, properties, dialect)
+            return bytes(out)
+    raise EncodeError(f"no properties of class file, stream or tunnel: {properties!r:.60}")
+
+
+@attrs.define
+class Transfer:
+    """The arguments of message.transfer (class 120, method 10) of AMQP 0-9.
+
+    Attributes:
+        ticket: access ticket, 0 to 65,535.
+        destination: exchange or consumer that it goes to.
+        redelivered: it may have been delivered before.
+        immediate: reject it where no consumer waits.
+        ttl: time to live in ms; 0 for none.
+        priority: 0 to 9.
+        timestamp: when it arrived, in seconds since the Unix epoch.
+        delivery_mode: 1 or 2.
+        expiration: when it expires, in seconds since the Unix epoch.
+        exchange: the exchange it came from.
+        routing_key: the key it was sent with.
+        message_id: the application's identifier.
+        correlation_id: the application's correlation identifier.
+        reply_to: where to send replies to.
+        content_type: MIME type.
+        content_encoding: MIME content encoding.
+        user_id: who made it.
+        app_id: which application made it.
+        transaction_id: a distributed transaction.
+        security_token: for authentication and the like.
+        application_headers: the application's fields.
+        body: the body, or the name of the reference that holds it.
+        by_reference: `body` is a reference's name.
+    """
+
+    ticket: int = 0
+    destination: str = ""
+    redelivered: bool = False
+    immediate: bool = False
+    ttl: int = 0
+    priority: int = 0
+    timestamp: int = 0
+    delivery_mode: int = 0
+    expiration: int = 0
+    exchange: str = ""
+    routing_key: str = ""
+    message_id: str = ""
+    correlation_id: str = ""
+    reply_to: str = ""
+    content_type: str = ""
+    content_encoding: str = ""
+    user_id: str = ""
+    app_id: str = ""
+    transaction_id: str = ""
+    security_token: bytes = b""
+    application_headers: FieldTable = attrs.Factory(FieldTable)
+    body: bytes = b""
+    by_reference: bool = False
+
+
+_TEXTS = (
+    *("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type"),
+    *("content_encoding", "user_id", "app_id", "transaction_id"),
+)
+_NUMBERS = (
+    *(("ttl", _U64), ("priority", _OCTET), ("timestamp", _U64)),
+    *(("delivery_mode", _OCTET), ("expiration", _U64)),
+)
+
+
+def decode_transfer(
+    data: bytes | bytearray | memoryview,
+    *,
+    dialect: Dialect = "rabbitmq",
+    limits: Limits | None = None,
+) -> Transfer:
+    """Decode the 22 arguments of message.transfer, without class and method, which fill the input.
+
+    The specification leaves the encoding of the body (domain ``content``) open: read here are an
+    octet, 0 for the body itself and 1 for a reference, and a long string.
+
+    Raises:
+        DecodeError: cut off, or more octets than there are arguments.
+    """
+    reader = Reader(input_octets(data), dialect, limits)
+    made = Transfer(ticket=reader.fixed(_U16, "the ticket"), destination=reader.shortstr())
+    start = reader.pos
+    bits = reader.fixed(_OCTET, "redelivered and immediate")
+    if bits > 3:
+        raise reader.fault(f"the bits {bits:#04x} have no meaning", start, "bits")
+    made.redelivered, made.immediate = bool(bits & 1), bool(bits & 2)
+    for name, form in _NUMBERS:
+        setattr(made, name, reader.fixed(form, name.replace("_", "-")))
+    for name in _TEXTS:
+        setattr(made, name, reader.shortstr())
+    made.security_token = reader.longstr()
+    made.application_headers = reader.table()
+    start = reader.pos
+    kind = reader.fixed(_OCTET, "the kind of body")
+    if kind > 1:
+        raise reader.fault(f"a body of kind {kind}: 0 and 1 are known", start, "content-kind")
+    made.by_reference = kind == 1
+    made.body = reader.longstr()
+    finished(reader)
+    return made
+
+
+def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> bytes:
+    """Encode the 22 arguments of message.transfer, without class and method.
+
+    Raises:
+        EncodeError: a value does not fit; the error's path says which.
+    """
+    out = bytearray()
+    try:
+        out += _U16.pack(transfer.ticket)
+    except struct.error:
+        raise EncodeError(f"0 to 65,535, not {transfer.ticket!r}", "ticket") from None
+    write_shortstr(out, transfer.destination, "destination")
+    out.append(bool(transfer.redelivered) | bool(transfer.immediate) << 1)
+    for name, form in _NUMBERS:
+        domain = "octet" if form is _OCTET else "timestamp"
+        write_number(
+            out, getattr(transfer, name), PropertyRow(name, name.replace("_", "-"), domain, 0)
+        )
+    for name in _TEXTS:
+        write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
+    write_longstr(out, transfer.security_token)
+    write_table(out, transfer.application_headers, dialect, "application-headers")
+    out.append(transfer.by_reference)
+    write_longstr(out, transfer.body)
+    return bytes(out)
+
+
+def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> BasicMessage:
+    """Take older content to a message of class basic, each field to its property or to a header.
+
+    Args:
+        content: properties of class file, stream or tunnel, or a message.transfer.
+        body: the payload; that of a transfer stands in it.
+
+    Returns:
+        The message. What class basic has no property for is a header ``amqp-0-9.NAME``, NAME being
+        the specification's.
+
+    Raises:
+        TypeError: it is none of these.
+    """
+    if isinstance(content, Transfer):
+        return _basic_of_transfer(content)
+    if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
+        raise TypeError(f"no older content: {type(content).__name__}")
+    made = BasicProperties()
+    extra: list[tuple[str, str, Any]] = []
+    for field in attrs.fields(type(content)):
+        value = getattr(content, field.name)
+        if value is None or field.name == "headers":
+            continue
+        if field.name == "durable":
+            made.delivery_mode = 2 if value else 1
+            if value > 1:
+                extra.append((f"{_PREFIX}durable", "B", value))
+        elif hasattr(made, field.name):
+            setattr(made, field.name, value)
+        else:
+            letter = "S" if isinstance(value, str) else "B"
+            extra.append((_PREFIX + field.name.replace("_", "-"), letter, value))
+    _set_headers(made, content.headers, extra)
+    return BasicMessage(made, body)
+
+
+def _set_headers(
+    made: BasicProperties, headers: FieldTable | None, extra: list[tuple[str, str, Any]]
+) -> None:
+    if headers is not None or extra:
+        own = headers.entries if headers is not None else []
+        made.headers = FieldTable.of([*own, *extra])
+
+
+def _basic_of_transfer(content: Transfer) -> BasicMessage:
+    made = BasicProperties()
+    for name in _TEXTS:
+        value = getattr(content, name)
+        if value and hasattr(made, name):
+            setattr(made, name, value)
+    for name in ("priority", "delivery_mode", "timestamp"):
+        value = getattr(content, name)
+        if value:
+            setattr(made, name, value)
+    if content.ttl:
+        made.expiration = str(content.ttl)
+    extra: list[tuple[str, str, Any]] = []
+    for name, letter in (
+        *(("ticket", "u"), ("destination", "S"), ("immediate", "t"), ("expiration", "T")),
+        *(("transaction_id", "S"), ("security_token", "x")),
+    ):
+        value = getattr(content, name)
+        if value:
+            extra.append((_PREFIX + name.replace("_", "-"), letter, value))
+    if content.by_reference:
+        extra.append((f"{_PREFIX}reference", "x", content.body))
+    _set_headers(made, content.application_headers or None, extra)
+    return BasicMessage(
+        made,
+        b"" if content.by_reference else content.body,
+        content.exchange,
+        content.routing_key,
+        content.redelivered,
+    )
