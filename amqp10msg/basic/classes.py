@@ -19,6 +19,7 @@ from amqp10msg.basic._codec import Reader, write_longstr, write_shortstr, write_
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import (
     BasicProperties,
+    Layout,
     PropertyRow,
     _rows,
     finished,
@@ -139,11 +140,11 @@ _TUNNEL = _rows(
     ("durable", "octet"),
     ("broadcast", "octet"),
 )
-#: The classes by number: their properties' class and rows.
-CLASSES: dict[int, tuple[type[Any], tuple[PropertyRow, ...]]] = {
-    70: (FileProperties, _FILE),
-    80: (StreamProperties, _STREAM),
-    110: (TunnelProperties, _TUNNEL),
+#: The classes by number: their properties and how these are laid out.
+CLASSES: dict[int, tuple[type[Any], Layout]] = {
+    70: (FileProperties, Layout(_FILE)),
+    80: (StreamProperties, Layout(_STREAM)),
+    110: (TunnelProperties, Layout(_TUNNEL)),
 }
 _HEAD = struct.Struct(">HHQ")
 _U16 = struct.Struct(">H")
@@ -177,8 +178,8 @@ def decode_class_header(
     if weight:
         raise reader.fault(f"the weight must be 0, and is {weight}", 2, "content-weight")
     size = reader.fixed(_U64, "the body's size")
-    cls, rows = CLASSES[class_id]
-    made: ClassProperties = cls(*read_rows(reader, rows, sum(1 << row.bit for row in rows)))
+    cls, layout = CLASSES[class_id]
+    made: ClassProperties = cls(*read_rows(reader, layout))
     finished(reader)
     return made, size
 
@@ -191,10 +192,10 @@ def encode_class_header(
     Raises:
         EncodeError: a value does not fit; the error's path says which.
     """
-    for class_id, (cls, rows) in CLASSES.items():
+    for class_id, (cls, layout) in CLASSES.items():
         if type(properties) is cls:
             out = bytearray(_HEAD.pack(class_id, 0, body_size))
-            write_rows(out, rows, properties, dialect)
+            write_rows(out, layout, properties, dialect)
             return bytes(out)
     raise EncodeError(f"no properties of class file, stream or tunnel: {properties!r:.60}")
 

@@ -9,8 +9,7 @@ import attrs
 
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.properties import (
-    _KNOWN,
-    PROPERTIES,
+    BASIC,
     BasicProperties,
     finished,
     input_octets,
@@ -149,9 +148,7 @@ def decode_content_header(
             "content-class",
         )
     reader.pos = _HEAD.size
-    made = ContentHeader(
-        BasicProperties(*read_rows(reader, PROPERTIES, _KNOWN)), size, class_id, weight
-    )
+    made = ContentHeader(BasicProperties(*read_rows(reader, BASIC)), size, class_id, weight)
     finished(reader)
     return made
 
@@ -184,5 +181,5 @@ def encode_content_header(
             f"fit: {error}",
             "content-header",
         ) from None
-    write_rows(out, PROPERTIES, header.properties, dialect)
+    write_rows(out, BASIC, header.properties, dialect)
     return bytes(out)

@@ -125,26 +125,47 @@ _U64 = struct.Struct(">Q")
 _OCTET = struct.Struct(">B")
 
 
-# What is to be read for which flags: (index, domain) of each property. Peers use few combinations;
-# the bound keeps one that tries them all from growing this.
-_PLANS: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}
-_MAX_PLANS = 1024
-_DOMAINS = {"shortstr": 0, "table": 1, "octet": 2, "timestamp": 3}
+class Layout:
+    """The properties of one class, as reading and writing want them.
+
+    Attributes:
+        rows: the properties in the order of their flags.
+        known: the flags of them, as bits.
+        values_of: gives the attributes of an object all at once.
+    """
+
+    __slots__ = ("_plans", "known", "rows", "values_of")
+    _domains = ("shortstr", "table", "octet", "timestamp")
+    # Peers use few combinations of properties; the bound keeps one that tries them all from
+    # growing this.
+    _max_plans = 1024
+
+    def __init__(self, rows: tuple[PropertyRow, ...]) -> None:
+        self.rows = rows
+        self.known = sum(1 << row.bit for row in rows)
+        self.values_of: Any = attrgetter(*(row.name for row in rows))
+        self._plans: dict[int, tuple[tuple[int, int], ...]] = {}
+
+    def plan(self, flags: int) -> tuple[tuple[int, int], ...]:
+        """Tell what is to be read for these flags: index and domain of each property."""
+        found = self._plans.get(flags)
+        if found is None:
+            found = tuple(
+                (index, self._domains.index(row.domain))
+                for index, row in enumerate(self.rows)
+                if flags >> row.bit & 1
+            )
+            if len(self._plans) < self._max_plans:
+                self._plans[flags] = found
+        return found
 
 
-def _plan(rows: tuple[PropertyRow, ...], flags: int) -> tuple[tuple[int, int], ...]:
-    return tuple(
-        (index, _DOMAINS[row.domain]) for index, row in enumerate(rows) if flags >> row.bit & 1
-    )
-
-
-def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list[Any]:
+def read_rows(reader: Reader, layout: Layout) -> list[Any]:
     """Read property flags and the list behind them, None for what is not present.
 
     Args:
         reader: stands at the flags; behind the list afterwards.
-        rows: the properties of the class.
-        known: the flags of those properties, as bits.
+        layout: the properties of the class.
 
     Raises:
         DecodeError: cut off, a flag of no property, or a value that cannot be read.
@@ -152,23 +173,18 @@ def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list
     start = reader.pos
     data = reader.data
     flags: int = reader.fixed(_U16, "the property flags")
-    if flags & ~known:
+    if flags & ~layout.known:
         what = (
             "the property flags continue, and the class has no more properties"
             if flags & 1
             else f"the property flags {flags:04x} name a property that the class has not"
         )
         raise reader.fault(what, start, "property-flags")
-    plan = _PLANS.get((known, flags))
-    if plan is None:
-        plan = _plan(rows, flags)
-        if len(_PLANS) < _MAX_PLANS:
-            _PLANS[known, flags] = plan
-    found: list[Any] = [None] * len(rows)
+    found: list[Any] = [None] * len(layout.rows)
     index = 0
     end = reader.end
     try:
-        for index, domain in plan:
+        for index, domain in layout.plan(flags):
             pos = reader.pos
             if domain == 0:
                 if pos < end:
@@ -185,19 +201,17 @@ def read_rows(reader: Reader, rows: tuple[PropertyRow, ...], known: int) -> list
             else:
                 found[index] = reader.fixed(_U64, "a timestamp")
     except DecodeError as error:
-        error.path = rows[index].wire_name + error.path
+        error.path = layout.rows[index].wire_name + error.path
         raise
     return found
 
 
-def write_rows(
-    out: bytearray, rows: tuple[PropertyRow, ...], source: Any, dialect: Dialect
-) -> None:
+def write_rows(out: bytearray, layout: Layout, source: Any, dialect: Dialect) -> None:
     """Append the flags and list of what an object has under the names of the rows."""
     start = len(out)
     out += b"\0\0"
     flags = 0
-    for row, value in zip(rows, getter_of(rows)(source), strict=True):
+    for row, value in zip(layout.rows, layout.values_of(source), strict=True):
         if value is None:
             continue
         flags |= 1 << row.bit
@@ -216,19 +230,6 @@ def write_rows(
     out[start + 1] = flags & 0xFF
 
 
-def getter_of(rows: tuple[PropertyRow, ...]) -> Any:
-    """Give what reads the attributes of the rows all at once."""
-    key = id(rows)
-    found = _BY_ID.get(key)
-    if found is None or found[0] is not rows:
-        found = (rows, attrgetter(*(row.name for row in rows)))
-        _BY_ID[key] = found
-    return found[1]
-
-
-_BY_ID: dict[int, tuple[tuple[PropertyRow, ...], Any]] = {}
-
-
 def write_number(out: bytearray, value: Any, row: PropertyRow) -> None:
     """Append an octet or a timestamp; EncodeError if it does not fit."""
     if isinstance(value, datetime.datetime):
@@ -245,7 +246,8 @@ def write_number(out: bytearray, value: Any, row: PropertyRow) -> None:
         ) from None
 
 
-_KNOWN = sum(1 << row.bit for row in PROPERTIES)
+#: The layout of class basic.
+BASIC = Layout(PROPERTIES)
 
 
 def finished(reader: Reader) -> None:
@@ -282,7 +284,7 @@ def decode_properties(
         DecodeError: cut off, more octets than it says, a flag of no property, a field of no type.
     """
     reader = Reader(input_octets(data), dialect, limits)
-    made = BasicProperties(*read_rows(reader, PROPERTIES, _KNOWN))
+    made = BasicProperties(*read_rows(reader, BASIC))
     finished(reader)
     return made
 
@@ -294,7 +296,7 @@ def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbit
         EncodeError: a value does not fit its property; the error's path says which.
     """
     out = bytearray()
-    write_rows(out, PROPERTIES, properties, dialect)
+    write_rows(out, BASIC, properties, dialect)
     return bytes(out)
 
 

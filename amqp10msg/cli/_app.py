@@ -16,10 +16,12 @@ import amqp10msg
 from amqp10msg.cli._output import safe
 from amqp10msg.cli.convert import convert
 from amqp10msg.cli.demo import demo
+from amqp10msg.cli.diff_profiles import diff_profiles
 from amqp10msg.cli.encode import encode
 from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
 from amqp10msg.cli.serve import serve
+from amqp10msg.cli.translate import translate
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
 
@@ -115,5 +117,9 @@ def main(context: click.Context) -> None:
         context.exit(2)
 
 
-for command in (inspect, encode, validate, filter_messages, convert, demo, serve):
+COMMANDS = (
+    *(inspect, encode, validate, filter_messages, convert),
+    *(translate, diff_profiles, serve, demo),
+)
+for command in COMMANDS:
     main.add_command(command)

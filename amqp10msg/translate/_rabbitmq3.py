@@ -144,7 +144,14 @@ class RabbitMQ3:
         for name, header in _SAVED.items():
             if name in found:
                 headers.append((header.encode(), "S", found[name][1]))
-                notes.add(name, "carried", name, header, "the encoded section becomes a header")
+                notes.add(
+                    name,
+                    "carried",
+                    name,
+                    header,
+                    "the encoded section becomes a header",
+                    recoverable=True,
+                )
         if "properties" in found:
             self._properties(made, found["properties"][0], user)
         if body:

@@ -211,6 +211,7 @@ class RabbitMQ4(ToBasic):
                 given.app_id,
                 given.app_id,
                 "it becomes the group-id",
+                recoverable=True,
             )
         if given.cluster_id is not None:
             notes.add(
@@ -250,12 +251,20 @@ class RabbitMQ4(ToBasic):
                 pairs.append((("symbol", octets(name)), _from_field(letter, value, path, notes)))
             elif name == "CC":
                 pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes)))
-                notes.add(path, "renamed", value, value, "it becomes the annotation x-cc")
+                notes.add(
+                    path,
+                    "renamed",
+                    value,
+                    value,
+                    "it becomes the annotation x-cc",
+                    recoverable=True,
+                )
         if given.type is not None:
             pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
             notes.add(
                 *("properties.type", "renamed", given.type, given.type),
                 "it becomes the annotation x-basic-type",
+                recoverable=True,
             )
         return pairs
 

@@ -84,7 +84,12 @@ class ToBasic(Line):
         made.app_id = written("app_id", _shortstr(fields[10], "group-id", notes))
         if made.app_id is not None:
             notes.add(
-                "properties.group-id", "renamed", made.app_id, made.app_id, "it becomes the app-id"
+                "properties.group-id",
+                "renamed",
+                made.app_id,
+                made.app_id,
+                "it becomes the app-id",
+                recoverable=True,
             )
         kind = _get(annotations, b"x-basic-type") if marker is None else marker
         made.type = written("type", _plain(kind) if marker is None else kind)
@@ -264,6 +269,7 @@ class ToBasic(Line):
         notes.add(
             *("properties.reply-to", "renamed", _text(address), _text(name)),
             "an address of a queue becomes its name",
+            recoverable=True,
         )
         return name
 

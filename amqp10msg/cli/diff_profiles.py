@@ -1,0 +1,130 @@
+"""``amqp10msg diff-profiles``: what each bridge would make of the same message, side by side."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import click
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.cli._basic import read_either
+from amqp10msg.cli._input import Inputs, format_option, max_size_option, sources_argument
+from amqp10msg.cli._output import color_option, safe, use_color
+from amqp10msg.errors import DecodeError
+from amqp10msg.message import Message
+from amqp10msg.translate import PROFILES, Circumstances, TranslationError, to_amqp10, to_basic
+from amqp10msg.translate.account import parts_of
+
+__all__ = ["diff_profiles"]
+
+_REFUSED = "refused"
+
+
+@click.command(
+    "diff-profiles",
+    epilog="""
+\b
+Examples:
+  amqp10msg diff-profiles message.bin
+  amqp10msg diff-profiles -p rabbitmq-3.10 -p rabbitmq-4.3 header-and-body.bin
+""",
+)
+@sources_argument
+@click.option(
+    "-p",
+    "--profile",
+    "profiles",
+    type=click.Choice(list(PROFILES)),
+    multiple=True,
+    help="Compare these; all where none is named.",
+)
+@click.option("--all", "everything", is_flag=True, help="Show also what all profiles agree on.")
+@click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
+@click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
+@click.option("--user", default="guest", show_default=True, help="Whom the broker knows as sender.")
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@format_option
+@max_size_option
+@color_option
+def diff_profiles(
+    sources: tuple[str, ...],
+    profiles: tuple[str, ...],
+    everything: bool,
+    exchange: str,
+    routing_key: str,
+    user: str,
+    as_json: bool,
+    form: str,
+    max_size: int,
+    color: bool | None,
+) -> int:
+    """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
+
+    SOURCES are as for translate; which protocol a message is of is seen from it, and it is taken to
+    the other one. A row is a place in the result, a column a profile. The exit status is 1 where a
+    message cannot be read.
+    """
+    chosen = profiles or tuple(PROFILES)
+    colored = use_color(color)
+    given = Circumstances(user=user)
+    messages = failed = 0
+    for item in Inputs(sources, form, max_size):
+        messages += 1
+        try:
+            if item.fault:
+                raise DecodeError(item.fault)
+            message = read_either(item.data, exchange, routing_key)
+        except DecodeError as error:
+            failed += 1
+            click.echo(f"{safe(item.source)}: {safe(item.fault or str(error))}", err=True)
+            continue
+        found = {name: _made(message, name, given) for name in chosen}
+        if as_json:
+            click.echo(
+                json.dumps({"source": safe(item.source), "profiles": found}, ensure_ascii=False)
+            )
+        else:
+            _show(safe(item.source), found, everything, colored)
+    if not messages:
+        raise click.ClickException("there are no messages in what was given")
+    return int(failed > 0)
+
+
+def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
+    """Give what a profile makes of a message: path -> value, as text."""
+    try:
+        made: Any = (
+            to_amqp10(message, profile, circumstances=given).message
+            if isinstance(message, BasicMessage)
+            else to_basic(message, profile, circumstances=given).message
+        )
+    except TranslationError as error:
+        return {_REFUSED: safe(str(error))}
+    return {path: safe(repr(value)) for path, value in parts_of(made)}
+
+
+def _show(source: str, found: dict[str, dict[str, str]], everything: bool, colored: bool) -> None:
+    console = Console(no_color=not colored, force_terminal=colored, highlight=False)
+    places = dict.fromkeys(path for made in found.values() for path in made)
+    rows = []
+    for path in places:
+        values = [made.get(path, "") for made in found.values()]
+        if everything or len(set(values)) > 1:
+            rows.append((path, values))
+    console.print(Text(source, style="bold"))
+    if not rows:
+        console.print("  all agree")
+        return
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("", *found):
+        table.add_column(name, overflow="fold")
+    for path, values in rows:
+        style = "red" if path == _REFUSED else "cyan"
+        table.add_row(Text(path, style=style), *(Text(value) for value in values))
+    console.print(table)
+    console.print()

@@ -1,0 +1,220 @@
+"""The older content of AMQP 0-9, and the adapters to pika and pamqp."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import DecodeError, EncodeError, Message
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
+from amqp10msg.basic.adapters import lost_in_pamqp, lost_in_pika
+from amqp10msg.basic.classes import (
+    CLASSES,
+    FileProperties,
+    StreamProperties,
+    Transfer,
+    TunnelProperties,
+    decode_class_header,
+    decode_transfer,
+    encode_class_header,
+    encode_transfer,
+    to_basic_message,
+)
+from amqp10msg.testing import basic_properties, field_tables
+from amqp10msg.translate import to_amqp10, to_basic
+
+pytestmark = pytest.mark.once
+
+_VALUES: dict[str, Any] = {
+    "shortstr": st.text(max_size=60),
+    "table": field_tables(),
+    "octet": st.integers(0, 255),
+    "timestamp": st.integers(0, 2**64 - 1),
+}
+
+
+def contents() -> st.SearchStrategy[Any]:
+    kinds = [
+        st.builds(cls, **{row.name: st.none() | _VALUES[row.domain] for row in layout.rows})
+        for cls, layout in CLASSES.values()
+    ]
+    return st.one_of(*kinds)
+
+
+def transfers() -> st.SearchStrategy[Transfer]:
+    texts = st.text(max_size=20)
+    names = ("destination", "exchange", "routing_key", "message_id", "reply_to", "transaction_id")
+    return st.builds(
+        Transfer,
+        ticket=st.integers(0, 2**16 - 1),
+        redelivered=st.booleans(),
+        immediate=st.booleans(),
+        ttl=st.integers(0, 2**64 - 1),
+        priority=st.integers(0, 255),
+        timestamp=st.integers(0, 2**64 - 1),
+        delivery_mode=st.integers(0, 255),
+        expiration=st.integers(0, 2**64 - 1),
+        security_token=st.binary(max_size=20),
+        application_headers=field_tables(),
+        body=st.binary(max_size=20),
+        by_reference=st.booleans(),
+        **dict.fromkeys(names, texts),
+    )
+
+
+@given(contents(), st.integers(0, 2**64 - 1))
+def test_properties_of_older_classes_come_back(content: Any, size: int) -> None:
+    assert (content, size) == decode_class_header(encode_class_header(content, size))
+
+
+@given(transfers())
+def test_a_transfer_comes_back(transfer: Transfer) -> None:
+    assert transfer == decode_transfer(encode_transfer(transfer))
+
+
+@given(st.one_of(contents(), transfers()), st.data())
+def test_older_content_that_is_cut_off(content: Any, data: Any) -> None:
+    is_transfer = isinstance(content, Transfer)
+    octets = encode_transfer(content) if is_transfer else encode_class_header(content)
+    decode = decode_transfer if is_transfer else decode_class_header
+    cut = octets[: data.draw(st.integers(0, len(octets) - 1))]
+    with pytest.raises(DecodeError):
+        decode(cut)
+    with pytest.raises(DecodeError):
+        decode(octets + b"\0")
+
+
+@given(st.one_of(contents(), transfers()))
+def test_older_content_comes_through_1_0(content: Any) -> None:
+    basic = to_basic_message(content, b"x")
+    received = Message.decode(to_amqp10(basic).message.encode())
+    back = to_basic(received).message
+
+    assert encode_properties(basic.properties) == encode_properties(back.properties)
+    assert basic.body == back.body
+
+
+def test_every_field_is_mapped_or_carried() -> None:
+    filled = FileProperties("a/b", "gzip", FieldTable({"k": 1}), 5, "r", "m", "f.txt", 7, "c")
+    made = to_basic_message(filled).properties
+    assert FieldTable.of([("k", "b", 1), ("amqp-0-9.filename", "S", "f.txt")]) == made.headers
+    assert ("a/b", "gzip", 5, "r", "m", 7, "c") == (
+        *(made.content_type, made.content_encoding, made.priority, made.reply_to),
+        *(made.message_id, made.timestamp, made.cluster_id),
+    )
+    tunnel = to_basic_message(TunnelProperties(None, "p", "d", 1, 1)).properties
+    assert 2 == tunnel.delivery_mode
+    assert ["amqp-0-9.proxy-name", "amqp-0-9.data-name", "amqp-0-9.broadcast"] == list(
+        tunnel.headers or {}
+    )
+    assert 5 == to_basic_message(StreamProperties(priority=5)).properties.priority
+    transfer = Transfer(ticket=1, destination="d", immediate=True, ttl=9, expiration=8, body=b"b")
+    basic = to_basic_message(transfer)
+    assert ("9", b"b") == (basic.properties.expiration, basic.body)
+    assert {
+        "amqp-0-9.ticket": 1,
+        "amqp-0-9.destination": "d",
+        "amqp-0-9.immediate": True,
+        "amqp-0-9.expiration": 8,
+    } == dict(basic.properties.headers or {})
+
+
+@pytest.mark.parametrize(
+    "octets, rule",
+    [
+        ("003c0000" + "00" * 10, "content-class"),
+        ("00460001" + "00" * 10, "content-weight"),
+        ("00460000" + "00" * 8 + "0001", "property-flags"),
+    ],
+)
+def test_headers_of_other_classes(octets: str, rule: str) -> None:
+    with pytest.raises(DecodeError) as caught:
+        decode_class_header(bytes.fromhex(octets))
+
+    assert rule == caught.value.rule
+
+
+def test_wrong_older_content() -> None:
+    with pytest.raises(EncodeError):
+        encode_class_header(BasicProperties())  # type: ignore[arg-type]
+    with pytest.raises(EncodeError, match="ticket"):
+        encode_transfer(Transfer(ticket=2**16))
+    with pytest.raises(TypeError):
+        to_basic_message(BasicProperties())  # type: ignore[arg-type]
+
+
+# Adapters.
+
+
+def test_properties_of_pika_come_and_go() -> None:
+    pika = pytest.importorskip("pika")
+    given_properties = pika.BasicProperties(
+        content_type="a/b",
+        headers={
+            "i": 5,
+            "big": 2**40,
+            "s": "t",
+            "b": b"x",
+            "d": 1.5,
+            "n": None,
+            "l": [1],
+            "f": {"k": 1},
+        },
+        delivery_mode=2,
+        timestamp=7,
+        type="t",
+        app_id="a",
+    )
+    basic = BasicMessage.from_pika(given_properties, b"body")
+
+    assert isinstance(basic.properties.headers, FieldTable)
+    assert "IlSxdVAF" == "".join(letter for _, letter, _ in basic.properties.headers.entries)
+    assert [] == lost_in_pika(basic.properties)
+    assert given_properties == basic.to_pika()
+
+
+@given(basic_properties())
+def test_what_pika_holds_is_what_it_writes(properties: BasicProperties) -> None:
+    pika = pytest.importorskip("pika")
+    if lost_in_pika(properties) or _has_odd_text(properties):
+        return
+    made = BasicMessage(properties).to_pika()
+    try:
+        octets = b"".join(made.encode())
+    except (pika.exceptions.AMQPError, ValueError, OverflowError, UnicodeError):
+        return
+    assert encode_properties(properties) == octets
+
+
+def _has_odd_text(properties: BasicProperties) -> bool:
+    return b"\xed" in encode_properties(properties) or "\\udc" in repr(properties)
+
+
+def test_properties_of_pamqp_come_and_go() -> None:
+    commands = pytest.importorskip("pamqp.commands")
+    moment = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    given_properties = commands.Basic.Properties(
+        content_type="a/b", headers={"i": 5, "t": moment}, timestamp=moment, message_type="t"
+    )
+    basic = BasicMessage.from_pamqp(given_properties, b"body")
+
+    assert ("t", int(moment.timestamp())) == (basic.properties.type, basic.properties.timestamp)
+    assert [] == lost_in_pamqp(basic.properties)
+    assert given_properties.marshal() == basic.to_pamqp().marshal()
+
+
+def test_what_libraries_lose_is_named() -> None:
+    properties = BasicProperties(
+        headers=FieldTable.of([("k", "L", 5), ("k", "I", 5), ("b", "b", 1)]),
+        timestamp=2**60,
+        cluster_id="c",
+    )
+
+    assert 3 == len(lost_in_pika(properties))
+    assert ["headers['k']", "headers['k']", "headers['k']", "cluster-id", "timestamp"] == [
+        line.partition(":")[0] for line in lost_in_pamqp(properties)
+    ]

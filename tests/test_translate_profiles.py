@@ -1,0 +1,386 @@
+"""Every profile against any input: a result or TranslationError; what brokers fail on; accounts."""
+
+from __future__ import annotations
+
+import gzip
+import math
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from amqp10msg import (
+    AmqpValue,
+    Array,
+    Char,
+    Data,
+    Decimal32,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+)
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, ScaledDecimal
+from amqp10msg.delivery import Accepted, Modified, Rejected, Released
+from amqp10msg.testing import basic_messages, messages
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    TranslationError,
+    explain,
+    to_amqp10,
+    to_basic,
+)
+from amqp10msg.translate.settlement import (
+    CONDITIONS,
+    REPLY_CODES,
+    Settlement,
+    outcome_of_return,
+    outcome_of_settlement,
+    settlement_of_outcome,
+)
+
+every_profile = pytest.mark.parametrize("profile", list(PROFILES))
+RABBITMQ = [name for name in PROFILES if name.startswith("rabbitmq")]
+BROKERS = ["rabbitmq-4.0", "rabbitmq-4.3"]
+
+
+def outcome(translate: Any, message: Any, profile: str) -> Any:
+    try:
+        return translate(message, profile, circumstances=Circumstances(arrival_time=0))
+    except TranslationError as error:
+        return error
+
+
+@every_profile
+@given(basic=basic_messages())
+def test_any_0_9_1_message_gives_a_result_or_a_translation_error(
+    profile: str, basic: BasicMessage
+) -> None:
+    found = outcome(to_amqp10, basic, profile)
+    if isinstance(found, TranslationError):
+        assert "lossless" != profile
+        assert found.reason
+    else:
+        Message.decode(found.message.encode(), strict=False)
+
+
+@every_profile
+@given(message=messages())
+def test_any_1_0_message_gives_a_result_or_a_translation_error(
+    profile: str, message: Message
+) -> None:
+    found = outcome(to_basic, message, profile)
+    if isinstance(found, TranslationError):
+        assert "lossless" != profile
+        assert found.reason
+    else:
+        assert isinstance(found.message.body, bytes)
+
+
+# What RabbitMQ fails on, version 4 from 0-9-1 to 1.0.
+
+
+@pytest.mark.parametrize(
+    "basic",
+    [
+        BasicMessage(BasicProperties(headers={"k": ScaledDecimal(2, 314)})),
+        BasicMessage(BasicProperties(headers={"x-k": ScaledDecimal(0, 7)})),
+        BasicMessage(BasicProperties(type="amqp-1.0"), b"not amqp"),
+        BasicMessage(BasicProperties(message_id="urn:uuid:zzze8400-e29b-41d4-a716-446655440000")),
+        BasicMessage(BasicProperties(message_id="urn:uuid:" + "-" * 36)),
+        BasicMessage(
+            BasicProperties(correlation_id="urn:uuid:550e8400e29b41d4a71644665544000-----")
+        ),
+        *(
+            BasicMessage(BasicProperties(expiration=text))
+            for text in ("", "abc", " 5", "1.5", "-1")
+        ),
+        BasicMessage(BasicProperties(expiration="315360000001")),
+        BasicMessage(BasicProperties(headers=FieldTable.of([("k", "U", 1)]))),
+        BasicMessage(BasicProperties(headers=FieldTable.of([("k", "d", math.nan)]))),
+        BasicMessage(BasicProperties(headers={"a": [{"b": math.inf}]})),
+        BasicMessage(BasicProperties(headers={"CC": "no array"})),
+        BasicMessage(BasicProperties(headers={"x-amqp-1.0-properties": "v"})),
+        BasicMessage(BasicProperties(user_id="mallory")),
+    ],
+    ids=lambda basic: repr(basic.properties)[16:60],
+)
+@pytest.mark.parametrize("profile", BROKERS)
+def test_what_the_broker_refuses_or_fails_on(profile: str, basic: BasicMessage) -> None:
+    with pytest.raises(TranslationError):
+        to_amqp10(basic, profile)
+    assert to_amqp10(basic).message.encode()
+
+
+def annotated(value: Any) -> Message:
+    return Message(b"", message_annotations={"x-v": value})
+
+
+def stated(value: Any) -> Message:
+    return Message(b"", application_properties={"k": value})
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        stated(uuid.UUID(int=5)),
+        stated(Char("a")),
+        annotated([ULong(1)]),
+        annotated([uuid.UUID(int=5)]),
+        annotated([Array("int", [1])]),
+        annotated({1: "v"}),
+        annotated({"k" * 300: 1}),
+        Message(b"", properties=Properties(content_type="k" * 256)),
+        Message(b"", message_annotations={"foo": 1}),
+        Message(b"", message_annotations={5: 1}),
+        Message(header=Header(durable=True)),
+    ],
+    ids=lambda message: repr(message)[8:60],
+)
+@pytest.mark.parametrize("profile", BROKERS)
+def test_what_the_broker_fails_on_from_1_0(profile: str, message: Message) -> None:
+    with pytest.raises(TranslationError):
+        to_basic(message, profile)
+    to_basic(message)
+
+
+def test_what_the_broker_accepts_though_it_is_odd() -> None:
+    def one(properties: BasicProperties, profile: str = "rabbitmq-4.3") -> Message:
+        return to_amqp10(BasicMessage(properties), profile).message
+
+    loose = one(BasicProperties(message_id="urn:uuid:550e8400e29b41d4a716446655440000----"))
+    assert loose.properties is not None
+    assert uuid.UUID("550e8400-e29b-41d4-a716-446655440000") == loose.properties.message_id
+    wrapped = one(BasicProperties(expiration="4294967296", timestamp=2**64 - 1))
+    assert wrapped.header is not None
+    assert wrapped.properties is not None
+    assert (0, -1000) == (wrapped.header.ttl, wrapped.properties.creation_time)
+    assert one(BasicProperties(type="amqp-1.0")).body is None
+
+
+def test_faults_of_brokers_are_reported() -> None:
+    losses = to_amqp10(
+        BasicMessage(BasicProperties(expiration="4294967296", cluster_id="c")), "rabbitmq-4.3"
+    ).losses
+
+    assert [("properties.expiration", "wrapped"), ("properties.cluster-id", "dropped")] == [
+        (loss.path, loss.action) for loss in losses
+    ]
+    assert "ttl wrapped modulo 2^32" == losses[0].reason
+
+
+def test_what_is_delivered_and_no_message_stands_in_the_error() -> None:
+    basic = BasicMessage(BasicProperties(content_type="text/plain; name=ü"))
+    with pytest.raises(TranslationError) as caught:
+        to_amqp10(basic, "rabbitmq-4.3")
+
+    assert caught.value.delivered is not None
+    assert "ü".encode() in caught.value.delivered
+
+
+@pytest.mark.parametrize("profile", RABBITMQ)
+def test_the_user_is_checked(profile: str) -> None:
+    basic = BasicMessage(BasicProperties(user_id="alice"))
+    message = Message(b"", properties=Properties(user_id=b"alice"))
+    with pytest.raises(TranslationError, match="user-id"):
+        to_amqp10(basic, profile)
+    with pytest.raises(TranslationError, match="user-id"):
+        to_basic(message, profile)
+    for user in ("alice", None):
+        given = Circumstances(user=user)
+        to_amqp10(basic, profile, circumstances=given)
+        to_basic(message, profile, circumstances=given)
+
+
+def test_deaths_become_a_header() -> None:
+    death = {
+        Symbol("ttl"): UInt(5),
+        Symbol("queue"): "q",
+        Symbol("reason"): Symbol("expired"),
+        Symbol("count"): ULong(2),
+        Symbol("first-time"): Timestamp(1999),
+        Symbol("last-time"): Timestamp(2999),
+        Symbol("exchange"): "e",
+        Symbol("routing-keys"): Array("string", ["a", "b"]),
+    }
+    message = annotated(None).evolve(message_annotations={"x-opt-deaths": Array("map", [death])})
+    # A map is not written with the small constructor in RabbitMQ's arrays.
+    message = message.evolve(message_annotations={"x-opt-deaths": Array(0xD1, [death])})
+    headers = to_basic(message, "rabbitmq-4.3").message.properties.headers
+
+    assert headers is not None
+    (made,) = headers["x-death"]
+    assert {
+        "original-expiration": "5",
+        "count": 2,
+        "reason": "expired",
+        "queue": "q",
+        "time": 1,
+    } == {name: value for name, value in made.items() if name not in {"exchange", "routing-keys"}}
+    with pytest.raises(TranslationError):
+        to_basic(
+            annotated(None).evolve(message_annotations={"x-opt-deaths": Array(0xD1, [{}])}),
+            "rabbitmq-4.3",
+        )
+
+
+# Qpid Broker-J, as its own tests state it.
+
+
+QPID = "qpid-broker-j"
+
+
+@pytest.mark.parametrize(
+    "given_text, expected",
+    [
+        (
+            "direct://amq.direct/destination_name/queue_name?routingkey='test_routing_key'",
+            "amq.direct/test_routing_key",
+        ),
+        ("direct://amq.direct//queue_name", "amq.direct/queue_name"),
+        ("direct:////queue_name", "queue_name"),
+        ("direct:////?routingkey='rk'", "rk"),
+        ("test", "test"),
+    ],
+)
+def test_qpid_reads_binding_urls(given_text: str, expected: str) -> None:
+    made = to_amqp10(BasicMessage(BasicProperties(reply_to=given_text)), QPID).message
+
+    assert made.properties is not None
+    assert expected == made.properties.reply_to
+
+
+def test_qpid_towards_1_0() -> None:
+    properties = BasicProperties(
+        content_type="text/plain",
+        headers={"JMSXGroupID": "g", "qpid.subject": "s", "k": 1},
+        message_id="ID:58b867b0-8151-1f56-1bd4-73229807fd60",
+        expiration="200000",
+        type="t",
+    )
+    given = Circumstances(arrival_time=100_000)
+    made = to_amqp10(BasicMessage(properties, b"x", "e", "rk"), QPID, circumstances=given).message
+
+    assert AmqpValue("x") == made.body
+    assert Header(priority=0, ttl=100_000) == made.header
+    assert made.properties is not None
+    assert ("g", "s", "e/rk", 100_000) == (
+        made.properties.group_id,
+        made.properties.subject,
+        made.properties.to,
+        made.properties.creation_time,
+    )
+    assert uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60") == made.properties.message_id
+    assert {"k": 1} == made.application_properties
+
+
+def test_qpid_inflates_bodies() -> None:
+    properties = BasicProperties(content_type="a/b", content_encoding="gzip")
+    made = to_amqp10(BasicMessage(properties, gzip.compress(b"x" * 1000)), QPID).message
+
+    assert Data(b"x" * 1000) == made.body
+    with pytest.raises(TranslationError):
+        to_amqp10(BasicMessage(properties, b"no gzip"), QPID)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Message(b"", properties=Properties(subject="k" * 256)),
+        Message(b"", properties=Properties(correlation_id="k" * 256)),
+        Message(b"", application_properties={"k" * 256: 1}),
+        Message(b"", application_properties={"k": Decimal32(0)}),
+        Message(42),
+        Message({1: 2}),
+    ],
+)
+def test_qpid_fails_as_a_whole(message: Message) -> None:
+    with pytest.raises(TranslationError):
+        to_basic(message, QPID)
+
+
+def test_qpid_towards_0_9_1() -> None:
+    message = Message(
+        "text",
+        header=Header(ttl=10),
+        properties=Properties(message_id=ULong(2**64 - 1), subject="s", user_id=b"k" * 256),
+        application_properties={"u": uuid.UUID(int=5), "t": Timestamp(7)},
+    )
+    made = to_basic(message, QPID, circumstances=Circumstances(arrival_time=1)).message
+
+    assert b"text" == made.body
+    properties = made.properties
+    assert ("text/plain", "11", "18446744073709551615", None, "s", 4) == (
+        properties.content_type,
+        properties.expiration,
+        properties.message_id,
+        properties.user_id,
+        properties.type,
+        properties.priority,
+    )
+    assert isinstance(properties.headers, FieldTable)
+    assert [
+        ("qpid.subject", "S", "s"),
+        ("u", "S", str(uuid.UUID(int=5))),
+        ("t", "T", 7),
+    ] == properties.headers.entries
+
+
+# Settlement and accounts.
+
+
+@pytest.mark.parametrize(
+    "settlement, outcome",
+    [
+        (Settlement("basic.ack"), Accepted()),
+        (Settlement("basic.reject", requeue=True), Released()),
+        (Settlement("basic.nack", requeue=True), Released()),
+        (Settlement("basic.nack"), Rejected()),
+    ],
+)
+def test_settlement(settlement: Settlement, outcome: Any) -> None:
+    assert outcome == outcome_of_settlement(settlement)
+    back, losses = settlement_of_outcome(outcome)
+    assert (settlement.requeue, ()) == (back.requeue, losses)
+    assert outcome == outcome_of_settlement(back)
+
+
+def test_what_a_modified_outcome_loses_is_reported() -> None:
+    outcome = Modified(delivery_failed=True, message_annotations={"x-opt-a": 1})
+    settlement, losses = settlement_of_outcome(outcome)
+
+    assert Settlement("basic.reject", requeue=True) == settlement
+    assert ["modified.delivery-failed", "modified.message-annotations"] == [
+        loss.path for loss in losses
+    ]
+    assert not settlement_of_outcome(Modified(undeliverable_here=True))[0].requeue
+
+
+def test_returns_and_reply_codes() -> None:
+    for code, condition in ((312, "amqp:not-found"), (313, "amqp:precondition-failed")):
+        error = outcome_of_return(code, "why").error
+        assert error is not None
+        assert (condition, "why") == (error.condition, error.description)
+    assert all(code in REPLY_CODES for code in CONDITIONS.values())
+    assert {row.condition for row in REPLY_CODES.values()} <= set(CONDITIONS)
+    assert (404, 406) == (CONDITIONS["amqp:not-found"], CONDITIONS["amqp:precondition-failed"])
+    with pytest.raises(ValueError, match="999"):
+        outcome_of_return(999)
+    with pytest.raises(ValueError, match=r"basic\.get"):
+        outcome_of_settlement(Settlement("basic.get"))
+
+
+def test_an_account_tells_what_is_made_and_lost() -> None:
+    message = Message(b"hi", properties=Properties(message_id=ULong(5), subject="s"))
+    text = explain(message, "rabbitmq-4.3")
+
+    assert "message-id: '5'" in text
+    assert "properties.subject: dropped: 's'" in text
+    assert "Nothing is lost." in explain(BasicMessage(BasicProperties(app_id="a"), b"x"))
+    refused = explain(BasicMessage(BasicProperties(expiration="x")), "rabbitmq-4.0")
+    assert "no translation to AMQP 1.0" in refused
