@@ -180,7 +180,8 @@ class FieldTable(Mapping[str, Any]):
         FieldTable.of([("retries", "I", 3)])                # letters as given
 
     As a mapping it gives the value of the first field of a name. `entries` has them all. Two
-    tables are equal if they have the same fields with the same letters and bits in the same order.
+    tables are equal if they have the same fields with the same letters and bits in the same order;
+    a dict counts as the table that is made of it.
 
     Attributes:
         entries: a list of (name, letter, value).
@@ -227,6 +228,11 @@ class FieldTable(Mapping[str, Any]):
         return bool(self.entries)
 
     def __eq__(self, other: object) -> bool:
+        if isinstance(other, dict):
+            try:
+                other = FieldTable(other)
+            except EncodeError:
+                return False
         if not isinstance(other, FieldTable):
             return NotImplemented
         return len(self.entries) == len(other.entries) and all(

@@ -17,7 +17,7 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
 from amqp10msg.translate.account import explain
-from amqp10msg.translate.profiles import PROFILES, Circumstances, Profile
+from amqp10msg.translate.profiles import PROFILES, Circumstances, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation
 
 __all__ = [
@@ -25,9 +25,9 @@ __all__ = [
     "Action",
     "Circumstances",
     "Loss",
-    "Profile",
     "Translation",
     "TranslationError",
+    "TranslationProfile",
     "explain",
     "to_amqp10",
     "to_basic",
@@ -102,7 +102,7 @@ def to_basic(
     return Translation(made, _checked(notes, strict))
 
 
-def _profile(name: str) -> Profile:
+def _profile(name: str) -> TranslationProfile:
     found = PROFILES.get(name)
     if found is None:
         raise ValueError(f"no profile is called {name!r}: use one of {', '.join(PROFILES)}")

@@ -19,7 +19,7 @@ from amqp10msg.translate._rabbitmq4 import RabbitMQ4
 from amqp10msg.translate._terms import CODEC_40, CODEC_43, Crash
 from amqp10msg.translate.report import Notes
 
-__all__ = ["PROFILES", "Circumstances", "Profile"]
+__all__ = ["PROFILES", "Circumstances", "TranslationProfile"]
 
 
 @attrs.frozen
@@ -86,7 +86,7 @@ class _RabbitMQ:
 
 
 @attrs.frozen
-class Profile:
+class TranslationProfile:
     """One way to translate.
 
     Attributes:
@@ -131,9 +131,9 @@ _BROKERS: tuple[tuple[str, str, Any, Any], ...] = (
 )
 
 
-def _profiles() -> dict[str, Profile]:
+def _profiles() -> dict[str, TranslationProfile]:
     made = [
-        Profile(
+        TranslationProfile(
             "lossless",
             "A message that follows the specification and can be translated back octet for octet.",
             _Lossless(),
@@ -142,17 +142,19 @@ def _profiles() -> dict[str, Profile]:
     ]
     for name, broker, classic, stream in _BROKERS:
         made.append(
-            Profile(
+            TranslationProfile(
                 name,
                 f"What {broker} delivers from a classic or quorum queue.",
                 _RabbitMQ(classic),
             )
         )
         made.append(
-            Profile(f"{name}-stream", f"What {broker} delivers from a stream.", _RabbitMQ(stream))
+            TranslationProfile(
+                f"{name}-stream", f"What {broker} delivers from a stream.", _RabbitMQ(stream)
+            )
         )
     made.append(
-        Profile(
+        TranslationProfile(
             "qpid-broker-j",
             "What the converter of Apache Qpid Broker-J gives.",
             Qpid(),
@@ -162,4 +164,4 @@ def _profiles() -> dict[str, Profile]:
 
 
 #: The profiles by name.
-PROFILES: Mapping[str, Profile] = MappingProxyType(_profiles())
+PROFILES: Mapping[str, TranslationProfile] = MappingProxyType(_profiles())

@@ -19,6 +19,10 @@ from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
+from amqp10msg.translate import PROFILES as TRANSLATIONS
+from amqp10msg.translate.correspondence import Row, to_amqp10_rows, to_basic_rows
+from amqp10msg.translate.settlement import REPLY_CODES
+from amqp10msg.translate.table import ROWS as TRANSLATION_ROWS
 from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES, Obligation
 
 # Archetypes that a value of more than one type provides.
@@ -174,9 +178,63 @@ def terminus_rules() -> str:
     )
 
 
+def to_amqp10_table() -> str:
+    """What each property of class basic becomes, by profile."""
+    return _by_profile("Class basic of 0-9-1", to_amqp10_rows)
+
+
+def to_basic_table() -> str:
+    """What each part of a 1.0 message becomes, by profile."""
+    return _by_profile("AMQP 1.0", to_basic_rows)
+
+
+def _by_profile(head: str, rows_of: Callable[[str], list[Row]]) -> str:
+    # Streams differ in their offset and in odd cases; the page says so.
+    names = [name for name in TRANSLATIONS if not name.endswith("-stream")]
+    columns = [rows_of(name) for name in names]
+    lines = (
+        (cells[0].place, *(cell.becomes.replace("\\|", "|") for cell in cells))
+        for cells in zip(*columns, strict=True)
+    )
+    return table((head, *names), lines)
+
+
+def correspondence() -> str:
+    """The rows of the lossless profile."""
+    return table(
+        ("Number", "Property", "Field", "Annotation", "How"),
+        (
+            (
+                row.number,
+                code(row.name.replace("_", "-")),
+                code(f"{row.section}.{row.field.replace('_', '-')}" if row.section else ""),
+                code(row.annotation),
+                row.note,
+            )
+            for row in TRANSLATION_ROWS
+        ),
+    )
+
+
 def terminus_obligations() -> str:
     """What the specification demands and no source or target shows."""
     return obligations(TERMINUS_NOT_VISIBLE)
+
+
+def translation_profiles() -> str:
+    """The profiles of the translator."""
+    return table(
+        ("Profile", "Promise"),
+        ((code(row.name), row.description) for row in TRANSLATIONS.values()),
+    )
+
+
+def reply_codes() -> str:
+    """Reply codes of 0-9-1 and conditions of 1.0."""
+    return table(
+        ("Reply code", "Name", "Condition", "Ends"),
+        ((row.code, row.name, code(row.condition), row.closes) for row in REPLY_CODES.values()),
+    )
 
 
 def contexts(
@@ -245,6 +303,11 @@ def setup(app: Sphinx) -> dict[str, Any]:
         terminus_rules,
         terminus_obligations,
         command_line,
+        correspondence,
+        to_amqp10_table,
+        to_basic_table,
+        translation_profiles,
+        reply_codes,
     ):
         name = function.__name__.replace("_", "-")
         app.add_directive(

@@ -1,0 +1,183 @@
+"""Which property becomes what, for every profile: found out by translating one of each.
+
+So the tables of the documentation say what the code does.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import BasicProperties
+from amqp10msg.basic.tables import FieldTable, ScaledDecimal
+from amqp10msg.errors import TranslationError
+from amqp10msg.message import Message
+from amqp10msg.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
+from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
+from amqp10msg.translate import residual
+from amqp10msg.translate.account import parts_of
+from amqp10msg.translate.profiles import PROFILES, Circumstances
+from amqp10msg.translate.report import Notes
+
+__all__ = ["Row", "to_amqp10_rows", "to_basic_rows"]
+
+_UUID = uuid.UUID("58b867b0-8151-1f56-1bd4-73229807fd60")
+_GIVEN = Circumstances(arrival_time=0)
+
+
+@attrs.frozen
+class Row:
+    """One sample and what it becomes.
+
+    Attributes:
+        place: what was set, such as ``delivery-mode 2``.
+        becomes: where it stands in the result, such as ``header.durable True``; ``-`` where it is
+            nowhere, ``residual`` where the residual alone holds it, ``refused`` where the bridge
+            refuses the message or fails on it.
+    """
+
+    place: str
+    becomes: str
+
+
+def _headers(letter: str, value: Any, name: str = "k") -> BasicProperties:
+    return BasicProperties(headers=FieldTable.of([(name, letter, value)]))
+
+
+_BASIC: tuple[tuple[str, BasicProperties], ...] = (
+    ("content-type `text/plain`", BasicProperties(content_type="text/plain")),
+    ("content-encoding `gzip`", BasicProperties(content_encoding="gzip")),
+    ("content-encoding `utf-8`", BasicProperties(content_encoding="utf-8")),
+    ("delivery-mode 2", BasicProperties(delivery_mode=2)),
+    ("delivery-mode 1", BasicProperties(delivery_mode=1)),
+    ("priority 7", BasicProperties(priority=7)),
+    ("correlation-id `c`", BasicProperties(correlation_id="c")),
+    ("reply-to `q`", BasicProperties(reply_to="q")),
+    ("expiration `60000`", BasicProperties(expiration="60000")),
+    ("expiration `4294967297`", BasicProperties(expiration="4294967297")),
+    ("message-id `m`", BasicProperties(message_id="m")),
+    ("message-id `urn:uuid:…`", BasicProperties(message_id=f"urn:uuid:{_UUID}")),
+    ("timestamp 7", BasicProperties(timestamp=7)),
+    ("type `t`", BasicProperties(type="t")),
+    ("user-id `guest`", BasicProperties(user_id="guest")),
+    ("app-id `a`", BasicProperties(app_id="a")),
+    ("cluster-id `c`", BasicProperties(cluster_id="c")),
+    ("header `S`, text", _headers("S", "v")),
+    ("header `S`, not UTF-8", _headers("S", "\udcff")),
+    ("header `I`", _headers("I", 7)),
+    ("header `L`", _headers("L", 7)),
+    ("header `T`", _headers("T", 7)),
+    ("header `D`", _headers("D", ScaledDecimal(2, 314))),
+    ("header `d`, NaN", _headers("d", float("nan"))),
+    ("header `x`", _headers("x", b"v")),
+    ("header `A`", _headers("A", [7])),
+    ("header `x-k`", _headers("I", 7, "x-k")),
+    ("header `x-k`, table", _headers("F", {"a": 7}, "x-k")),
+    ("header `CC`", _headers("A", ["q"], "CC")),
+    ("header `BCC`", _headers("A", ["q"], "BCC")),
+)
+_MESSAGES: tuple[tuple[str, Message], ...] = (
+    ("durable true", Message(b"", header=Header(durable=True))),
+    ("priority 7", Message(b"", header=Header(priority=7))),
+    ("priority 100", Message(b"", header=Header(priority=100))),
+    ("ttl 60000", Message(b"", header=Header(ttl=60_000))),
+    ("first-acquirer true", Message(b"", header=Header(first_acquirer=True))),
+    ("message-id `m`", Message(b"", properties=Properties(message_id="m"))),
+    ("message-id ulong", Message(b"", properties=Properties(message_id=ULong(7)))),
+    ("message-id uuid", Message(b"", properties=Properties(message_id=_UUID))),
+    ("message-id binary", Message(b"", properties=Properties(message_id=b"\xff"))),
+    ("user-id `guest`", Message(b"", properties=Properties(user_id=b"guest"))),
+    ("to `q`", Message(b"", properties=Properties(to="q"))),
+    ("subject `s`", Message(b"", properties=Properties(subject="s"))),
+    ("reply-to `/queues/q`", Message(b"", properties=Properties(reply_to="/queues/q"))),
+    ("correlation-id `c`", Message(b"", properties=Properties(correlation_id="c"))),
+    ("content-type `text/plain`", Message(b"", properties=Properties(content_type="text/plain"))),
+    ("content-encoding `gzip`", Message(b"", properties=Properties(content_encoding="gzip"))),
+    ("absolute-expiry-time", Message(b"", properties=Properties(absolute_expiry_time=7))),
+    ("creation-time 7000", Message(b"", properties=Properties(creation_time=7000))),
+    ("creation-time 7001", Message(b"", properties=Properties(creation_time=7001))),
+    ("group-id `g`", Message(b"", properties=Properties(group_id="g"))),
+    ("group-sequence 7", Message(b"", properties=Properties(group_sequence=7))),
+    ("property string", Message(b"", application_properties={"k": "v"})),
+    ("property uint", Message(b"", application_properties={"k": UInt(7)})),
+    ("property ulong", Message(b"", application_properties={"k": ULong(7)})),
+    ("property binary", Message(b"", application_properties={"k": b"v"})),
+    ("property symbol", Message(b"", application_properties={"k": Symbol("v")})),
+    ("property uuid", Message(b"", application_properties={"k": _UUID})),
+    ("property timestamp", Message(b"", application_properties={"k": Timestamp(7000)})),
+    (
+        "property decimal64",
+        Message(b"", application_properties={"k": Decimal64.from_decimal("3.14")}),
+    ),
+    ("annotation `x-opt-k`", Message(b"", message_annotations={"x-opt-k": 7})),
+    ("annotation `x-opt-k`, map", Message(b"", message_annotations={"x-opt-k": {"a": 7}})),
+    ("delivery annotation", Message(b"", delivery_annotations={"x-opt-k": 7})),
+    ("footer", Message(b"", footer={"x-opt-k": 7})),
+    ("body of one data", Message(Data(b"b"))),
+    ("body of two data", Message([Data(b"a"), Data(b"b")])),
+    ("body amqp-value", Message(AmqpValue("b"))),
+    ("body amqp-sequence", Message(AmqpSequence([7]))),
+)
+
+
+def to_amqp10_rows(profile: str) -> list[Row]:
+    """Tell what each property of class basic becomes in 1.0.
+
+    Raises:
+        KeyError: no profile is called so.
+    """
+    bridge = PROFILES[profile].bridge
+    nothing = bridge.to_amqp10(BasicMessage(BasicProperties(), b""), Notes(), _GIVEN)
+    usual = {path: repr(value) for path, value in parts_of(nothing)}
+    rows = []
+    for place, properties in _BASIC:
+        try:
+            made = bridge.to_amqp10(BasicMessage(properties, b""), Notes(), _GIVEN)
+        except TranslationError:
+            rows.append(Row(place, "refused"))
+        else:
+            rows.append(Row(place, _difference(parts_of(made), usual)))
+    return rows
+
+
+def to_basic_rows(profile: str) -> list[Row]:
+    """Tell what each part of a 1.0 message becomes in class basic.
+
+    Raises:
+        KeyError: no profile is called so.
+    """
+    bridge = PROFILES[profile].bridge
+    usual: dict[str, str] = {}
+    try:
+        nothing = bridge.to_basic(Message(b""), Notes(), _GIVEN)
+    except TranslationError:
+        pass
+    else:
+        usual = {path: repr(value) for path, value in parts_of(nothing)}
+    rows = []
+    for place, message in _MESSAGES:
+        try:
+            made = bridge.to_basic(message, Notes(), _GIVEN)
+        except TranslationError:
+            rows.append(Row(place, "refused"))
+        else:
+            rows.append(Row(place, _difference(parts_of(made), usual)))
+    return rows
+
+
+def _difference(parts: list[tuple[str, Any]], usual: dict[str, str]) -> str:
+    """Write what is not there without the sample."""
+    found = [
+        "residual" if residual.NAME in path else f"`{path}` {_shown(value)}"
+        for path, value in parts
+        if usual.get(path) != repr(value)
+    ]
+    return ", ".join(found) or "-"
+
+
+def _shown(value: Any) -> str:
+    text = repr(value).replace("|", "\\|")
+    return f"`{text if len(text) <= 40 else text[:39] + '…'}`"
