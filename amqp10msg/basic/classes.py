@@ -140,7 +140,7 @@ _TUNNEL = _rows(
     ("durable", "octet"),
     ("broadcast", "octet"),
 )
-#: The classes by number: their properties and how these are laid out.
+#: Properties' class and layout by the number of the content class.
 CLASSES: dict[int, tuple[type[Any], Layout]] = {
     70: (FileProperties, Layout(_FILE)),
     80: (StreamProperties, Layout(_STREAM)),
