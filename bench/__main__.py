@@ -24,6 +24,7 @@ from bench import (
     report,
     serve,
     startup,
+    translation,
 )
 from bench.harness import SMOKE, Effort
 from bench.report import Figure
@@ -40,6 +41,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "map-decode": mapping.run_decode,
         "map-encode": mapping.run_encode,
         "filter": filters.run,
+        "translate": translation.run,
         "startup": startup.run,
         "node": node.run,
         **({"serve": serve.run} if peers.PROTON.load() is not None else {}),

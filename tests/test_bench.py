@@ -14,7 +14,7 @@ import pytest
 
 import amqp10msg
 from bench import __main__ as command
-from bench import filters, harness, messages, ours, peers, report
+from bench import filters, harness, messages, ours, peers, report, translation
 from bench.harness import SMOKE, Contender, Effort, Timing, Timings
 
 pytestmark = pytest.mark.once
@@ -255,6 +255,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "startup": set(),
         "node": set(),
         "serve": {peers.PROTON},
+        "translate": set(),  # its peer is made of two, see below
     }.get(key, set(peers.PEERS))
     named = {entry.name for entry in figures[key].timings.entries}
 
@@ -262,6 +263,15 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         assert (peer.install in named) != any(
             f"pip install {peer.install}" in line for line in figures[key].left_out
         )
+
+
+def test_translation_comes_back_and_has_its_peer_or_says_what_is_missing(
+    figures: dict[str, report.Figure],
+) -> None:
+    assert translation.HEADER == translation.back(translation.forth())
+    figure = figures["translate"]
+    named = {entry.name for entry in figure.timings.entries}
+    assert (translation.PEER in named) != bool(figure.left_out)
 
 
 def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figure]) -> None:

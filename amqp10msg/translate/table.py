@@ -46,6 +46,11 @@ class Place(NamedTuple):
     how: tuple[str, str] = ("carried", "1.0 cannot say it")
 
 
+_HOW = ("carried", "1.0 cannot say it")
+# Places are made for every property of every message: without the generated __new__.
+_new: Callable[[type[Place], tuple[Any, ...]], Place] = tuple.__new__
+
+
 def shortstr(text: str) -> bool:
     """Tell whether a text is a short string by the letter of 0-9-1: UTF-8, no NUL, 255 octets."""
     if len(text) > 255 or "\0" in text:
@@ -74,7 +79,7 @@ def _is_text(text: str) -> bool:
 def _string_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
         return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
-    return Place("field", text, "\0" not in text)
+    return _new(Place, ("field", text, "\0" not in text, _HOW))
 
 
 def _string_backward(text: Any) -> tuple[Any, bool]:
@@ -84,8 +89,9 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
 
 
 def _annotated_forward(text: str, _: bool) -> Place:
-    place = _string_forward(text, False)
-    return place._replace(where="annotation") if place.where == "field" else place
+    if not _is_text(text):
+        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+    return _new(Place, ("annotation", text, "\0" not in text, _HOW))
 
 
 # Content types and codings come from small vocabularies.
@@ -120,9 +126,12 @@ def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
     return None, False
 
 
+_DURABLE = Place("field", True)
+
+
 def _mode_forward(mode: int, _: bool) -> Place:
     if mode == 2:
-        return Place("field", True)
+        return _DURABLE
     if mode == 1:
         return Place("annotation", UByte(1))
     return Place("residual", None, False, ("carried", "the delivery mode is 1 or 2"))
@@ -153,7 +162,9 @@ def _expiration_forward(text: str, _: bool) -> Place:
         return Place(
             "field", _MAX_TTL, False, ("clamped", "a ttl is 2^32 - 1 at most: the rest is carried")
         )
-    return Place("field", ttl, str(ttl) == text, ("carried", "the digits are not the usual ones"))
+    if str(ttl) == text:
+        return _new(Place, ("field", ttl, True, _HOW))
+    return Place("field", ttl, False, ("carried", "the digits are not the usual ones"))
 
 
 def _expiration_backward(ttl: Any) -> tuple[Any, bool]:
@@ -165,7 +176,7 @@ def _timestamp_forward(seconds: int | datetime.datetime, _: bool) -> Place:
         seconds = int(Timestamp.from_datetime(seconds)) // 1000
     if not 0 <= seconds * 1000 <= _MAX_MS:
         return Place("residual", None, False, ("carried", "milliseconds of it exceed 63 bits"))
-    return Place("field", seconds * 1000)
+    return _new(Place, ("field", seconds * 1000, True, _HOW))
 
 
 def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
@@ -176,7 +187,8 @@ def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
 
 def _user_forward(text: str, _: bool) -> Place:
     octets = text.encode("utf-8", "surrogateescape")
-    return Place("field", octets, _is_text(text) and "\0" not in text)
+    exact = _is_text(text) and "\0" not in text
+    return _new(Place, ("field", octets, exact, _HOW))
 
 
 def _user_backward(octets: Any) -> tuple[Any, bool]:
@@ -225,7 +237,7 @@ def _id_forward(text: str, _: bool) -> Place:
         found = _id_of(text)
         # Longer ids come back as none.
         return Place("field", found, "\0" not in text)
-    return Place("field", text, "\0" not in text)
+    return _new(Place, ("field", text, "\0" not in text, _HOW))
 
 
 def _id_backward(value: Any) -> tuple[Any, bool]:
@@ -274,6 +286,8 @@ class Row:
 
     def annotated(self, value: Any, is_data: bool) -> Any:
         """Read the annotation; None where it is not what `forward` would write there."""
+        if not self.section and type(value) is str:
+            return value if shortstr(value) else None
         if type(value) is UByte:
             value = int(value)
         elif type(value) is not str or not shortstr(value):
