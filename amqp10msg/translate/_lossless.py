@@ -6,7 +6,6 @@ where it still becomes what now stands there: an edit made in between wins over 
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 import attrs
@@ -92,14 +91,9 @@ def to_basic(message: Message, notes: Notes) -> BasicMessage:
     """Translate from 1.0 to 0-9-1 without loss."""
     format_ = message.message_format
     known = message._wire
-    if known is not None and not message._lenient:
-        # Most messages are encoded as this library would, and nothing needs a second look.
-        try:
-            writer = _wire.Writer()
-            if writer.message(_sections(message)) and writer.finish() == known:
-                return _usual(message, known, notes, canonical=True)
-        except (EncodeError, RecursionError, UnicodeEncodeError):
-            pass  # encode says where
+    # Most messages are encoded as this library would, and nothing needs a second look.
+    if known is not None and not message._lenient and message._encode_as_is() == known:
+        return _usual(message, known, notes, canonical=True)
     wire = message.encode()
     if message._lenient:
         return _whole(wire, format_, notes)
@@ -125,12 +119,6 @@ def _usual(message: Message, wire: bytes, notes: Notes, *, canonical: bool) -> B
     if _returns(basic, wire, format_):
         return basic
     return _packed(made.basic, _all_of(wire, format_))
-
-
-_sections = attrgetter(
-    *("header", "delivery_annotations", "message_annotations", "properties"),
-    *("application_properties", "body", "footer"),
-)
 
 
 def _restored(made: Reading, notes: Notes) -> BasicMessage:
