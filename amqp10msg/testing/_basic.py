@@ -175,7 +175,7 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
             b"\x00\x53\x77\x52\x05\x00\x53\x78\xc1\x01\x00",
         ]
     )
-    names = st.just("") | st.text(max_size=10).filter(lambda text: "\0" not in text)
+    names = st.just("") | _octets(20)
     return named(
         "basic_messages()",
         st.builds(

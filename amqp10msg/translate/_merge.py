@@ -26,11 +26,14 @@ from amqp10msg.translate._headers import (
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
+    EXCHANGE,
     FIELDS,
     MARKER,
     ORDER,
+    ROUTING_KEY,
     TABLE,
     Natural,
+    is_delivered,
     natural,
     one_field,
 )
@@ -127,7 +130,7 @@ def _assembled(
 
 
 def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
-    delivered = bool(basic.exchange or basic.routing_key)
+    delivered = is_delivered(basic)
     whole = Natural()
     whole.header = made.header
     natural_message = whole.message(attrs.evolve(basic, body=b""))
@@ -304,7 +307,7 @@ def _annotations(
     carried.pop(ORDER, None)
     if basic.properties.type == MARKER and made.body_octets is not None:
         carried.pop(BODY, None)
-    delivered = bool(basic.exchange or basic.routing_key)
+    delivered = is_delivered(basic)
     if raw is None:
         if carried:
             mine[_symbol(residual.NAME)] = residual.pack(carried)
@@ -439,6 +442,9 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
                 *("dropped", value, getattr(basic.properties, row.name)),
                 "the message was edited: the original is stale",
             )
+    if EXCHANGE in content and not (basic.exchange or basic.routing_key):
+        basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
+        basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
     entries = _headers(made, content)
     if entries or (content.get(EMPTY) == 1 and not made.entries):
         basic.properties.headers = FieldTable.of(entries)

@@ -75,7 +75,8 @@ class Qpid:
             creation_time=_moment(own.timestamp, given.arrival_time),
             subject=_string(own.type, "type"),
         )
-        exchange, key = basic.exchange, basic.routing_key
+        exchange = _string(basic.exchange, "exchange")
+        key = _string(basic.routing_key, "routing-key")
         properties.to = f"{exchange}/{key}" if exchange and key else exchange or key or None
         if "qpid.subject" in headers and headers["qpid.subject"][0] == "S":
             properties.subject = _string(headers.pop("qpid.subject")[1], "headers")

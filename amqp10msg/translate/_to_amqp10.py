@@ -24,18 +24,21 @@ from amqp10msg.translate import residual
 from amqp10msg.translate._headers import annotation_of, is_name
 from amqp10msg.translate._values import NOTHING, to_value
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS
+from amqp10msg.translate.table import ROWS, shortstr
 
 __all__ = [
     "BODY",
     "EMPTY",
+    "EXCHANGE",
     "FIELDS",
     "MARKER",
     "ORDER",
+    "ROUTING_KEY",
     "TABLE",
     "Natural",
     "body_of",
     "decorated",
+    "is_delivered",
     "natural",
     "one_field",
 ]
@@ -47,6 +50,8 @@ BODY = 15  # 1: the payload is encoded data sections
 FIELDS = 16  # name -> letter and value of headers, encoded
 ORDER = 17  # positions of the x- headers in the table
 EMPTY = 18  # the table of headers is there, and empty
+EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
+ROUTING_KEY = 20
 
 # Without the checks of what is given: everything is made here.
 _fill: Any = Message.__attrs_init__
@@ -83,7 +88,7 @@ class Natural:
         annotations = self.annotations
         if self.carried:
             annotations[_NAME] = residual.pack(self.carried)
-        delivered = basic.exchange or basic.routing_key
+        delivered = is_delivered(basic)
         if delivered:
             annotations[_EXCHANGE] = basic.exchange
             annotations[_ROUTING_KEY] = basic.routing_key
@@ -125,6 +130,13 @@ class Natural:
     def octets_of_body(self) -> bytes:
         """Give the encoded body sections."""
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
+
+
+def is_delivered(basic: BasicMessage) -> bool:
+    """Tell whether exchange and routing key stand in annotations, as RabbitMQ 4 delivers them."""
+    return bool(basic.exchange or basic.routing_key) and (
+        shortstr(basic.exchange) and shortstr(basic.routing_key)
+    )
 
 
 def decorated(header: Header) -> bytes:
@@ -174,6 +186,17 @@ def natural(basic: BasicMessage, entries: list[Any] | None, notes: Notes) -> Nat
     if made.body is None:
         made.body = Data(basic.body)
     _properties(made, given, notes)
+    if (basic.exchange or basic.routing_key) and not is_delivered(basic):
+        for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
+            made.carried[key] = text.encode("utf-8", "surrogateescape")
+        notes.add(
+            "routing-key",
+            "carried",
+            (basic.exchange, basic.routing_key),
+            None,
+            "exchange or routing key is no UTF-8 without NUL of 255 octets at most",
+            recoverable=True,
+        )
     if entries is not None:
         _headers(made, entries, notes)
     return made

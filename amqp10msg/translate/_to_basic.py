@@ -21,12 +21,15 @@ from amqp10msg.translate._headers import BY_ANNOTATION, header_of, property_name
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
+    EXCHANGE,
     FIELDS,
     MARKER,
     ORDER,
+    ROUTING_KEY,
     TABLE,
     body_of,
     decorated,
+    is_delivered,
 )
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._values import to_field
@@ -382,6 +385,8 @@ def _is_original(key: Any, value: Any) -> bool:
         if most is not None:
             return isinstance(value, int) and value <= most
         return isinstance(value, bytes) and len(value) <= 255
+    if key in (EXCHANGE, ROUTING_KEY):
+        return isinstance(value, bytes)
     if key in (BODY, EMPTY):
         return bool(value == 1)
     if key == ORDER:
@@ -472,7 +477,7 @@ def exact_octets(made: Reading) -> None:
 def decorated_of(made: Reading) -> bytes | None:
     """Give the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
     header = made.message.header
-    delivered = made.basic.exchange or made.basic.routing_key
+    delivered = is_delivered(made.basic)
     return decorated(header) if delivered and header is not None else None
 
 
