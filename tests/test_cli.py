@@ -21,7 +21,10 @@ from amqp10msg.cli import main
 
 ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
-COMMANDS = ("inspect", "encode", "validate", "filter", "convert", "demo", "serve")
+COMMANDS = (
+    *("inspect", "encode", "validate", "filter", "convert"),
+    *("translate", "diff-profiles", "serve", "demo"),
+)
 
 
 def process(
@@ -89,6 +92,7 @@ class TestHelp:
         """Those without a pipe into another program; the files that they name are made up."""
         monkeypatch.chdir(tmp_path)
         Path("message.bin").write_bytes(OCTETS)
+        Path("header-and-body.bin").write_bytes(bytes.fromhex("003c") + bytes(12))
         Path("order.json").write_text('{"body": "hello"}')
         Path("captured").mkdir()
         Path("captured/one").write_bytes(OCTETS)

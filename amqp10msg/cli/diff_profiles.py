@@ -40,6 +40,7 @@ Examples:
     "--profile",
     "profiles",
     type=click.Choice(list(PROFILES)),
+    metavar="PROFILE",
     multiple=True,
     help="Compare these; all where none is named.",
 )
@@ -65,7 +66,7 @@ def diff_profiles(
 ) -> int:
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
-    SOURCES are as for translate; which protocol a message is of is seen from it, and it is taken to
+    SOURCES and profiles are as for translate; which protocol a message is of is seen from it, and it is taken to
     the other one. A row is a place in the result, a column a profile. The exit status is 1 where a
     message cannot be read.
     """
@@ -81,7 +82,9 @@ def diff_profiles(
             message = read_either(item.data, exchange, routing_key)
         except DecodeError as error:
             failed += 1
-            click.echo(f"{safe(item.source)}: {safe(item.fault or str(error))}", err=True)
+            click.echo(
+                f"amqp10msg: {safe(item.source)}: {safe(item.fault or str(error))}", err=True
+            )
             continue
         found = {name: _made(message, name, given) for name in chosen}
         if as_json:

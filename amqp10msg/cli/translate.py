@@ -28,8 +28,8 @@ _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 \b
 Examples:
   amqp10msg translate --to amqp10 header-and-body.bin
-  amqp10msg translate --to basic --profile rabbitmq-4.3 message.bin
-  amqp10msg translate --to amqp10 --json captured.jsonl | jq .losses
+  amqp10msg translate --to basic message.bin -o translated.jsonl
+  amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
 """
 )
 @sources_argument
@@ -43,9 +43,10 @@ Examples:
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
+    metavar="PROFILE",
     default="lossless",
     show_default=True,
-    help="Exactly reversible, or as this broker does it.",
+    help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
 )
 @click.option("--strict", is_flag=True, help="Refuse messages of which something is lost for good.")
 @click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
