@@ -40,6 +40,7 @@ from amqp10msg.basic import (
 from amqp10msg.basic.rules import check_properties
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.translate.correspondence import to_amqp10_rows, to_basic_rows
 from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
 
 
@@ -369,6 +370,45 @@ def _unsorted(content: Any) -> bool:
     if isinstance(content, dict):
         return True
     return isinstance(content, list) and any(map(_unsorted, content))
+
+
+# Depth, and the tables of the documentation.
+
+
+@pytest.mark.parametrize("depth", [64, 65, 254])
+@pytest.mark.parametrize("name", ["k", "x-k"])
+def test_deep_tables_come_back(depth: int, name: str) -> None:
+    table = FieldTable({"a": 1})
+    for _ in range(depth - 2):
+        table = FieldTable.of([("t", "F", table)])
+    basic = sent(BasicMessage(BasicProperties(headers=FieldTable.of([(name, "F", table)]))))
+    received = Message.decode(to_amqp10(basic).message.encode())
+
+    assert octets_of(basic) == octets_of(to_basic(received).message)
+
+
+@pytest.mark.parametrize("depth", [64, 65, 254])
+def test_deep_values_come_back(depth: int) -> None:
+    value: Any = 1
+    for _ in range(depth):
+        value = [value]
+    for message in (Message(value), Message(b"", message_annotations={"x-opt-k": value})):
+        octets = message.encode()
+        assert octets == to_amqp10(sent(to_basic(message).message)).message.encode()
+
+
+def test_the_lossless_tables_lose_and_refuse_nothing() -> None:
+    rows = to_amqp10_rows("lossless") + to_basic_rows("lossless")
+
+    assert len(rows) > 60
+    assert {"-", "refused"} & {row.becomes for row in rows} == set()
+
+
+def test_the_tables_say_what_brokers_do() -> None:
+    rows = {row.place: row.becomes for row in to_amqp10_rows("rabbitmq-4.3")}
+
+    assert "`properties.group-id` `'a'`" == rows["app-id `a`"]
+    assert ("-", "refused") == (rows["cluster-id `c`"], rows["header `D`"])
 
 
 # Arguments.
