@@ -23,7 +23,7 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.primitives import Float, Timestamp
 
-__all__ = ["Reader", "write_longstr", "write_shortstr", "write_table"]
+__all__ = ["Reader", "write_longstr", "write_shortstr", "write_table", "write_value"]
 
 _U16 = struct.Struct(">H")
 _U32 = struct.Struct(">I")
@@ -365,7 +365,7 @@ def write_table(
         elif letter == "t" and type(value) is bool:
             out += b"t\x01" if value else b"t\x00"
         else:
-            _write_value(out, letter, value, dialect, path, name, depth)
+            write_value(out, letter, value, dialect, path, name, depth)
     out[start : start + 4] = _U32.pack(len(out) - start - 4)
 
 
@@ -380,13 +380,14 @@ def _write_array(
     out += b"\0\0\0\0"
     inner = f"{path}[{name!r:.60}]"
     for index, (letter, value) in enumerate(array.entries):
-        _write_value(out, letter, value, dialect, inner, index, depth)
+        write_value(out, letter, value, dialect, inner, index, depth)
     out[start : start + 4] = _U32.pack(len(out) - start - 4)
 
 
-def _write_value(
+def write_value(
     out: bytearray, letter: str, value: Any, dialect: Dialect, path: str, name: Any, depth: int
 ) -> None:
+    """Append letter and value of a field; EncodeError if the value does not fit."""
     if letter not in LETTERS[dialect]:
         raise EncodeError(
             f"{letter!r} is no field type of the dialect {dialect}", f"{path}[{name!r:.60}]"

@@ -66,9 +66,9 @@ def diff_profiles(
 ) -> int:
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
-    SOURCES and profiles are as for translate; which protocol a message is of is seen from it, and it is taken to
-    the other one. A row is a place in the result, a column a profile. The exit status is 1 where a
-    message cannot be read.
+    SOURCES and profiles are as for translate; which protocol a message is of is seen from it, and
+    it is taken to the other one. A row is a place in the result, a column a profile. The exit
+    status is 1 where a message cannot be read.
     """
     chosen = profiles or tuple(PROFILES)
     colored = use_color(color)

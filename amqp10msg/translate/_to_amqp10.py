@@ -6,7 +6,7 @@ from operator import attrgetter
 from typing import Any
 
 from amqp10msg import _wire
-from amqp10msg.basic._codec import _write_value
+from amqp10msg.basic._codec import write_value
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_table
 from amqp10msg.basic.tables import FieldTable
@@ -167,7 +167,7 @@ def body_of(octets: bytes) -> Message | None:
 def one_field(letter: str, value: Any) -> bytes:
     """Encode letter and value of a header."""
     out = bytearray()
-    _write_value(out, letter, value, "rabbitmq", "headers", "", 0)
+    write_value(out, letter, value, "rabbitmq", "headers", "", 0)
     return bytes(out)
 
 
