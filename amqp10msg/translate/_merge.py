@@ -430,7 +430,10 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
             now = getattr(section, row.field) if section is not None else row.default
             same = now == place.value
         else:
-            same = getattr(basic.properties, row.name) is None
+            stands = getattr(basic.properties, row.name)
+            # What says nothing of durability comes out of RabbitMQ 4.0 and 4.1 as durable.
+            by_broker = row.name == "delivery_mode" and stands == 2 and is_delivered(basic)
+            same = stands is None or by_broker
         if same:
             setattr(basic.properties, row.name, value)
             made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")

@@ -142,10 +142,20 @@ def _delivery(made: Reading) -> str:
     return "exact" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "other"
 
 
+def _is_transient(made: Reading) -> bool:
+    """Tell whether a delivered message says in the annotation that its delivery mode was 1.
+
+    RabbitMQ 4.0 and 4.1 make a message durable that does not say whether it is, so behind them the
+    annotation is to be believed and not the header.
+    """
+    annotations: Any = made.message.message_annotations or {}
+    return bool(annotations.get(_MODE.annotation) == 1)
+
+
 def _header(made: Reading, header: Header, delivered: str, notes: Notes) -> None:
     given = made.basic.properties
     exact = True
-    if header.durable:
+    if header.durable and not (delivered and _is_transient(made)):
         given.delivery_mode = 2
     if header.priority != 4:
         value, same = _PRIORITY.backward(int(header.priority))
@@ -419,7 +429,12 @@ def _annotated(made: Reading, row: Any, value: Any, header: Header | None) -> An
     """Give the property that an annotation holds, None where it is not to be believed."""
     if getattr(made.basic.properties, row.name) is not None:
         return None  # the field says it
-    if row.section == "header" and header is not None and getattr(header, row.field) != row.default:
+    if (
+        row.section == "header"
+        and header is not None
+        and getattr(header, row.field) != row.default
+        and not (row is _MODE and (made.basic.exchange or made.basic.routing_key))
+    ):
         return None
     held = row.annotated(value, _is_data(made))
     # With such a payload the marker would say something else.
@@ -499,4 +514,5 @@ def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None
         made.carried.setdefault(SHAPE, []).append(head)
 
 
+_MODE = next(row for row in ROWS if row.name == "delivery_mode")
 _PRIORITY = next(row for row in ROWS if row.field == "priority")
