@@ -41,7 +41,7 @@ help:  ## this list
 setup: $(VENV)/.package $(PROTON) $(KERNEL)  ## .venv with everything that the other verbs need
 	@cat $(PROTON)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
-	  "compiled" if amqp10msg.COMPILED else "pure, about 5 times slower. To compile it, install " \
+	  "compiled" if amqp10msg.COMPILED else "pure, about 8 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
 
 demo: setup  ## decode, explain, validate and re-encode recorded messages
