@@ -1,0 +1,271 @@
+"""AMQP values as cells of the columns, and back: which member of the struct holds which type."""
+
+from __future__ import annotations
+
+import decimal
+import json
+import math
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from amqp10msg.errors import EncodeError
+from amqp10msg.notation import from_typed, to_typed
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+
+__all__ = [
+    "FIRST_MS",
+    "LAST_MS",
+    "entries",
+    "entries_of",
+    "identifier",
+    "identifier_of",
+    "json_text",
+    "value_cell",
+    "value_of",
+]
+
+# What every consumer of Arrow's timestamps can show: the years 1 to 9999.
+FIRST_MS = -62_135_596_800_000
+LAST_MS = 253_402_300_799_999
+
+_INTEGERS: dict[type, str] = {
+    **{cls: cls.__name__.lower() for cls in (UByte, UShort, UInt, Byte, Short, Int, Timestamp)},
+    int: "long",
+    bool: "boolean",
+}
+_TEXTS: dict[type, str] = {str: "string", Symbol: "symbol", Char: "char"}
+_DECIMALS: dict[type, str] = {Decimal32: "decimal32", Decimal64: "decimal64"}
+_DECIMALS[Decimal128] = "decimal128"
+_COMPOUNDS: dict[type, str] = {
+    list: "list",
+    dict: "map",
+    AmqpMap: "map",
+    Array: "array",
+    Described: "described",
+}
+
+
+def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
+    """Give the struct of one decoded value; members that are left out are null."""
+    cls = type(value)
+    cell: dict[str, Any] = {"key_type": key_type}
+    if cls in _TEXTS:
+        cell["type"] = _TEXTS[cls]
+        cell["s"] = str(value)
+    elif cls in _INTEGERS:
+        cell["type"] = _INTEGERS[cls]
+        cell["l"] = int(value)
+    elif cls is ULong:
+        cell["type"] = "ulong"
+        cell["u"] = decimal.Decimal(int(value))
+    elif cls is float:
+        cell["type"] = "double"
+        cell["d"] = value
+    elif cls is Float:
+        cell["type"] = "float"
+        cell["d"] = float(value)
+        if math.isnan(value):
+            # The way through a double loses which NaN it was.
+            cell["d"] = math.nan
+            cell["b"] = value.bits.to_bytes(4)
+    elif cls is bytes:
+        cell["type"] = "binary"
+        cell["b"] = value
+    elif cls is uuid.UUID:
+        cell["type"] = "uuid"
+        cell["s"] = str(value)
+    elif value is None:
+        cell["type"] = "null"
+    elif cls in _DECIMALS:
+        cell["type"] = _DECIMALS[cls]
+        cell["s"] = str(value.to_decimal())
+        cell["b"] = value.bits.to_bytes(cls.width)
+    else:
+        cell["type"] = _COMPOUNDS[cls]
+        cell["s"] = json_text(to_typed(value))
+    return cell
+
+
+_FROM_L: dict[str, Callable[[int], Any]] = {name: cls for cls, name in _INTEGERS.items()}
+_FROM_S: dict[str, Callable[[str], Any]] = {name: cls for cls, name in _TEXTS.items()}
+_FROM_B: dict[str, Any] = {name: cls for cls, name in _DECIMALS.items()}
+
+
+def value_of(cell: Mapping[str, Any]) -> Any:
+    """Give the value of a struct.
+
+    Raises:
+        EncodeError: no type is called so, the member that holds it is null, or out of range.
+    """
+    name = cell.get("type")
+    try:
+        if name in _FROM_S:
+            return _FROM_S[name](_member(cell, "s"))
+        if name in _FROM_L:
+            return _FROM_L[name](_member(cell, "l"))
+        if name == "ulong":
+            return ULong(int(_member(cell, "u")))
+        if name == "double":
+            return float(_member(cell, "d"))
+        if name == "float":
+            if cell.get("b") is not None:
+                return Float.from_bits(int.from_bytes(_octets(cell, 4)))
+            return Float(_member(cell, "d"))
+        if name == "binary":
+            return bytes(_member(cell, "b"))
+        if name == "uuid":
+            return uuid.UUID(_member(cell, "s"))
+        if name == "null":
+            return None
+        if name in _FROM_B:
+            cls = _FROM_B[name]
+            return cls(int.from_bytes(_octets(cell, cls.width)))
+        if name in _COMPOUNDS.values():
+            value = from_typed(json.loads(_member(cell, "s")))
+            if _COMPOUNDS.get(type(value)) != name:
+                raise ValueError(f"s holds another type than {name}")
+            return value
+    except (ValueError, OverflowError, TypeError) as error:
+        raise EncodeError(f"no {name}: {error}") from None
+    raise EncodeError(f"no AMQP type is called {name!r}")
+
+
+def _member(cell: Mapping[str, Any], name: str) -> Any:
+    value = cell.get(name)
+    if value is None:
+        raise ValueError(f"its member {name} is null")
+    return value
+
+
+def _octets(cell: Mapping[str, Any], width: int) -> bytes:
+    octets = bytes(_member(cell, "b"))
+    if len(octets) != width:
+        raise ValueError(f"b has {len(octets)} octets, not {width}")
+    return octets
+
+
+def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Give the entries of a map section: the key's text and the value's struct.
+
+    A ulong key is its decimal digits, behind so many ``#`` that no symbol in the map is the same.
+    """
+    made = []
+    taken: set[str] | None = None
+    for key, value in section.items():
+        if isinstance(key, str):
+            made.append((str(key), value_cell(value)))
+            continue
+        if taken is None:
+            taken = {str(key) for key in section if isinstance(key, str)}
+        text = str(int(key))
+        while text in taken:
+            text = f"#{text}"
+        made.append((text, value_cell(value, "ulong")))
+    return made
+
+
+def entries_of(
+    pairs: Iterable[tuple[str, Mapping[str, Any]]], *, text_keys: bool
+) -> dict[Any, Any]:
+    """Give the content of a map section.
+
+    Raises:
+        EncodeError: a value's struct is not right, or a key stands twice.
+    """
+    made: dict[Any, Any] = {}
+    for text, cell in pairs:
+        key: Any = text if text_keys else Symbol(text)
+        try:
+            if cell is None:
+                raise EncodeError("the struct of a value is null: say type null for AMQP's null")
+            if cell.get("key_type") == "ulong":
+                key = ULong(int(text.lstrip("#")))
+            elif cell.get("key_type") is not None:
+                raise EncodeError(f"a key_type is null or ulong, not {cell['key_type']!r}")
+            if key in made:
+                raise EncodeError("the key stands twice")
+            made[key] = value_of(cell)
+        except ValueError as error:
+            raise EncodeError(getattr(error, "reason", str(error)), f"[{text!r}]") from None
+    return made
+
+
+def identifier(value: Any) -> tuple[str | None, str | None]:
+    """Give a message-id as text and type: digits, hex, a UUID with hyphens, a string."""
+    if value is None:
+        return None, None
+    if isinstance(value, str):
+        return value, "string"
+    if isinstance(value, bytes):
+        return value.hex(), "binary"
+    if isinstance(value, uuid.UUID):
+        return str(value), "uuid"
+    return str(int(value)), "ulong"
+
+
+def identifier_of(text: str | None, name: str | None) -> Any:
+    """Give a message-id of its text and its type; a string where the type is null.
+
+    Raises:
+        EncodeError: the text is none of this type.
+    """
+    if text is None or name is None or name == "string":
+        return text
+    try:
+        if name == "ulong":
+            return ULong(int(text))
+        if name == "uuid":
+            return uuid.UUID(text)
+        if name == "binary":
+            return bytes.fromhex(text)
+    except ValueError as error:
+        raise EncodeError(f"no {name}: {error}") from None
+    raise EncodeError(f"its type is ulong, uuid, binary or string, not {name!r}")
+
+
+def json_text(typed: Any) -> str:
+    """Write typed JSON without blanks; however deep, as json.dumps cannot on a full stack."""
+    try:
+        return json.dumps(typed, ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        return "".join(_pieces(typed))
+
+
+def _pieces(typed: Any) -> Iterable[str]:
+    stack: list[Any] = [iter((typed,))]
+    first = [True]
+    while stack:
+        for item in stack[-1]:
+            if not first[-1]:
+                yield ","
+            first[-1] = False
+            if isinstance(item, list):
+                yield "["
+                stack.append(iter(item))
+                first.append(True)
+                break
+            yield json.dumps(item, ensure_ascii=False)
+        else:
+            stack.pop()
+            first.pop()
+            if stack:
+                yield "]"

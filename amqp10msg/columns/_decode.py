@@ -1,0 +1,163 @@
+"""Batches of encoded messages to columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg.columns._plain import row
+from amqp10msg.columns._schema import Plan, plan_of
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.validation import PROFILES
+
+__all__ = ["binary_chunks", "decode", "formats_of"]
+
+
+def decode(
+    array: Any,
+    columns: Iterable[str] | None = None,
+    validate: str | None = None,
+    limits: Limits | None = None,
+    *,
+    message_format: Any = None,
+) -> pa.RecordBatch:
+    """Decode encoded messages into columns, a row for each.
+
+    A message that cannot be decoded never raises: its row is null but for ``error_code`` (a key of
+    `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in octets), and ``wire``
+    where that is asked for. A null in the input gives a row of nulls.
+
+    Args:
+        array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
+            binary_view or fixed_size_binary; a pandas or Polars Series or whatever else speaks
+            Arrow's C interface; or a list of bytes. Memory is read where it lies.
+        columns: names of columns, in the order wanted: those of `SCHEMA`, ``wire`` for the octets
+            of each message, and entries of the map sections such as
+            ``application_properties.tenant``. None for `SCHEMA`. Sections that no column needs are
+            passed over by their size, so an error inside of them is not seen; the outline of the
+            message is judged always.
+        validate: a profile, such as ``oasis``, to hold the messages to as well. A message that
+            decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
+            of errors name the first such rule.
+        limits: what decoding one message may cost; the defaults of `Limits` where None.
+        message_format: what the column message_format gets, since no message holds its own: an
+            int for all, or a sequence or array of as many as there are messages; null where None.
+
+    Raises:
+        TypeError: `array` holds something else than octets.
+        ValueError: there is no column or profile of a name, lengths differ, or a column would
+            exceed Arrow's 2 GiB: pass fewer messages at once.
+    """
+    plan = plan_of(columns)
+    if validate is not None and validate not in PROFILES:
+        raise ValueError(f"no profile is called {validate!r}: use {', '.join(PROFILES)}")
+    limits = limits or DEFAULT_LIMITS
+    made = [_chunk(chunk, plan, limits, validate) for chunk in binary_chunks(array)]
+    batch = made[0] if len(made) == 1 else concatenated(made, plan.schema)
+    if "message_format" in plan.schema.names:
+        formats = formats_of(message_format, batch.num_rows)
+        index = plan.schema.get_field_index("message_format")
+        batch = batch.set_column(index, plan.schema.field(index), formats)
+    return batch
+
+
+def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
+    return batch_of((row(octets, plan, limits, profile) for octets in octets_in(array)), plan)
+
+
+def octets_in(array: pa.Array) -> Iterator[bytes | None]:
+    """Give the messages one at a time, so that copies of all of them never stand beside them."""
+    for scalar in array:
+        yield scalar.as_py()
+
+
+def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
+    """Make a batch of rows of cells."""
+    cells: dict[str, list[Any]] = {name: [] for name in plan.schema.names}
+    count = 0
+    for made in rows:
+        count += 1
+        for name, column in cells.items():
+            column.append(made.get(name))
+    if not cells:
+        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+    arrays = []
+    for field in plan.schema:
+        column = pa.array(cells[field.name], field.type)
+        if isinstance(column, pa.ChunkedArray):
+            raise too_large(field.name)
+        arrays.append(column)
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+
+def too_large(name: str) -> ValueError:
+    """Say that a column does not fit Arrow's 32-bit offsets."""
+    return ValueError(f"the column {name} would exceed 2 GiB: decode fewer messages at once")
+
+
+def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """Put batches of one schema one behind the other."""
+    if not batches:
+        return pa.RecordBatch.from_pylist([], schema=schema)
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"the columns would exceed 2 GiB: decode fewer at once ({error})"
+        ) from None
+
+
+def binary_chunks(array: Any) -> list[pa.Array]:
+    """Take what a user has for arrays of binary or large_binary, without copying where possible.
+
+    Raises:
+        TypeError: it holds something else than octets.
+    """
+    chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_array_of(array)]
+    if len(chunks) == 1 and isinstance(chunks[0], pa.ChunkedArray):
+        chunks = chunks[0].chunks
+    if not chunks:
+        return []
+    return [_binary(chunk) for chunk in chunks]
+
+
+def _array_of(array: Any) -> Any:
+    if isinstance(array, pa.Array):
+        return array
+    if hasattr(array, "__arrow_c_array__"):
+        return pa.array(array)
+    if hasattr(array, "__arrow_c_stream__"):
+        return pa.chunked_array(array)
+    try:
+        return pa.array(array)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, TypeError) as error:
+        raise TypeError(f"expected encoded messages as binary: {error}") from None
+
+
+def _binary(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return array
+    if pa.types.is_fixed_size_binary(kind) or pa.types.is_null(kind):
+        return array.cast(pa.binary())
+    if kind == pa.binary_view():
+        return array.cast(pa.large_binary())
+    raise TypeError(f"expected encoded messages as binary, not {kind}")
+
+
+def formats_of(given: Any, count: int) -> pa.Array:
+    """Give the column of message formats.
+
+    Raises:
+        ValueError: there are not as many as messages.
+    """
+    if given is None or isinstance(given, int):
+        return pa.repeat(pa.scalar(given, pa.int64()), count)
+    if isinstance(given, pa.ChunkedArray):
+        given = given.combine_chunks()
+    column = given if isinstance(given, pa.Array) else pa.array(given, pa.int64())
+    if len(column) != count:
+        raise ValueError(f"there are {count} messages and {len(column)} message formats")
+    return column.cast(pa.int64())

@@ -1,0 +1,181 @@
+"""Messages as rows, one Python object at a time: what the kernel is held to, and stands in for it.
+
+Where every section is asked for, this is `Message.decode`. Where only some are, the sections are
+walked in their order: what is asked for is decoded, the rest is passed over by its size. The
+outline of a message (that it is sections, each once, in their order) is judged in both cases.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqp10msg import _wire
+from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
+from amqp10msg.columns._schema import MAPS, Plan
+from amqp10msg.composite import rows
+from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.message import Message
+from amqp10msg.notation import to_typed
+from amqp10msg.parts import FIELD_NAMES
+from amqp10msg.primitives import Symbol, ULong
+from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
+from amqp10msg.validation import RULES, validate
+
+__all__ = ["error_cells", "row"]
+
+_Part = tuple[int, int, int, int]
+_HEADER = tuple(field.name for field in rows(Header))
+_PROPERTIES = rows(Properties)
+
+
+def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -> dict[str, Any]:
+    """Give the cells of one message by the names of columns; what is left out is null."""
+    if octets is None:
+        return {}
+    try:
+        cells = _cells(octets, plan, limits)
+    except DecodeError as error:
+        cells = error_cells(error)
+    except (EncodeError, RecursionError):
+        # Of the notation, for which the caller left too little stack.
+        cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
+    if profile is not None and "error_code" not in cells:
+        cells |= _judged(octets, limits, profile)
+    cells["wire"] = octets
+    return cells
+
+
+def error_cells(error: DecodeError) -> dict[str, Any]:
+    """Give the three cells of an error: the rule, its clause, the offset."""
+    # The kernel's name of this one ends in the octet; a value has no other rule than Part 1's.
+    rule = error.rule
+    if rule.startswith("unknown-constructor-"):
+        rule = "unknown-constructor"
+    return _error(rule, RULES[rule].clause if rule in RULES else "Part 1, 1.2", error.offset)
+
+
+def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
+    return {"error_code": code, "error_clause": clause, "error_offset": offset}
+
+
+def _judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
+    for violation in validate(octets, profile, limits=limits):
+        if violation.severity == "error":
+            return _error(violation.rule, violation.clause, violation.offset)
+    return {}
+
+
+def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
+    message: Any
+    if plan.whole:
+        message = Message.decode(octets, limits=limits)
+        parts = _wire.Reader(octets, 0, UNLIMITED).scan()
+    else:
+        message, parts = _walk(octets, plan.needs, limits)
+    cells: dict[str, Any] = {}
+    header = message.header
+    if header is not None:
+        for name in _HEADER:
+            cells[name] = getattr(header, name)
+    if message.properties is not None:
+        _add_properties(cells, message.properties)
+    for name in MAPS:
+        section = getattr(message, name)
+        if section is not None:
+            cells[name] = listed = entries(section)
+            if name in plan.picks:
+                found = dict(listed)
+                cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
+    _add_body(cells, message.body, [part[0] for part in parts if 0x75 <= part[0] <= 0x77])
+    cells["section_offsets"] = [
+        {"code": code, "offset": start, "content": content, "end": end}
+        for code, start, content, end in parts
+    ]
+    return cells
+
+
+def _add_properties(cells: dict[str, Any], properties: Any) -> None:
+    for field in _PROPERTIES:
+        name = field.name
+        value = getattr(properties, name)
+        if field.requires == "message-id":
+            cells[name], cells[f"{name}_type"] = identifier(value)
+        elif field.type == "timestamp" and value is not None:
+            if FIRST_MS <= value <= LAST_MS:
+                cells[name] = value * 1000
+            else:
+                cells[f"{name}_ms"] = value
+        else:
+            cells[name] = value
+
+
+def _add_body(cells: dict[str, Any], body: Any, codes: list[int]) -> None:
+    if not codes:
+        return
+    kind = KINDS[codes[0] - 0x70]
+    cells["body_kind"] = kind.name
+    cells["body_sections"] = len(codes)
+    sections = [] if body is None else body if isinstance(body, list) else [body]
+    if not sections:
+        return
+    if kind.name == "data":
+        cells["body"] = b"".join(section.data for section in sections)
+    elif kind.name == "amqp-value":
+        cells["body_json"] = json_text(to_typed(sections[0].value))
+    else:
+        cells["body_json"] = json_text([to_typed(section.values)[1] for section in sections])
+
+
+def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[_Part]]:
+    """Decode the sections that are needed into a message, and list all of them."""
+    octets = _wire.octets_of(octets, limits)
+    reader = _wire.Reader(octets, 0, limits)
+    found: list[Any] = [None] * 9
+    body: list[Any] = []
+    parts: list[_Part] = []
+    last = -1
+    try:
+        while reader.pos < len(octets):
+            start = reader.pos
+            index = _index(reader, octets)
+            if index < 0:
+                raise reader.no_section(start)
+            repeated = index == last and index in (5, 6)
+            if not repeated and (index <= last or (last >= 5 and index != 8)):
+                # In the shape that the kernel tells its reason from: one place for the body.
+                places = [*found[:5], found[5] or found[6] or found[7], found[8]]
+                raise reader.misplaced(index, last, places, start)
+            last = index
+            content = reader.pos
+            found[index] = True
+            if index in needs:
+                section = reader.section(SPECS[index])
+                if 5 <= index <= 7:
+                    body.append(section)
+                else:
+                    found[index] = section
+            else:
+                reader.skip()
+            parts.append((0x70 + index, start, content, reader.pos))
+    except _wire.READ_FAULTS as error:
+        raise reader.fault(error, FIELD_NAMES) from None
+    message = Message()
+    for index in needs:
+        if not 5 <= index <= 7 and found[index] is not None:
+            setattr(message, KINDS[index].attribute, found[index])
+    message.body = body or None
+    return message, parts
+
+
+def _index(reader: Any, octets: bytes) -> int:
+    """Read a section's constructor and descriptor: 0 to 8, or -1 where it is none."""
+    pos = reader.pos
+    if octets[pos] != 0:
+        return -1
+    reader.pos = pos + 1
+    descriptor = reader.value()
+    # A string or a long of the same value is none.
+    if not isinstance(descriptor, (ULong, Symbol)):
+        return -1
+    return CODES.get(descriptor, 0x6F) - 0x70

@@ -1,0 +1,181 @@
+"""The columns of a message: names and Arrow types, drawn from the declarations of Part 3, 3.2."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import attrs
+import pyarrow as pa
+
+from amqp10msg.composite import Field, rows
+from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
+
+__all__ = ["ERRORS", "SCHEMA", "VALUE", "WIRE", "Plan", "plan_of", "schema_of"]
+
+# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all take: Spark has
+# no unsigned numbers and no timestamps but those of microseconds.
+_ARROW: dict[str, pa.DataType] = {
+    "boolean": pa.bool_(),
+    "ubyte": pa.int16(),
+    "uint": pa.int64(),
+    "binary": pa.binary(),
+    "string": pa.string(),
+    "symbol": pa.string(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "*": pa.string(),
+}
+
+#: One value in a map section: its AMQP type, and the one member that holds it.
+VALUE: pa.StructType = pa.struct(
+    [
+        pa.field("type", pa.string()),
+        pa.field("key_type", pa.string()),
+        pa.field("s", pa.string()),
+        pa.field("l", pa.int64()),
+        pa.field("d", pa.float64()),
+        pa.field("b", pa.binary()),
+        pa.field("u", pa.decimal128(20, 0)),
+    ]
+)
+_OFFSETS = pa.list_(
+    pa.struct(
+        [
+            pa.field("code", pa.int16()),
+            pa.field("offset", pa.int64()),
+            pa.field("content", pa.int64()),
+            pa.field("end", pa.int64()),
+        ]
+    )
+)
+ERRORS: tuple[pa.Field, ...] = (
+    pa.field("error_code", pa.string()),
+    pa.field("error_clause", pa.string()),
+    pa.field("error_offset", pa.int64()),
+)
+#: The octets of a message; only where it is asked for.
+WIRE: pa.Field = pa.field("wire", pa.binary())
+
+MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
+_COMPOSITES = {"header": Header, "properties": Properties}
+# The indexes of the kinds whose content a column of the body needs.
+_BODY: dict[str, frozenset[int]] = {
+    "body_kind": frozenset(),
+    "body_sections": frozenset(),
+    "body": frozenset(i for i, kind in enumerate(KINDS) if kind.name == "data"),
+    "body_json": frozenset(
+        i for i, kind in enumerate(KINDS) if kind in BODY_KINDS and kind.name != "data"
+    ),
+}
+
+
+def _columns_of(field: Field) -> list[pa.Field]:
+    """Give the columns of one field of a composite."""
+    columns = [pa.field(field.name, _ARROW[field.type])]
+    if field.requires == "message-id":
+        columns.append(pa.field(f"{field.name}_type", pa.string()))
+    if field.type == "timestamp":
+        columns.append(pa.field(f"{field.name}_ms", pa.int64()))
+    return columns
+
+
+def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
+    """Give the schema, and by column the indexes of the kinds of section that it is read from."""
+    columns = [pa.field("message_format", pa.int64())]
+    needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
+    for index, kind in enumerate(KINDS):
+        if kind.attribute in _COMPOSITES:
+            made = [c for field in rows(_COMPOSITES[kind.attribute]) for c in _columns_of(field)]
+        elif kind.attribute in MAPS:
+            made = [pa.field(kind.attribute, pa.map_(pa.string(), VALUE))]
+        else:
+            continue
+        columns += made
+        needs |= {column.name: frozenset((index,)) for column in made}
+    columns += [
+        pa.field("body_kind", pa.string()),
+        pa.field("body_sections", pa.int32()),
+        pa.field("body", pa.binary()),
+        pa.field("body_json", pa.string()),
+        pa.field("section_offsets", _OFFSETS),
+        *ERRORS,
+    ]
+    needs |= _BODY
+    needs |= {column.name: frozenset() for column in (columns[-4], *ERRORS, WIRE)}
+    return pa.schema(columns), MappingProxyType(needs)
+
+
+#: The columns that `decode` gives where none are named.
+SCHEMA: pa.Schema
+SCHEMA, _NEEDS = _build()
+_TYPES: dict[str, pa.DataType] = {field.name: field.type for field in (*SCHEMA, WIRE)}
+
+
+@attrs.frozen
+class Plan:
+    """What a projection asks for.
+
+    Attributes:
+        schema: the columns, in the order asked for.
+        needs: the indexes of the kinds of section, 0 to 8, whose content is read; others are
+            passed over by their size.
+        picks: by map section, the keys that are asked for one by one.
+    """
+
+    schema: pa.Schema
+    needs: frozenset[int]
+    picks: Mapping[str, tuple[str, ...]]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every kind of section is read."""
+        return len(self.needs) == len(KINDS)
+
+
+def split(name: str) -> tuple[str, str] | None:
+    """Take ``application_properties.tenant`` apart; None where the name is a whole column's."""
+    section, dot, key = name.partition(".")
+    return (section, key) if dot and section in MAPS else None
+
+
+def plan_of(columns: Iterable[str] | None) -> Plan:
+    """Make a plan of the names of columns, or of None for all but ``wire``.
+
+    Raises:
+        ValueError: there is no column of a name, or one is named twice.
+    """
+    names = SCHEMA.names if columns is None else [columns] if isinstance(columns, str) else columns
+    fields: list[pa.Field] = []
+    needs: set[int] = set()
+    picks: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        picked = split(name)
+        if picked is not None:
+            section, key = picked
+            fields.append(pa.field(name, VALUE))
+            needs |= _NEEDS[section]
+            picks[section] = (*picks.get(section, ()), key)
+        elif name in _TYPES:
+            fields.append(pa.field(name, _TYPES[name]))
+            needs |= _NEEDS[name]
+        else:
+            raise ValueError(
+                f"no column is called {name!r}: use {', '.join(_TYPES)}, or one entry of a map "
+                f"section such as application_properties.tenant"
+            )
+    repeated = {field.name for field in fields if [f.name for f in fields].count(field.name) > 1}
+    if repeated:
+        raise ValueError(f"columns are named twice: {', '.join(sorted(repeated))}")
+    return Plan(pa.schema(fields), frozenset(needs), MappingProxyType(picks))
+
+
+def schema_of(columns: Iterable[str] | None = None) -> pa.Schema:
+    """Give the schema that `decode` with these columns has.
+
+    Args:
+        columns: as for `decode`; None for `SCHEMA`.
+
+    Raises:
+        ValueError: there is no column of a name, or one is named twice.
+    """
+    return plan_of(columns).schema

@@ -1,0 +1,153 @@
+"""Single AMQP values and batch envelopes, array by array."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg import _wire
+from amqp10msg.batch import BATCH_FORMAT
+from amqp10msg.columns._cells import value_cell
+from amqp10msg.columns._decode import binary_chunks, formats_of, octets_in
+from amqp10msg.columns._plain import error_cells
+from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
+from amqp10msg.errors import DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
+from amqp10msg.message import Message
+from amqp10msg.sections import Data
+
+__all__ = ["DECODED_VALUE", "EXPLODED", "decode_values", "explode_batches"]
+
+#: What `decode_values` gives for each value.
+DECODED_VALUE: pa.StructType = pa.struct(
+    [*(field for field in VALUE if field.name != "key_type"), *ERRORS]
+)
+#: What `explode_batches` gives for each message.
+EXPLODED: pa.Schema = pa.schema(
+    [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
+)
+_POLICIES = ("error", "encoded", "text")
+
+
+def decode_values(array: Any, plain: str = "error", limits: Limits | None = None) -> pa.StructArray:
+    """Decode single AMQP-encoded values, such as the headers that Event Hubs gives to Kafka.
+
+    Args:
+        array: each element one value, or null; in any of the forms that `decode` takes.
+        plain: what becomes of octets that no AMQP peer may have written, since a producer on the
+            side of Kafka writes plain octets: ``error`` takes everything for encoded;
+            ``encoded`` takes what is exactly one encoded value as that, and else as plain;
+            ``text`` first takes what is UTF-8 without control characters as plain text, so that
+            the text ``true`` can never be taken for encoded octets. An encoded string or symbol is
+            never such text.
+        limits: what decoding one value may cost; the defaults of `Limits` where None.
+
+    Returns:
+        A StructArray of the AMQP type, the member that holds the value (as in the map columns),
+        and the columns of errors. Plain octets have no type: text stands in ``s``, what is no
+        UTF-8 in ``b``. A null gives a null.
+
+    Raises:
+        TypeError: `array` holds something else than octets.
+        ValueError: no policy is called so.
+    """
+    if plain not in _POLICIES:
+        raise ValueError(f"plain is one of {', '.join(_POLICIES)}, not {plain!r}")
+    limits = limits or DEFAULT_LIMITS
+    made = [
+        None if octets is None else _value(octets, plain, limits)
+        for chunk in binary_chunks(array)
+        for octets in octets_in(chunk)
+    ]
+    column = pa.array(made, DECODED_VALUE)
+    if isinstance(column, pa.ChunkedArray):
+        raise ValueError(  # noqa: TRY004  (that it is chunked only says how much there is)
+            "the values would exceed 2 GiB: decode fewer at once"
+        )
+    return column
+
+
+def _value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
+    if plain == "text":
+        text = _text(octets)
+        if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
+            return {"s": text}
+    try:
+        return value_cell(_wire.decode_value(octets, limits=limits))
+    except DecodeError as error:
+        if plain == "error":
+            return error_cells(error)
+    text = _text(octets)
+    return {"b": octets} if text is None else {"s": text}
+
+
+def _text(octets: bytes) -> str | None:
+    try:
+        return octets.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def explode_batches(
+    array: Any, *, message_format: Any = None, limits: Limits | None = None
+) -> pa.RecordBatch:
+    """Take batch envelopes (message-format 0x80013700) apart into the messages they hold.
+
+    Args:
+        array: the encoded messages, as for `decode`.
+        message_format: the message-format of each, as for `decode`; a message of another format
+            than the envelope's is given as it is. Where None, all are envelopes.
+        limits: what decoding one envelope may cost; the defaults of `Limits` where None.
+
+    Returns:
+        A RecordBatch of ``row`` (the place of the envelope in `array`), ``position`` (of the
+        message in it), ``wire`` (the encoded message, for `decode`), and the columns of errors: an
+        envelope that cannot be taken apart gives one row, its own octets in ``wire``. A null gives
+        one row too.
+
+    Raises:
+        TypeError: `array` holds something else than octets.
+        ValueError: there are not as many formats as messages.
+    """
+    limits = limits or DEFAULT_LIMITS
+    chunks = binary_chunks(array)
+    formats = formats_of(
+        BATCH_FORMAT if message_format is None else message_format, sum(map(len, chunks))
+    ).to_pylist()
+    rows: list[dict[str, Any]] = []
+    number = 0
+    for chunk in chunks:
+        for octets in octets_in(chunk):
+            if octets is None or formats[number] != BATCH_FORMAT:
+                rows.append({"row": number, "position": 0, "wire": octets})
+            else:
+                rows += ({"row": number, **made} for made in _messages(octets, limits))
+            number += 1
+    return pa.RecordBatch.from_pylist(rows, schema=EXPLODED)
+
+
+def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
+    try:
+        body = Message.decode(octets, limits=limits).body
+    except DecodeError as error:
+        return [{"position": 0, "wire": octets, **error_cells(error)}]
+    parts = body if isinstance(body, list) else [body]
+    messages = [part.data for part in parts if isinstance(part, Data)]
+    if len(messages) == len(parts):
+        return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
+    at = next((part[1] for part in _bodies(octets)), len(octets))
+    return [
+        {
+            "position": 0,
+            "wire": octets,
+            "error_code": "not-a-batch",
+            "error_clause": "Azure batch envelope",
+            "error_offset": at,
+        }
+    ]
+
+
+def _bodies(octets: bytes) -> list[tuple[int, int, int, int]]:
+    parts = _wire.Reader(octets, 0, UNLIMITED).scan()
+    return [part for part in parts if 0x75 <= part[0] <= 0x77]
