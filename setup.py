@@ -25,7 +25,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 # A module here is a .py with its .pxd beside it.
-KERNELS = ("amqp10msg._wire", "amqp10msg.sections.mappings")
+KERNELS = ("amqp10msg._wire", "amqp10msg.sections.mappings", "amqp10msg.columns._scan")
 
 DIRECTIVES = {
     "language_level": 3,

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg.columns._plain import row
-from amqp10msg.columns._schema import Plan, plan_of
+from amqp10msg._kernel import COMPILED
+from amqp10msg.columns._plain import judged, row
+from amqp10msg.columns._schema import ERRORS, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
+
+scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
+if COMPILED:
+    from amqp10msg.columns import _assemble
+
+    if _assemble.COMPILED:
+        scanned = _assemble.scanned
 
 __all__ = ["binary_chunks", "decode", "formats_of"]
 
@@ -64,7 +72,56 @@ def decode(
 
 
 def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
-    return batch_of((row(octets, plan, limits, profile) for octets in octets_in(array)), plan)
+    if scanned is None:
+        return batch_of((row(octets, plan, limits, profile) for octets in octets_in(array)), plan)
+    try:
+        batch, odd = scanned(array, plan, limits)
+    except OverflowError:
+        raise too_large("with most octets") from None
+    if odd:
+        others = array.take(pa.array(odd, pa.int64()))
+        batch = merged(batch, odd, _rows(others, plan, limits))
+    return batch if profile is None else _judged(array, batch, plan, limits, profile)
+
+
+def _rows(array: pa.Array, plan: Plan, limits: Limits) -> pa.RecordBatch:
+    return batch_of((row(octets, plan, limits, None) for octets in octets_in(array)), plan)
+
+
+def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> pa.RecordBatch:
+    """Put rows of another batch in the place of some of this one's."""
+    pieces = []
+    begin = 0
+    run = 0  # where in the others a run begins whose places follow each other
+    for i, place in enumerate(places):
+        if i + 1 < len(places) and places[i + 1] == place + 1:
+            continue
+        first = place - (i - run)
+        pieces += (batch.slice(begin, first - begin), others.slice(run, i + 1 - run))
+        begin = place + 1
+        run = i + 1
+    pieces.append(batch.slice(begin))
+    return concatenated([piece for piece in pieces if piece.num_rows], batch.schema)
+
+
+def _judged(
+    array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: str
+) -> pa.RecordBatch:
+    """Hold the rows without an error to a profile, where a column of errors is asked for."""
+    names = [field.name for field in ERRORS if field.name in plan.schema.names]
+    if not names:
+        return batch
+    columns = {name: batch.column(name).to_pylist() for name in names}
+    for i, octets in enumerate(octets_in(array)):
+        if octets is not None and columns[names[0]][i] is None:
+            for name, cell in judged(octets, limits, profile).items():
+                if name in columns:
+                    columns[name][i] = cell
+    for name, column in columns.items():
+        index = batch.schema.get_field_index(name)
+        field = batch.schema.field(index)
+        batch = batch.set_column(index, field, pa.array(column, field.type))
+    return batch
 
 
 def octets_in(array: pa.Array) -> Iterator[bytes | None]:
@@ -102,7 +159,10 @@ def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)
     try:
-        return pa.concat_batches(batches)
+        return pa.RecordBatch.from_arrays(
+            [pa.concat_arrays([batch.column(i) for batch in batches]) for i in range(len(schema))],
+            schema=schema,
+        )
     except pa.ArrowInvalid as error:
         raise ValueError(
             f"the columns would exceed 2 GiB: decode fewer at once ({error})"

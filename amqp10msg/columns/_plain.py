@@ -22,7 +22,7 @@ from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
 from amqp10msg.validation import RULES, validate
 
-__all__ = ["error_cells", "row"]
+__all__ = ["error_cells", "judged", "row"]
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -41,7 +41,7 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
         # Of the notation, for which the caller left too little stack.
         cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
-        cells |= _judged(octets, limits, profile)
+        cells |= judged(octets, limits, profile)
     cells["wire"] = octets
     return cells
 
@@ -59,7 +59,8 @@ def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
     return {"error_code": code, "error_clause": clause, "error_offset": offset}
 
 
-def _judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
+def judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
+    """Give the cells of the first error that a profile finds; none where there is none."""
     for violation in validate(octets, profile, limits=limits):
         if violation.severity == "error":
             return _error(violation.rule, violation.clause, violation.offset)
