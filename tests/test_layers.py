@@ -47,7 +47,7 @@ THIRD_PARTY = {
     "notation": {"cbor2"},
     "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
-    "columns": {"pyarrow"},
+    "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
     "cli": {"click", "rich"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures

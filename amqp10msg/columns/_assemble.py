@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import attrs
 import pyarrow as pa
 
 from amqp10msg.columns import _scan
@@ -14,17 +16,17 @@ from amqp10msg.limits import Limits
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
-__all__ = ["COMPILED", "scanned"]
-
-#: Whether the kernel is compiled; there is no other.
-COMPILED: bool = not str(_scan.__file__).endswith(".py")
+__all__ = ["scanned"]
 
 _NAMES = {code: row.type.encode() for code, row in FORMAT_CODES.items()}
 _BODY_NAMES = tuple(kind.name.encode() for kind in BODY_KINDS)
 _MAP_SECTIONS = {kind.attribute: i for i, kind in enumerate(KINDS) if kind.attribute in MAPS}
-_COMPOSITES = tuple((i, kind.cls) for i, kind in enumerate(KINDS) if kind.cls in (Header, Properties))
+_COMPOSITES = tuple(
+    (i, kind.cls) for i, kind in enumerate(KINDS) if kind.cls in (Header, Properties)
+)
 _BODY = ("body_kind", "body_sections", "body", "body_json")
 _NO_BOUND = 2**62
+_SCANNER: Any = _scan.Scanner
 
 
 def _kind_of(kind: pa.DataType) -> int:
@@ -51,66 +53,88 @@ def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch
         OverflowError: a column would exceed Arrow's 32-bit offsets.
         ValueError: the array is not valid.
     """
-    names = plan.schema.names
-    simple = [name for name in names if name in SCHEMA.names and name not in _EMPTY]
-    simple = [name for name in simple if _kind_of(SCHEMA.field(name).type) >= 0]
-    place = {name: i for i, name in enumerate(simple)}
-    composites = []
-    for index, cls in _COMPOSITES:
-        spec = composite_of(cls).spec
-        composites.append(
-            (
-                index,
-                [
-                    (
-                        kind,
-                        place.get(field.name, -1),
-                        place.get(f"{field.name}_type", place.get(f"{field.name}_ms", -1)),
-                        field.default,
-                    )
-                    for field, kind in zip(rows(cls), spec.kinds, strict=True)
-                ],
-            )
-        )
-    picks = [
-        (_MAP_SECTIONS[section], key.encode(errors="replace"))
-        for section, keys in plan.picks.items()
-        for key in keys
-    ]
-    scanner = _scan.Scanner(
-        [index in plan.needs for index in range(len(KINDS))],
-        composites,
-        [(index, name in names) for name, index in _MAP_SECTIONS.items()],
-        picks,
-        [place.get(name, -1) for name in _BODY],
-        "section_offsets" in names,
-        [_kind_of(SCHEMA.field(name).type) for name in simple],
-        _NAMES,
-        _BODY_NAMES,
+    order = _order_of(plan)
+    scanner = _SCANNER(
+        *order.arguments,
         min(limits.items, _NO_BOUND),
         _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
     )
     odd = _scan_array(scanner, array)
     count = len(array)
     made: dict[str, pa.Array] = {}
-    for name, index in place.items():
+    for index, field in enumerate(order.simple):
         buffers, nulls = scanner.column(index)
-        made[name] = _array(plan.schema.field(name).type, count, buffers, nulls)
-    for i, name in enumerate(_MAP_SECTIONS):
-        if name in names:
-            made[name] = _map(count, *scanner.map_column(i))
-    picked = [f"{section}.{key}" for section, keys in plan.picks.items() for key in keys]
-    for i, name in enumerate(picked):
-        made[name] = _values(*scanner.pick_column(i))
-    if "section_offsets" in names:
+        made[field.name] = _array(field.type, count, buffers, nulls)
+    for index, name in order.maps:
+        made[name] = _map(count, *scanner.map_column(index))
+    for index, name in enumerate(order.picks):
+        made[name] = _values(*scanner.pick_column(index))
+    if order.with_parts:
         made["section_offsets"] = _parts(count, *scanner.part_column())
-    if "wire" in names:
+    if "wire" in plan.schema.names:
         made["wire"] = array.cast(pa.binary())
     columns = [
         made[field.name] if field.name in made else pa.nulls(count, field.type)
         for field in plan.schema
     ]
     return pa.RecordBatch.from_arrays(columns, schema=plan.schema), odd
+
+
+@attrs.frozen
+class _Order:
+    """A plan as the kernel takes it, and what it gives back."""
+
+    arguments: tuple[Any, ...]
+    simple: tuple[pa.Field, ...]
+    maps: tuple[tuple[int, str], ...]
+    picks: tuple[str, ...]
+    with_parts: bool
+
+
+@lru_cache(maxsize=64)
+def _order_of(plan: Plan) -> _Order:
+    fields = tuple(
+        field
+        for field in plan.schema
+        if field.name in SCHEMA.names and field.name not in _EMPTY and _kind_of(field.type) >= 0
+    )
+    place = {field.name: i for i, field in enumerate(fields)}
+    composites = []
+    for index, cls in _COMPOSITES:
+        spec = composite_of(cls).spec
+        columns = [
+            (
+                kind,
+                place.get(row.name, -1),
+                place.get(f"{row.name}_type", place.get(f"{row.name}_ms", -1)),
+                row.default,
+            )
+            for row, kind in zip(rows(cls), spec.kinds, strict=True)
+        ]
+        composites.append((index, columns))
+    names = plan.schema.names
+    picks = [(section, key) for section, keys in plan.picks.items() for key in keys]
+    with_parts = "section_offsets" in names
+    return _Order(
+        (
+            [index in plan.needs for index in range(len(KINDS))],
+            composites,
+            [(index, name in names) for name, index in _MAP_SECTIONS.items()],
+            [
+                (_MAP_SECTIONS[section], key.encode(errors="surrogatepass"))
+                for section, key in picks
+            ],
+            [place.get(name, -1) for name in _BODY],
+            with_parts,
+            [_kind_of(field.type) for field in fields],
+            _NAMES,
+            _BODY_NAMES,
+        ),
+        fields,
+        tuple((i, name) for i, name in enumerate(_MAP_SECTIONS) if name in names),
+        tuple(f"{section}.{key}" for section, key in picks),
+        with_parts,
+    )
 
 
 def _scan_array(scanner: Any, array: pa.Array) -> list[int]:
@@ -166,9 +190,7 @@ def _map(
     count: int, own: Sequence[Any], nulls: int, entries: int, keys: Sequence[Any], values: Any
 ) -> pa.Array:
     kind = SCHEMA.field("footer").type
-    listed = (
-        _array(pa.string(), entries, [None, *keys]) if entries else pa.nulls(0, pa.string())
-    )
+    listed = _array(pa.string(), entries, [None, *keys]) if entries else pa.nulls(0, pa.string())
     pairs = pa.Array.from_buffers(
         pa.struct([kind.key_field, kind.item_field]),
         entries,

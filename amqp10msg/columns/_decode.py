@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
@@ -13,14 +14,21 @@ from amqp10msg.columns._schema import ERRORS, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
+__all__ = ["binary_chunks", "decode", "formats_of"]
+
+
+def _is_compiled() -> bool:
+    """Tell whether the kernel is there. Its source does not run, unlike that of the others."""
+    spec = find_spec("amqp10msg.columns._scan") if COMPILED else None
+    return spec is not None and not str(spec.origin).endswith(".py")
+
+
+#: Reads an array with the kernel; None where `_plain` does it.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
-if COMPILED:
+if _is_compiled():
     from amqp10msg.columns import _assemble
 
-    if _assemble.COMPILED:
-        scanned = _assemble.scanned
-
-__all__ = ["binary_chunks", "decode", "formats_of"]
+    scanned = _assemble.scanned
 
 
 def decode(
@@ -62,13 +70,21 @@ def decode(
     if validate is not None and validate not in PROFILES:
         raise ValueError(f"no profile is called {validate!r}: use {', '.join(PROFILES)}")
     limits = limits or DEFAULT_LIMITS
-    made = [_chunk(chunk, plan, limits, validate) for chunk in binary_chunks(array)]
+    chunks = binary_chunks(array)
+    if not plan.schema.names:
+        return _rows_only(sum(map(len, chunks)))
+    made = [_chunk(chunk, plan, limits, validate) for chunk in chunks]
     batch = made[0] if len(made) == 1 else concatenated(made, plan.schema)
     if "message_format" in plan.schema.names:
         formats = formats_of(message_format, batch.num_rows)
         index = plan.schema.get_field_index("message_format")
         batch = batch.set_column(index, plan.schema.field(index), formats)
     return batch
+
+
+def _rows_only(count: int) -> pa.RecordBatch:
+    """Give a batch without columns, which still has rows."""
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
 def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
@@ -90,7 +106,7 @@ def _rows(array: pa.Array, plan: Plan, limits: Limits) -> pa.RecordBatch:
 
 def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> pa.RecordBatch:
     """Put rows of another batch in the place of some of this one's."""
-    pieces = []
+    pieces: list[pa.RecordBatch] = []
     begin = 0
     run = 0  # where in the others a run begins whose places follow each other
     for i, place in enumerate(places):
@@ -133,13 +149,9 @@ def octets_in(array: pa.Array) -> Iterator[bytes | None]:
 def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
     """Make a batch of rows of cells."""
     cells: dict[str, list[Any]] = {name: [] for name in plan.schema.names}
-    count = 0
     for made in rows:
-        count += 1
         for name, column in cells.items():
             column.append(made.get(name))
-    if not cells:
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
     arrays = []
     for field in plan.schema:
         column = pa.array(cells[field.name], field.type)

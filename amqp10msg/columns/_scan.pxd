@@ -17,6 +17,17 @@ cdef Py_ssize_t _LARGEST
 cdef int64_t _FIRST_MS
 cdef int64_t _LAST_MS
 cdef unsigned char _SKIPPED[256]
+cdef int _WIDTHS[5]
+cdef Py_ssize_t _SMALLEST_KEPT
+cdef Py_ssize_t _MOST_KEPT
+# Freed memory that is kept: the blocks, how many there are, and their octets.
+cdef struct Block:
+    void* data
+    Py_ssize_t room
+cdef Block _KEPT[128]
+cdef int _KEPT_COUNT[1]
+cdef Py_ssize_t _KEPT_SIZE[1]
+cdef uint64_t _FIRST_HIGH[8]
 
 # What a field or a value is: its constructor, and where its octets are or what number it is.
 cdef struct Slot:
@@ -54,6 +65,7 @@ cdef struct Column:
     unsigned char* valid
     unsigned char* values
     int32_t* offsets
+    Py_ssize_t written
     Run run
 
 # The structs of values, one behind the other.
@@ -99,23 +111,33 @@ cdef struct Pick:
 cdef class Memory:
     cdef void* data
     cdef readonly Py_ssize_t size
+    cdef Py_ssize_t room
 
 
 @cython.locals(made=Memory)
-cdef Memory owned(void* data, Py_ssize_t size)
+cdef Memory owned(void* data, Py_ssize_t size, Py_ssize_t room)
+@cython.locals(best=int, i=int, room=Py_ssize_t, data="void*")
+cdef void* grab(Py_ssize_t size) noexcept
+@cython.locals(data="void*")
+cdef void* grab_zeros(Py_ssize_t size) noexcept
+cdef void release(void* data, Py_ssize_t room) noexcept
+@cython.locals(made="void*")
+cdef void* resized(void* data, Py_ssize_t before, Py_ssize_t after) noexcept nogil
 
 @cython.locals(a=uint32_t, b=uint32_t, c=uint32_t, d=uint32_t)
 cdef uint32_t u32(octets p) noexcept nogil
 @cython.locals(high=uint64_t, low=uint64_t)
 cdef uint64_t u64(octets p) noexcept nogil
 @cython.locals(i=Py_ssize_t, word=uint64_t)
-cdef bint is_ascii(octets p, Py_ssize_t n) noexcept nogil
+cdef bint is_ascii(octets p, Py_ssize_t n, Py_ssize_t left) noexcept nogil
 @cython.locals(i=Py_ssize_t, word=uint64_t, c=int, d=int)
 cdef bint is_utf8(octets p, Py_ssize_t n) noexcept nogil
 cdef void set_bit(unsigned char* bits, Py_ssize_t i) noexcept nogil
 @cython.locals(room=Py_ssize_t, data="unsigned char*")
 cdef bint make_room(Run* run, Py_ssize_t n) noexcept nogil
-cdef bint put_octets(Run* run, octets p, Py_ssize_t n) noexcept nogil
+cdef bint put_octets(Run* run, octets p, Py_ssize_t n, Py_ssize_t left) noexcept nogil
+@cython.locals(i=Py_ssize_t, size=int32_t)
+cdef void fill_offsets(Column* column, Py_ssize_t end) noexcept nogil
 @cython.locals(digits="unsigned char[20]", i=int)
 cdef bint put_digits(Run* run, uint64_t number) noexcept nogil
 @cython.locals(i=Py_ssize_t, out="unsigned char*")
@@ -127,12 +149,21 @@ cdef bint put_uuid(Run* run, octets p) noexcept nogil
 cdef bint put_character(Run* run, uint32_t point) noexcept nogil
 cdef bint put_null(Values* values) noexcept nogil
 cdef void close_value(Values* values) noexcept nogil
-@cython.locals(n=Py_ssize_t, bits=Py_ssize_t, ends=Py_ssize_t)
+@cython.locals(n=Py_ssize_t, bits=Py_ssize_t, ends=Py_ssize_t, bit_room=Py_ssize_t,
+               end_room=Py_ssize_t)
 cdef dict given(Values* values)
 @cython.locals(made="unsigned char*")
 cdef void* regrown(void* data, Py_ssize_t before, Py_ssize_t after) noexcept nogil
 @cython.locals(room=Py_ssize_t, bits=Py_ssize_t, old=Py_ssize_t, made="void*")
-cdef bint grow_values(Values* values) noexcept nogil
+cdef bint grow_values(Values* values, Py_ssize_t least) noexcept nogil
+@cython.locals(i=Py_ssize_t)
+cdef void clear_numbers(Values* values) noexcept nogil
+cdef Py_ssize_t foreseen(double size, double done, double rows) noexcept nogil
+@cython.locals(wanted=Py_ssize_t)
+cdef void foresee_run(Run* run, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t most) noexcept nogil
+@cython.locals(wanted=Py_ssize_t)
+cdef void foresee_values(Values* values, Py_ssize_t done, Py_ssize_t rows,
+                         Py_ssize_t most) noexcept nogil
 cdef void free_values(Values* values) noexcept
 
 
@@ -187,10 +218,12 @@ cdef class Scanner:
     cdef int32_t* part_offsets
     cdef unsigned char* part_valid
     cdef Py_ssize_t parts_present
-    cdef Run part_codes
-    cdef Run part_starts
-    cdef Run part_contents
-    cdef Run part_ends
+    cdef Py_ssize_t parts_written
+    cdef Py_ssize_t part_room
+    cdef int16_t* part_codes
+    cdef int64_t* part_starts
+    cdef int64_t* part_contents
+    cdef int64_t* part_ends
     cdef Run odd
 
     @cython.locals(column="Column*", n=Py_ssize_t, bits=Py_ssize_t, i=int)
@@ -221,7 +254,10 @@ cdef class Scanner:
 
     @cython.locals(i=int)
     cdef bint commit(self, Py_ssize_t row) noexcept nogil
-    cdef bint commit_text(self, int column, Py_ssize_t row, octets p, Py_ssize_t n) noexcept nogil
+    @cython.locals(target="Column*")
+    cdef Column* begin_text(self, int column, Py_ssize_t row) noexcept nogil
+    cdef bint commit_text(self, int column, Py_ssize_t row, octets p, Py_ssize_t n,
+                          Py_ssize_t left) noexcept nogil
     @cython.locals(target="Column*", small=int16_t, middle=int32_t)
     cdef void commit_number(self, int column, Py_ssize_t row, int64_t number) noexcept nogil
     @cython.locals(i=int, field="FieldRow*", slot="Slot*", target="Column*", code=int, ok=bint)
@@ -234,16 +270,18 @@ cdef class Scanner:
     cdef bint commit_picks(self) noexcept nogil
     @cython.locals(i=Py_ssize_t, code=int, single=uint32_t, real=float, wide=double)
     cdef bint put_value(self, Values* values, Slot* slot) noexcept nogil
-    @cython.locals(i=int, part="Part*", code=int16_t, number=int64_t)
+    @cython.locals(i=int, n=Py_ssize_t, room=Py_ssize_t, made="void*")
     cdef bint commit_parts(self, Py_ssize_t row) noexcept nogil
     @cython.locals(i=int, kind=int, target="Column*", total=int64_t)
     cdef bint commit_body(self, Py_ssize_t row) noexcept nogil
-    @cython.locals(i=int, target="Column*")
-    cdef bint close_row(self, Py_ssize_t row) noexcept nogil
+    @cython.locals(i=int)
+    cdef void close_row(self, Py_ssize_t row) noexcept nogil
     @cython.locals(row=int64_t, start=int64_t, end=int64_t, short_start=int32_t,
                    short_end=int32_t, place=Py_ssize_t)
     cdef int loop(self, octets data, Py_ssize_t data_size, octets offsets, int width,
                   octets valid, Py_ssize_t first) noexcept nogil
+    @cython.locals(i=int)
+    cdef void foresee(self, Py_ssize_t done, Py_ssize_t most) noexcept nogil
     @cython.locals(i=int)
     cdef bint null_picks(self) noexcept nogil
 
@@ -254,9 +292,10 @@ cdef class Scanner:
     cpdef list scan(self, uintptr_t data, Py_ssize_t data_size, uintptr_t offsets,
                     Py_ssize_t offsets_size, int width, uintptr_t valid, Py_ssize_t valid_size,
                     Py_ssize_t first, Py_ssize_t rows)
-    @cython.locals(column="Column*", n=Py_ssize_t)
+    @cython.locals(column="Column*", n=Py_ssize_t, bits=Py_ssize_t, size=Py_ssize_t)
     cpdef column(self, int i)
-    @cython.locals(map="Map*", count=Py_ssize_t)
+    @cython.locals(map="Map*", count=Py_ssize_t, bits=Py_ssize_t, ends=Py_ssize_t)
     cpdef map_column(self, int i)
     cpdef pick_column(self, int i)
+    @cython.locals(count=Py_ssize_t, bits=Py_ssize_t, ends=Py_ssize_t)
     cpdef part_column(self)

@@ -14,6 +14,7 @@ them, which is what Arrow's buffers are.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import cython
@@ -23,10 +24,12 @@ from amqp10msg.primitives import FORMAT_CODES
 
 # Kinds of columns. A timestamp is an int64.
 BOOL, INT16, INT32, INT64, TEXT = range(5)
-_WIDTHS = (0, 2, 4, 8, 0)
+_WIDTHS[:] = [0, 2, 4, 8, 0]
 _HIGH = 0x8080808080808080
 # The largest of Arrow's 32-bit offsets.
 _LARGEST = 2**31 - 1
+_SMALLEST_KEPT = 2**14
+_MOST_KEPT = 2**25
 _FIRST_MS = FIRST_MS
 _LAST_MS = LAST_MS
 
@@ -35,17 +38,77 @@ class Memory:
     """One buffer's memory, freed with the last array that uses it."""
 
     def __dealloc__(self) -> None:
-        free(self.data)
+        release(self.data, self.room)
 
     @property
     def address(self) -> int:
         return cython.cast(uintptr_t, self.data)
 
 
-def owned(data: Any, size: int) -> Any:
+def owned(data: Any, size: int, room: int) -> Any:
+    """Give memory away, of which `size` octets mean something and `room` are there."""
     made = Memory.__new__(Memory)
     made.data = data
     made.size = size
+    made.room = room
+    return made
+
+
+# Batches come one after the other and are alike. To take fresh pages from the system for each, and
+# to give them back, costs as much as the decoding: so what was freed is kept for the next batch, up
+# to these bounds. Only touched with the GIL held.
+
+
+def grab(size: int) -> Any:
+    """Allocate memory, kept or fresh; NULL where there is none."""
+    best = -1
+    if size >= _SMALLEST_KEPT:
+        for i in range(_KEPT_COUNT[0]):
+            room = _KEPT[i].room
+            if size <= room <= 2 * size and (best < 0 or room < _KEPT[best].room):
+                best = i
+    if best < 0:
+        return malloc(size or 1)
+    data = _KEPT[best].data
+    _KEPT_SIZE[0] -= _KEPT[best].room
+    _KEPT_COUNT[0] -= 1
+    _KEPT[best] = _KEPT[_KEPT_COUNT[0]]
+    return data
+
+
+def grab_zeros(size: int) -> Any:
+    data = grab(size)
+    if data != cython.NULL:
+        memset(data, 0, size)
+    return data
+
+
+def release(data: Any, room: int) -> None:
+    """Free memory of which at least `room` octets are there, or keep it."""
+    if (
+        data == cython.NULL
+        or room < _SMALLEST_KEPT
+        or _KEPT_COUNT[0] == 128
+        or room > _MOST_KEPT - _KEPT_SIZE[0]
+    ):
+        free(data)
+        return
+    _KEPT[_KEPT_COUNT[0]].data = data
+    _KEPT[_KEPT_COUNT[0]].room = room
+    _KEPT_COUNT[0] += 1
+    _KEPT_SIZE[0] += room
+
+
+def resized(data: Any, before: int, after: int) -> Any:
+    """Give memory more room: NULL, and the old one still there, where there is none."""
+    if after < _SMALLEST_KEPT:
+        return realloc(data, after)
+    with cython.gil:
+        made = grab(after)
+        if made != cython.NULL:
+            if before:
+                memcpy(made, data, before)
+            release(data, before)
     return made
 
 
@@ -66,22 +129,29 @@ def u64(p: Any) -> Any:
     return high << 32 | low
 
 
-def is_ascii(p: Any, n: int) -> bool:
+def is_ascii(p: Any, n: int, left: int) -> bool:
+    """Tell whether n octets are ASCII; `left` can be read at least."""
+    if n < 8:
+        if left >= 8:
+            memcpy(cython.address(word), p, 8)
+            return word & _FIRST_HIGH[n] == 0
+        for i in range(n):
+            if p[i] > 127:
+                return False
+        return True
     i = 0
-    while n - i >= 8:
+    while i < n - 8:
         memcpy(cython.address(word), p + i, 8)
         if word & _HIGH:
             return False
         i += 8
-    while i < n:
-        if p[i] > 127:
-            return False
-        i += 1
-    return True
+    # The last eight, whether seen already or not.
+    memcpy(cython.address(word), p + n - 8, 8)
+    return word & _HIGH == 0
 
 
 def is_utf8(p: Any, n: int) -> bool:
-    """Tell whether octets are UTF-8 as the codec of Python has it: nothing overlong, no surrogates."""
+    """Tell whether octets are UTF-8 as Python has it: nothing overlong, no surrogates."""
     i = 0
     while i < n:
         if n - i >= 8:
@@ -134,11 +204,9 @@ def make_room(run: Any, n: int) -> bool:
         return False
     if run.size + n + 16 > run.room:
         room = run.room * 2
-        if room < run.size + n + 16:
-            room = run.size + n + 16
-        if room < 256:
-            room = 256
-        data = cython.cast("unsigned char*", realloc(run.data, room))
+        room = max(room, run.size + n + 16)
+        room = max(room, 256)
+        data = cython.cast("unsigned char*", resized(run.data, run.room, room))
         if data == cython.NULL:
             return False
         run.data = data
@@ -146,13 +214,25 @@ def make_room(run: Any, n: int) -> bool:
     return True
 
 
-def put_octets(run: Any, p: Any, n: int) -> bool:
-    if not make_room(run, n):
+def put_octets(run: Any, p: Any, n: int, left: int) -> bool:
+    """Append n octets, of which `left` can be read at least."""
+    if run.size + n + 16 > run.room and not make_room(run, n):
         return False
-    if n:
+    if n <= 16 and left >= 16:
+        # One copy of a fixed width, of which the first n stay: quicker than one of n.
+        memcpy(run.data + run.size, p, 16)
+    elif n:
         memcpy(run.data + run.size, p, n)
-        run.size += n
+    run.size += n
     return True
+
+
+def fill_offsets(column: Any, end: int) -> None:
+    """Write the offsets that are missing, up to where row `end` begins: nulls hold nothing."""
+    size = cython.cast(int32_t, column.run.size)
+    for i in range(column.written, end):
+        column.offsets[i] = size
+    column.written = end
 
 
 def put_digits(run: Any, number: int) -> bool:
@@ -163,7 +243,7 @@ def put_digits(run: Any, number: int) -> bool:
         number //= 10
         if number == 0:
             break
-    return put_octets(run, cython.address(digits[i]), 20 - i)
+    return put_octets(run, cython.address(digits[i]), 20 - i, 20 - i)
 
 
 def put_hex(run: Any, p: Any, n: int) -> bool:
@@ -198,10 +278,32 @@ def put_uuid(run: Any, p: Any) -> bool:
 
 def regrown(data: Any, before: int, after: int) -> Any:
     """Give the memory a new size, what is new as zeros; NULL where there is none."""
-    made = cython.cast("unsigned char*", realloc(data, after))
+    made = cython.cast("unsigned char*", resized(data, before, after))
     if made != cython.NULL:
         memset(made + before, 0, after - before)
     return made
+
+
+def foreseen(size: int, done: int, rows: int) -> int:
+    return cython.cast(cython.Py_ssize_t, 1.05 * size / done * rows)
+
+
+def foresee_run(run: Any, done: int, rows: int, most: int) -> None:
+    wanted = foreseen(run.size, done, rows)
+    wanted = min(wanted, most)
+    if wanted > run.size:
+        make_room(run, wanted - run.size)
+
+
+def foresee_values(values: Any, done: int, rows: int, most: int) -> None:
+    wanted = foreseen(values.count, done, rows)
+    # An entry takes three octets at least; a null of a pick none, but there is one a row.
+    wanted = min(wanted, most // 3 + rows)
+    if wanted > values.room:
+        grow_values(values, wanted)
+    foresee_run(cython.address(values.types), done, rows, 9 * (most // 3))
+    foresee_run(cython.address(values.s), done, rows, most)
+    foresee_run(cython.address(values.b), done, rows, most)
 
 
 class Scanner:
@@ -311,10 +413,10 @@ class Scanner:
             free_values(cython.address(self.maps[i].values))
         free(self.part_offsets)
         free(self.part_valid)
-        free(self.part_codes.data)
-        free(self.part_starts.data)
-        free(self.part_contents.data)
-        free(self.part_ends.data)
+        free(self.part_codes)
+        free(self.part_starts)
+        free(self.part_contents)
+        free(self.part_ends)
         free(self.odd.data)
 
     # Finding, the first step. False: an odd message.
@@ -407,9 +509,9 @@ class Scanner:
         if kind == 27:
             if code == 0xA1 or code == 0xB1 or code == 0xA0 or code == 0xB0:
                 return self.text(slot)
-            return (
-                code == 0x98 or code == 0x80 or code == 0x53 or code == 0x44
-            ) and self.number(slot)
+            return (code == 0x98 or code == 0x80 or code == 0x53 or code == 0x44) and self.number(
+                slot
+            )
         if kind == 2:
             return (code == 0x41 or code == 0x42 or code == 0x56) and self.number(slot)
         if kind == 3:
@@ -427,11 +529,11 @@ class Scanner:
             return False
         slot.start = self.at
         slot.n = self.n
-        if code == 0xA1 or code == 0xB1:
-            return is_utf8(self.buf + self.at, self.n)
-        if code == 0xA3 or code == 0xB3:
-            return is_ascii(self.buf + self.at, self.n)
-        return True
+        if code == 0xA0 or code == 0xB0:
+            return True
+        if is_ascii(self.buf + self.at, self.n, self.size - self.at):
+            return True
+        return (code == 0xA1 or code == 0xB1) and is_utf8(self.buf + self.at, self.n)
 
     def number(self, slot: Any) -> bool:
         """Read what has a fixed width: its number, or where its octets are."""
@@ -657,10 +759,16 @@ class Scanner:
                 return False
         return self.pick_count == 0 or self.commit_picks()
 
-    def commit_text(self, column: int, row: int, p: Any, n: int) -> bool:
-        set_bit(self.columns[column].valid, row)
-        self.columns[column].present += 1
-        return put_octets(cython.address(self.columns[column].run), p, n)
+    def begin_text(self, column: int, row: int) -> Any:
+        """Begin a cell that is not null: the column, with the offsets of the nulls before it."""
+        target = cython.address(self.columns[column])
+        set_bit(target.valid, row)
+        target.present += 1
+        fill_offsets(target, row + 1)
+        return target
+
+    def commit_text(self, column: int, row: int, p: Any, n: int, left: int) -> bool:
+        return put_octets(cython.address(self.begin_text(column, row).run), p, n, left)
 
     def commit_number(self, column: int, row: int, number: int) -> None:
         target = cython.address(self.columns[column])
@@ -679,7 +787,9 @@ class Scanner:
             memcpy(target.values + 4 * row, cython.address(middle), 4)
 
     def commit_fields(self, section: int, row: int) -> bool:
-        for i in range(self.first_field[section], self.first_field[section] + self.field_count[section]):
+        for i in range(
+            self.first_field[section], self.first_field[section] + self.field_count[section]
+        ):
             field = cython.address(self.fields[i])
             slot = cython.address(self.slots[i])
             code = slot.code
@@ -700,26 +810,29 @@ class Scanner:
                     row,
                     cython.address(self.names[16 * code]),
                     self.name_sizes[code],
+                    16,
                 ):
                     return False
             if field.column < 0:
                 continue
             if field.kind == 27 and code != 0xA1 and code != 0xB1:
-                target = cython.address(self.columns[field.column])
-                set_bit(target.valid, row)
-                target.present += 1
+                target = self.begin_text(field.column, row)
                 if code == 0x98:
                     ok = put_uuid(cython.address(target.run), self.buf + slot.start)
                 elif code == 0xA0 or code == 0xB0:
                     ok = put_hex(cython.address(target.run), self.buf + slot.start, slot.n)
                 else:
-                    ok = put_digits(
-                        cython.address(target.run), cython.cast(uint64_t, slot.number)
-                    )
+                    ok = put_digits(cython.address(target.run), cython.cast(uint64_t, slot.number))
                 if not ok:
                     return False
             elif code >= 0xA0:
-                if not self.commit_text(field.column, row, self.buf + slot.start, slot.n):
+                if not self.commit_text(
+                    field.column,
+                    row,
+                    self.buf + slot.start,
+                    slot.n,
+                    self.size - slot.start,
+                ):
                     return False
             else:
                 self.commit_number(field.column, row, slot.number)
@@ -734,7 +847,9 @@ class Scanner:
             slot = cython.address(self.entries[i])
             if not self.put_value(cython.address(map.values), slot):
                 return False
-            if not put_octets(cython.address(map.keys), self.buf + slot.key, slot.key_n):
+            if not put_octets(
+                cython.address(map.keys), self.buf + slot.key, slot.key_n, self.size - slot.key
+            ):
                 return False
             if not self.put_key(map):
                 return False
@@ -744,7 +859,12 @@ class Scanner:
         """Note where a key ends; as many as there are values."""
         if map.values.count >= map.key_room:
             room = map.key_room * 2 + 64
-            made = cython.cast("int32_t*", realloc(map.key_offsets, 4 * (room + 1)))
+            made = cython.cast(
+                "int32_t*",
+                resized(
+                    map.key_offsets, 4 * (map.key_room + 1) if map.key_room else 0, 4 * (room + 1)
+                ),
+            )
             if made == cython.NULL:
                 return False
             if map.key_room == 0:
@@ -776,10 +896,11 @@ class Scanner:
         return True
 
     def put_value(self, values: Any, slot: Any) -> bool:
-        if values.count >= values.room and not grow_values(values):
+        if values.count >= values.room and not grow_values(values, 0):
             return False
         i = values.count
         code = slot.code
+        clear_numbers(values)
         set_bit(values.valid, i)
         if not make_room(cython.address(values.types), 16):
             return False
@@ -789,11 +910,21 @@ class Scanner:
         if code >= 0xA0:
             if code == 0xA0 or code == 0xB0:
                 set_bit(values.b_valid, i)
-                if not put_octets(cython.address(values.b), self.buf + slot.start, slot.n):
+                if not put_octets(
+                    cython.address(values.b),
+                    self.buf + slot.start,
+                    slot.n,
+                    self.size - slot.start,
+                ):
                     return False
             else:
                 set_bit(values.s_valid, i)
-                if not put_octets(cython.address(values.s), self.buf + slot.start, slot.n):
+                if not put_octets(
+                    cython.address(values.s),
+                    self.buf + slot.start,
+                    slot.n,
+                    self.size - slot.start,
+                ):
                     return False
         elif code == 0x82:
             set_bit(values.d_valid, i)
@@ -813,9 +944,7 @@ class Scanner:
                 return False
         elif code == 0x73:
             set_bit(values.s_valid, i)
-            if not put_character(
-                cython.address(values.s), cython.cast(uint32_t, slot.number)
-            ):
+            if not put_character(cython.address(values.s), cython.cast(uint32_t, slot.number)):
                 return False
         elif code != 0x40:
             set_bit(values.l_valid, i)
@@ -826,36 +955,35 @@ class Scanner:
     def commit_parts(self, row: int) -> bool:
         set_bit(self.part_valid, row)
         self.parts_present += 1
+        n = self.parts_written
+        if n + self.part_count > self.part_room:
+            room = 2 * self.part_room + 256
+            if room > _LARGEST:
+                return False
+            # Each is set as soon as it is moved, so that it can be freed where the next fails.
+            made = resized(self.part_codes, 2 * self.part_room, 2 * room)
+            if made == cython.NULL:
+                return False
+            self.part_codes = cython.cast("int16_t*", made)
+            made = resized(self.part_starts, 8 * self.part_room, 8 * room)
+            if made == cython.NULL:
+                return False
+            self.part_starts = cython.cast("int64_t*", made)
+            made = resized(self.part_contents, 8 * self.part_room, 8 * room)
+            if made == cython.NULL:
+                return False
+            self.part_contents = cython.cast("int64_t*", made)
+            made = resized(self.part_ends, 8 * self.part_room, 8 * room)
+            if made == cython.NULL:
+                return False
+            self.part_ends = cython.cast("int64_t*", made)
+            self.part_room = room
         for i in range(self.part_count):
-            part = cython.address(self.parts[i])
-            code = cython.cast(int16_t, part.code + 0x70)
-            if not put_octets(
-                cython.address(self.part_codes),
-                cython.cast("const unsigned char*", cython.address(code)),
-                2,
-            ):
-                return False
-            number = part.start
-            if not put_octets(
-                cython.address(self.part_starts),
-                cython.cast("const unsigned char*", cython.address(number)),
-                8,
-            ):
-                return False
-            number = part.content
-            if not put_octets(
-                cython.address(self.part_contents),
-                cython.cast("const unsigned char*", cython.address(number)),
-                8,
-            ):
-                return False
-            number = part.end
-            if not put_octets(
-                cython.address(self.part_ends),
-                cython.cast("const unsigned char*", cython.address(number)),
-                8,
-            ):
-                return False
+            self.part_codes[n + i] = cython.cast(int16_t, self.parts[i].code + 0x70)
+            self.part_starts[n + i] = self.parts[i].start
+            self.part_contents[n + i] = self.parts[i].content
+            self.part_ends[n + i] = self.parts[i].end
+        self.parts_written += self.part_count
         return True
 
     def commit_body(self, row: int) -> bool:
@@ -868,6 +996,7 @@ class Scanner:
                 row,
                 cython.address(self.kind_names[32 * kind]),
                 self.kind_sizes[kind],
+                32,
             ):
                 return False
         if self.body_sections >= 0:
@@ -876,30 +1005,24 @@ class Scanner:
                 total += self.parts[i].code == 5 + kind
             self.commit_number(self.body_sections, row, total)
         if self.body >= 0 and kind == 0:
-            target = cython.address(self.columns[self.body])
-            set_bit(target.valid, row)
-            target.present += 1
+            target = self.begin_text(self.body, row)
             for i in range(self.data_count):
                 if not put_octets(
                     cython.address(target.run),
                     self.buf + self.datas[i].start,
                     self.datas[i].end - self.datas[i].start,
+                    self.size - self.datas[i].start,
                 ):
                     return False
         return True
 
-    def close_row(self, row: int) -> bool:
-        """Note where the row ends in every column that has offsets."""
-        for i in range(self.column_count):
-            target = cython.address(self.columns[i])
-            if target.kind == 4:
-                target.offsets[row + 1] = cython.cast(int32_t, target.run.size)
+    def close_row(self, row: int) -> None:
+        """Note where the row ends in the lists."""
         for i in range(4):
             if self.maps[i].wanted:
                 self.maps[i].offsets[row + 1] = cython.cast(int32_t, self.maps[i].values.count)
         if self.with_parts:
-            self.part_offsets[row + 1] = cython.cast(int32_t, self.part_codes.size >> 1)
-        return True
+            self.part_offsets[row + 1] = cython.cast(int32_t, self.parts_written)
 
     def loop(
         self, data: Any, data_size: int, offsets: Any, width: int, valid: Any, first: int
@@ -930,12 +1053,31 @@ class Scanner:
                         cython.address(self.odd),
                         cython.cast("const unsigned char*", cython.address(row)),
                         8,
+                        8,
                     ):
                         return 1
             elif not self.null_picks():
                 return 1
             self.close_row(row)
+            if row == 63 and self.rows >= 128:
+                self.foresee(64, data_size)
         return 0
+
+    def foresee(self, done: int, most: int) -> None:
+        """Make room as if the other rows were like those that are done; growing copies.
+
+        No run gets more than what the octets of the messages could ask for. Where there is no
+        memory for that, growing will tell.
+        """
+        for i in range(self.column_count):
+            if self.columns[i].kind == 4:
+                foresee_run(cython.address(self.columns[i].run), done, self.rows, most)
+        for i in range(4):
+            if self.maps[i].wanted:
+                foresee_run(cython.address(self.maps[i].keys), done, self.rows, most)
+                foresee_values(cython.address(self.maps[i].values), done, self.rows, most)
+        for i in range(self.pick_count):
+            foresee_values(cython.address(self.picks[i].values), done, self.rows, most)
 
     def null_picks(self) -> bool:
         for i in range(self.pick_count):
@@ -950,26 +1092,28 @@ class Scanner:
         bits = (n + 7) // 8 + 8
         for i in range(self.column_count):
             column = cython.address(self.columns[i])
-            column.valid = cython.cast("unsigned char*", calloc(bits, 1))
+            column.valid = cython.cast("unsigned char*", grab_zeros(bits))
             if column.valid == cython.NULL:
                 raise MemoryError
             if column.kind == 4:
-                column.offsets = cython.cast("int32_t*", calloc(n + 1, 4))
+                column.offsets = cython.cast("int32_t*", grab_zeros(4 * (n + 1)))
                 if column.offsets == cython.NULL:
                     raise MemoryError
             else:
-                column.values = cython.cast("unsigned char*", calloc(n + 8, 8))
+                column.values = cython.cast(
+                    "unsigned char*", grab_zeros(_WIDTHS[column.kind] * n + bits)
+                )
                 if column.values == cython.NULL:
                     raise MemoryError
         for i in range(4):
             if self.maps[i].wanted:
-                self.maps[i].valid = cython.cast("unsigned char*", calloc(bits, 1))
-                self.maps[i].offsets = cython.cast("int32_t*", calloc(n + 1, 4))
+                self.maps[i].valid = cython.cast("unsigned char*", grab_zeros(bits))
+                self.maps[i].offsets = cython.cast("int32_t*", grab_zeros(4 * (n + 1)))
                 if self.maps[i].valid == cython.NULL or self.maps[i].offsets == cython.NULL:
                     raise MemoryError
         if self.with_parts:
-            self.part_valid = cython.cast("unsigned char*", calloc(bits, 1))
-            self.part_offsets = cython.cast("int32_t*", calloc(n + 1, 4))
+            self.part_valid = cython.cast("unsigned char*", grab_zeros(bits))
+            self.part_offsets = cython.cast("int32_t*", grab_zeros(4 * (n + 1)))
             if self.part_valid == cython.NULL or self.part_offsets == cython.NULL:
                 raise MemoryError
         return 0
@@ -999,7 +1143,9 @@ class Scanner:
             raise TypeError("a scanner reads one array")
         if first < 0 or rows < 0 or width not in {4, 8}:
             raise ValueError("this is no valid array")
-        if rows and ((first + rows + 1) * width > offsets_size or (valid and first + rows > valid_size * 8)):
+        if rows and (
+            (first + rows + 1) * width > offsets_size or (valid and first + rows > valid_size * 8)
+        ):
             raise ValueError("the array is shorter than it says")
         self.rows = rows
         self.allocate()
@@ -1024,15 +1170,19 @@ class Scanner:
             raise IndexError(i)
         column = cython.address(self.columns[i])
         n = self.rows
-        made: list[Any] = [owned(column.valid, (n + 7) // 8)]
+        if column.kind == 4 and column.offsets != cython.NULL:
+            fill_offsets(column, n + 1)
+        bits = (n + 7) // 8
+        made: list[Any] = [owned(column.valid, bits, bits)]
         column.valid = cython.NULL
         if column.kind == 4:
-            made.append(owned(column.offsets, 4 * (n + 1)))
+            made.append(owned(column.offsets, 4 * (n + 1), 4 * (n + 1)))
             column.offsets = cython.NULL
-            made.append(owned(column.run.data, column.run.size))
+            made.append(owned(column.run.data, column.run.size, column.run.room))
             column.run.data = cython.NULL
         else:
-            made.append(owned(column.values, 8 * n))
+            size = _WIDTHS[column.kind] * n if column.kind else bits
+            made.append(owned(column.values, size, size))
             column.values = cython.NULL
         return made, n - column.present
 
@@ -1041,11 +1191,16 @@ class Scanner:
         if not 0 <= i < 4 or not self.maps[i].wanted:
             raise IndexError(i)
         map = cython.address(self.maps[i])
-        own = [owned(map.valid, (self.rows + 7) // 8), owned(map.offsets, 4 * (self.rows + 1))]
+        bits = (self.rows + 7) // 8
+        ends = 4 * (self.rows + 1)
+        own = [owned(map.valid, bits, bits), owned(map.offsets, ends, ends)]
         map.valid = cython.NULL
         map.offsets = cython.NULL
         count = map.values.count
-        keys = [owned(map.key_offsets, 4 * (count + 1)) if count else None, owned(map.keys.data, map.keys.size)]
+        keys = [
+            owned(map.key_offsets, 4 * (count + 1) if count else 0, 4 * map.key_room),
+            owned(map.keys.data, map.keys.size, map.keys.room),
+        ]
         map.key_offsets = cython.NULL
         map.keys.data = cython.NULL
         return own, self.rows - map.present, count, keys, given(cython.address(map.values))
@@ -1058,20 +1213,23 @@ class Scanner:
 
     def part_column(self) -> Any:
         """Give the buffers of section_offsets; once."""
-        own = [owned(self.part_valid, (self.rows + 7) // 8), owned(self.part_offsets, 4 * (self.rows + 1))]
+        bits = (self.rows + 7) // 8
+        ends = 4 * (self.rows + 1)
+        own = [owned(self.part_valid, bits, bits), owned(self.part_offsets, ends, ends)]
         self.part_valid = cython.NULL
         self.part_offsets = cython.NULL
+        count = self.parts_written
         made = [
-            owned(self.part_codes.data, self.part_codes.size),
-            owned(self.part_starts.data, self.part_starts.size),
-            owned(self.part_contents.data, self.part_contents.size),
-            owned(self.part_ends.data, self.part_ends.size),
+            owned(self.part_codes, 2 * count, 2 * self.part_room),
+            owned(self.part_starts, 8 * count, 8 * self.part_room),
+            owned(self.part_contents, 8 * count, 8 * self.part_room),
+            owned(self.part_ends, 8 * count, 8 * self.part_room),
         ]
-        count = self.part_codes.size // 2
-        self.part_codes.data = cython.NULL
-        self.part_starts.data = cython.NULL
-        self.part_contents.data = cython.NULL
-        self.part_ends.data = cython.NULL
+        self.part_codes = cython.NULL
+        self.part_starts = cython.NULL
+        self.part_contents = cython.NULL
+        self.part_ends = cython.NULL
+        self.part_room = 0
         return own, self.rows - self.parts_present, count, made
 
 
@@ -1105,22 +1263,35 @@ def put_character(run: Any, point: int) -> bool:
 
 
 def put_null(values: Any) -> bool:
-    if values.count >= values.room and not grow_values(values):
+    if values.count >= values.room and not grow_values(values, 0):
         return False
+    clear_numbers(values)
     close_value(values)
     return True
 
 
+def clear_numbers(values: Any) -> None:
+    """Let the numbers that are null be zeros, not what the memory held before."""
+    i = values.count
+    values.l[i] = 0
+    values.d[i] = 0
+    values.u[2 * i] = 0
+    values.u[2 * i + 1] = 0
+
+
 def close_value(values: Any) -> None:
+    """Note where a value ends."""
     values.count += 1
     values.type_offsets[values.count] = cython.cast(int32_t, values.types.size)
     values.s_offsets[values.count] = cython.cast(int32_t, values.s.size)
     values.b_offsets[values.count] = cython.cast(int32_t, values.b.size)
 
 
-def grow_values(values: Any) -> bool:
-    """Double the room for values; what is new is zeros, so that a null writes nothing."""
+def grow_values(values: Any, least: int) -> bool:
+    """Make room for so many values, or twice as many as now; the new bits are zeros."""
     room = values.room * 2 + 64
+    if room < least:
+        room = (least + 63) // 64 * 64
     if room > _LARGEST:
         return False
     # Each is set as soon as it is moved, so that all of it can be freed where the next fails.
@@ -1150,31 +1321,35 @@ def grow_values(values: Any) -> bool:
     if made == cython.NULL:
         return False
     values.u_valid = cython.cast("unsigned char*", made)
-    made = regrown(values.l, 8 * values.room, 8 * room)
+    made = resized(values.l, 8 * values.room, 8 * room)
     if made == cython.NULL:
         return False
     values.l = cython.cast("int64_t*", made)
-    made = regrown(values.d, 8 * values.room, 8 * room)
+    made = resized(values.d, 8 * values.room, 8 * room)
     if made == cython.NULL:
         return False
     values.d = cython.cast("uint64_t*", made)
-    made = regrown(values.u, 16 * values.room, 16 * room)
+    made = resized(values.u, 16 * values.room, 16 * room)
     if made == cython.NULL:
         return False
     values.u = cython.cast("uint64_t*", made)
     old = 4 * (values.room + 1) if values.room else 0
-    made = regrown(values.type_offsets, old, 4 * (room + 1))
+    made = resized(values.type_offsets, old, 4 * (room + 1))
     if made == cython.NULL:
         return False
     values.type_offsets = cython.cast("int32_t*", made)
-    made = regrown(values.s_offsets, old, 4 * (room + 1))
+    made = resized(values.s_offsets, old, 4 * (room + 1))
     if made == cython.NULL:
         return False
     values.s_offsets = cython.cast("int32_t*", made)
-    made = regrown(values.b_offsets, old, 4 * (room + 1))
+    made = resized(values.b_offsets, old, 4 * (room + 1))
     if made == cython.NULL:
         return False
     values.b_offsets = cython.cast("int32_t*", made)
+    if values.room == 0:
+        values.type_offsets[0] = 0
+        values.s_offsets[0] = 0
+        values.b_offsets[0] = 0
     values.room = room
     return True
 
@@ -1202,22 +1377,29 @@ def given(values: Any) -> Any:
     n = values.count
     bits = (n + 7) // 8
     ends = 4 * (n + 1) if n else 0
+    # What is there; `room` counts values.
+    bit_room = values.room // 8
+    end_room = 4 * values.room
     made = {
-        "valid": owned(values.valid, bits),
-        "type": [None, owned(values.type_offsets, ends), owned(values.types.data, values.types.size)],
+        "valid": owned(values.valid, bits, bit_room),
+        "type": [
+            None,
+            owned(values.type_offsets, ends, end_room),
+            owned(values.types.data, values.types.size, values.types.room),
+        ],
         "s": [
-            owned(values.s_valid, bits),
-            owned(values.s_offsets, ends),
-            owned(values.s.data, values.s.size),
+            owned(values.s_valid, bits, bit_room),
+            owned(values.s_offsets, ends, end_room),
+            owned(values.s.data, values.s.size, values.s.room),
         ],
-        "l": [owned(values.l_valid, bits), owned(values.l, 8 * n)],
-        "d": [owned(values.d_valid, bits), owned(values.d, 8 * n)],
+        "l": [owned(values.l_valid, bits, bit_room), owned(values.l, 8 * n, 8 * values.room)],
+        "d": [owned(values.d_valid, bits, bit_room), owned(values.d, 8 * n, 8 * values.room)],
         "b": [
-            owned(values.b_valid, bits),
-            owned(values.b_offsets, ends),
-            owned(values.b.data, values.b.size),
+            owned(values.b_valid, bits, bit_room),
+            owned(values.b_offsets, ends, end_room),
+            owned(values.b.data, values.b.size, values.b.room),
         ],
-        "u": [owned(values.u_valid, bits), owned(values.u, 16 * n)],
+        "u": [owned(values.u_valid, bits, bit_room), owned(values.u, 16 * n, 16 * values.room)],
     }
     memset(values, 0, cython.sizeof(Values))
     return made
@@ -1225,6 +1407,9 @@ def given(values: Any) -> Any:
 
 # How many octets follow a code of fixed width; 255 for what is no code, or is described.
 for _code in range(256):
-    _SKIPPED[_code] = 255  # noqa: F821
+    _SKIPPED[_code] = 255
 for _row in FORMAT_CODES.values():
-    _SKIPPED[_row.code] = _row.width  # noqa: F821
+    _SKIPPED[_row.code] = _row.width
+# The high bits of the first octets of eight, as they lie in memory.
+for _n in range(8):
+    _FIRST_HIGH[_n] = int.from_bytes(bytes([0x80] * _n + [0] * (8 - _n)), sys.byteorder)

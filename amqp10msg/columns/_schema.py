@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from types import MappingProxyType
 
 import attrs
@@ -108,10 +109,11 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
 #: The columns that `decode` gives where none are named.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
+_ALL = tuple(SCHEMA.names)
 _TYPES: dict[str, pa.DataType] = {field.name: field.type for field in (*SCHEMA, WIRE)}
 
 
-@attrs.frozen
+@attrs.frozen(eq=False)
 class Plan:
     """What a projection asks for.
 
@@ -144,7 +146,14 @@ def plan_of(columns: Iterable[str] | None) -> Plan:
     Raises:
         ValueError: there is no column of a name, or one is named twice.
     """
-    names = SCHEMA.names if columns is None else [columns] if isinstance(columns, str) else columns
+    if columns is None:
+        return _plan_of(_ALL)
+    return _plan_of((columns,) if isinstance(columns, str) else tuple(columns))
+
+
+# A stream of batches is decoded with one projection; a plan is made once for all of them.
+@lru_cache(maxsize=64)
+def _plan_of(names: tuple[str, ...]) -> Plan:
     fields: list[pa.Field] = []
     needs: set[int] = set()
     picks: dict[str, tuple[str, ...]] = {}
@@ -163,9 +172,9 @@ def plan_of(columns: Iterable[str] | None) -> Plan:
                 f"no column is called {name!r}: use {', '.join(_TYPES)}, or one entry of a map "
                 f"section such as application_properties.tenant"
             )
-    repeated = {field.name for field in fields if [f.name for f in fields].count(field.name) > 1}
+    repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"columns are named twice: {', '.join(sorted(repeated))}")
+        raise ValueError(f"columns are named twice: {', '.join(repeated)}")
     return Plan(pa.schema(fields), frozenset(needs), MappingProxyType(picks))
 
 
