@@ -1,8 +1,8 @@
 """The kernel of `columns.decode` against the plain implementation: equal, whatever the octets are.
 
-`outcome_of` takes a batch through both and compares every cell, floating-point numbers by their
-bits. What is compared: the corpus, the recordings, the cases of other projects where
-AMQP10MSG_VECTORS names their folder, drawn messages in every spelling, and spoilt octets.
+Every cell is compared, floating-point numbers by their bits. What is compared: the corpus, the
+recordings, the cases of other projects where AMQP10MSG_VECTORS names their folder, drawn messages
+in every spelling, and spoilt octets.
 """
 
 from __future__ import annotations
@@ -41,6 +41,14 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 columns = pytest.importorskip("amqp10msg.columns")
 _decode = pytest.importorskip("amqp10msg.columns._decode")
 
+fuzzing = pytest.importorskip("fuzz.columns")
+ALL, PROJECTIONS, plainly, same = (
+    fuzzing.ALL,
+    fuzzing.PROJECTIONS,
+    fuzzing.plainly,
+    fuzzing.same,
+)
+
 if _decode.scanned is None:
     pytest.skip(
         "the kernel of columns is not compiled: it needs a C compiler and make setup",
@@ -48,60 +56,6 @@ if _decode.scanned is None:
     )
 
 SPOILABLE = [octets for octets in MESSAGES if octets]
-ALL = [*columns.SCHEMA.names, "wire"]
-PROJECTIONS: tuple[list[str], ...] = (
-    ["message_id", "application_properties.tenant"],
-    ["body", "error_code", "error_offset"],
-    ["body_kind", "body_sections", "section_offsets", "error_code"],
-    ["message_annotations.x-opt-to", "footer", "error_code", "footer.k", "footer.k2"],
-    ["absolute_expiry_time_ms", "creation_time", "correlation_id_type", "durable"],
-    ["body_json", "error_code"],
-    [],
-)
-
-
-def plainly(octets: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
-    """Decode without the kernel."""
-    kernel = _decode.scanned
-    _decode.scanned = None
-    try:
-        return columns.decode(octets, names, limits=limits)
-    finally:
-        _decode.scanned = kernel
-
-
-def bits_of(array: Any) -> Any:
-    """The array as Python values, floating-point numbers as their bits."""
-    if pa.types.is_floating(array.type):
-        ints = pa.Array.from_buffers(pa.int64(), len(array), array.buffers(), offset=array.offset)
-        return ints.to_pylist()
-    return array.to_pylist()
-
-
-def same(first: Any, second: Any) -> bool:
-    if first.equals(second):
-        return True
-    # NaN equals no NaN: by their bits.
-    for name in first.schema.names:
-        if first[name].equals(second[name]):
-            continue
-        one, other = first[name], second[name]
-        if pa.types.is_map(one.type):
-            if one.offsets.to_pylist() != other.offsets.to_pylist():
-                return False
-            if one.is_null().to_pylist() != other.is_null().to_pylist():
-                return False
-            if one.keys.to_pylist() != other.keys.to_pylist():
-                return False
-            one, other = one.items, other.items
-        if not pa.types.is_struct(one.type):
-            return False
-        if one.is_null().to_pylist() != other.is_null().to_pylist():
-            return False
-        for field in one.type:
-            if bits_of(one.field(field.name)) != bits_of(other.field(field.name)):
-                return False
-    return True
 
 
 def assert_same(

@@ -1,0 +1,141 @@
+"""``python -m fuzz.columns``: the kernel of `amqp10msg.columns` against the plain implementation.
+
+Batches of messages spoilt by chance go through both; a difference is printed, and kept in
+fuzz/findings. Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it
+with libasan preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg import Limits, corpus
+from amqp10msg.columns import SCHEMA, _decode, decode
+from fuzz.mutate import mutate
+
+FINDINGS = Path(__file__).with_name("findings")
+ALL = (*SCHEMA.names, "wire")
+PROJECTIONS: tuple[tuple[str, ...], ...] = (
+    ("message_id", "application_properties.tenant"),
+    ("body", "error_code", "error_offset"),
+    ("body_kind", "body_sections", "section_offsets", "error_code"),
+    ("message_annotations.x-opt-to", "footer", "error_code", "footer.k", "footer.k2"),
+    ("absolute_expiry_time_ms", "creation_time", "correlation_id_type", "durable"),
+    ("body_json", "error_code"),
+    (),
+)
+
+
+def plainly(array: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
+    """Decode without the kernel."""
+    kernel = _decode.scanned
+    _decode.scanned = None
+    try:
+        return decode(array, names, limits=limits)
+    finally:
+        _decode.scanned = kernel
+
+
+def _bits(array: Any) -> Any:
+    """Give an array as Python values, floating-point numbers as their bits."""
+    if pa.types.is_floating(array.type):
+        array = pa.Array.from_buffers(
+            pa.int64(), len(array), array.buffers()[:2], offset=array.offset
+        )
+    return array.to_pylist()
+
+
+def same(first: Any, second: Any) -> bool:
+    """Tell whether two batches of one schema are equal bit for bit."""
+    if first.equals(second):
+        return True
+    for name in first.schema.names:
+        one, other = first[name], second[name]
+        if one.equals(other):
+            continue
+        # NaN equals no NaN.
+        if pa.types.is_map(one.type):
+            if one.is_null().to_pylist() != other.is_null().to_pylist() or any(
+                getattr(one, part).to_pylist() != getattr(other, part).to_pylist()
+                for part in ("offsets", "keys")
+            ):
+                return False
+            one, other = one.items, other.items
+        if not pa.types.is_struct(one.type):
+            return False
+        if one.is_null().to_pylist() != other.is_null().to_pylist() or any(
+            _bits(one.field(field.name)) != _bits(other.field(field.name)) for field in one.type
+        ):
+            return False
+    return True
+
+
+def exactly(octets: Sequence[bytes]) -> Any:
+    """Make an array whose last message ends where the memory ends."""
+    ends = list(accumulate(map(len, octets), initial=0))
+    offsets = b"".join(end.to_bytes(4, sys.byteorder) for end in ends)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(octets))]
+    return pa.Array.from_buffers(pa.binary(), len(octets), buffers)
+
+
+def seeds() -> list[bytes]:
+    """Give the messages of the corpus and the recordings."""
+    path = Path(__file__).parents[1] / "tests" / "vectors" / "recorded.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        found = [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
+    return found + [case.data for case in corpus.load() if case.kind == "message"]
+
+
+def main() -> int:
+    """Run until the inputs are used up; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.columns", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    if _decode.scanned is None:
+        parser.error("the kernel is not compiled: python setup.py build_ext --inplace")
+    draw = random.Random(chosen.seed)
+    known = seeds()
+    begin = time.perf_counter()
+    done = differ = good = 0
+    while done < chosen.inputs:
+        # What is whole among what is spoilt, so that columns have values between the nulls.
+        octets = [
+            draw.choice(known) if draw.random() < 0.3 else mutate(known, draw)
+            for _ in range(draw.choice((1, 3, 40)))
+        ]
+        names = ALL if draw.random() < 0.7 else draw.choice(PROJECTIONS)
+        limits = None if draw.random() < 0.9 else Limits(items=draw.randrange(40))
+        array = exactly(octets)
+        found = decode(array, names, limits=limits)
+        found.validate(full=True)
+        expected = plainly(array, names, limits)
+        if "error_code" in names:
+            good += found["error_code"].null_count
+        if not same(found, expected):
+            differ += 1
+            joined = json.dumps([octet.hex() for octet in octets])
+            FINDINGS.mkdir(exist_ok=True)
+            name = f"columns-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"
+            (FINDINGS / name).write_text(joined, encoding="utf-8")
+            print(f"FINDING {name}: {names}, {limits}", file=sys.stderr, flush=True)
+        done += len(octets)
+    seconds = time.perf_counter() - begin
+    print(f"{done} inputs, {good} of them seen to decode, {differ} differences, {seconds:.0f} s")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
