@@ -11,9 +11,11 @@ import importlib.util
 import inspect
 import os
 import sys
+from collections.abc import Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -85,3 +87,26 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
     return importlib.import_module("amqp10msg._wire")
+
+
+@pytest.fixture(scope="session")
+def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """The one small SparkSession of this run, on two cores of this machine."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+    from amqp10msg import spark  # noqa: PLC0415  (an extra)
+
+    os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers
+    try:
+        session = spark.session(
+            "local[2]",
+            config={
+                "spark.sql.shuffle.partitions": "2",
+                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+                "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+                "spark.log.level": "ERROR",
+            },
+        )
+    except RuntimeError as error:  # no Java
+        pytest.skip(str(error))
+    yield session
+    session.stop()

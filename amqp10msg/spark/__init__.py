@@ -1,0 +1,40 @@
+"""PySpark: messages of a DataFrame decoded, judged and translated. Arrow in, Arrow out.
+
+    from amqp10msg import spark
+
+    session = spark.session()
+    raw = session.read.parquet("archive/")          # a column `wire` of encoded messages
+    typed = spark.decode(raw, columns=["message_id", "subject", "application_properties"])
+    typed.where("error_code is null").write.parquet("typed/")
+
+Every function takes a DataFrame and gives one, by way of ``mapInArrow``: they run in local mode, on
+a cluster and with Spark Connect. Data never raises: what cannot be decoded is a row that says why.
+The executors need this library, too. Needs the extra ``amqp10msg[spark]``; where there is no Java,
+``amqp10msg[spark-jre]``.
+"""
+
+from __future__ import annotations
+
+try:
+    import pyarrow as _pyarrow  # noqa: F401  (only to say what is missing)
+    import pyspark as _pyspark  # noqa: F401
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        f"amqp10msg.spark needs {_error.name}: pip install 'amqp10msg[spark]'", name=_error.name
+    ) from _error
+
+from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, metrics, validate
+from amqp10msg.spark.session import java_home, session
+from amqp10msg.spark.translating import translate
+
+__all__ = [
+    "ERRORS",
+    "decode",
+    "decode_values",
+    "encode",
+    "java_home",
+    "metrics",
+    "session",
+    "translate",
+    "validate",
+]

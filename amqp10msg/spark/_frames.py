@@ -1,0 +1,147 @@
+"""From a function of Arrow batches to a function of DataFrames, with its schema checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import BinaryType, DataType, StructField, StructType
+
+__all__ = [
+    "fitted_schema",
+    "fitted_type",
+    "kept_names",
+    "mapped",
+    "quoted",
+    "required",
+    "spark_schema",
+]
+
+#: What makes the new columns of a batch, in the order of their schema.
+Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
+
+
+def fitted_type(given: pa.DataType) -> pa.DataType:
+    """Give the Arrow type that Spark takes in place of one that it refuses, value for value."""
+    if pa.types.is_uint64(given):
+        return pa.decimal128(20, 0)
+    if pa.types.is_uint32(given):
+        return pa.int64()
+    if pa.types.is_uint16(given):
+        return pa.int32()
+    if pa.types.is_uint8(given):
+        return pa.int16()
+    if pa.types.is_timestamp(given):
+        return pa.timestamp("us", given.tz)
+    if pa.types.is_dictionary(given):
+        return fitted_type(given.value_type)
+    if given == pa.binary_view() or pa.types.is_fixed_size_binary(given):
+        return pa.binary()
+    if given == pa.string_view():
+        return pa.string()
+    if pa.types.is_struct(given):
+        return pa.struct([_fitted_field(field) for field in given])
+    if pa.types.is_map(given):
+        return pa.map_(fitted_type(given.key_type), _fitted_field(given.item_field))
+    if pa.types.is_list(given):
+        return pa.list_(_fitted_field(given.value_field))
+    return given
+
+
+def _fitted_field(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, fitted_type(field.type), field.nullable)
+
+
+def fitted_schema(schema: pa.Schema) -> pa.Schema:
+    """Give the schema with the types that Spark takes."""
+    return pa.schema([_fitted_field(field) for field in schema])
+
+
+def spark_schema(schema: pa.Schema) -> StructType:
+    """Give the schema of Spark for one of Arrow that is fitted."""
+    return from_arrow_schema(schema)
+
+
+def quoted(name: str) -> str:
+    """Write the name of a column so that Spark takes it for nothing else."""
+    return f"`{name.replace('`', '``')}`"
+
+
+def required(df: DataFrame, column: str, *types: DataType) -> StructField:
+    """Give the field of a column.
+
+    Raises:
+        ValueError: the DataFrame has no such column, or it is of another type.
+    """
+    for field in df.schema.fields:
+        if field.name == column:
+            if types and field.dataType not in types:
+                wanted = " or ".join(kind.simpleString() for kind in types)
+                raise ValueError(
+                    f"the column {column!r} is {field.dataType.simpleString()} and must be "
+                    f"{wanted}: cast it first"
+                )
+            return field
+    raise ValueError(f"there is no column {column!r}: there are {', '.join(df.columns)}")
+
+
+def kept_names(
+    df: DataFrame, keep: Sequence[str] | None, without: Sequence[str], new: Sequence[str]
+) -> list[str]:
+    """Choose the columns that are carried through: those named, or all but `without`.
+
+    Raises:
+        ValueError: one is not there, or has the name of a new one.
+    """
+    names = [name for name in df.columns if name not in without] if keep is None else list(keep)
+    for name in names:
+        required(df, name)
+    both = sorted(set(names) & set(new))
+    if both:
+        raise ValueError(
+            f"{', '.join(both)}: a column of the DataFrame and a new one: rename it, or name "
+            "others in keep"
+        )
+    return names
+
+
+def mapped(
+    df: DataFrame, work: Work, new: pa.Schema, *, keep: Sequence[str], read: Sequence[str]
+) -> DataFrame:
+    """Add columns to a DataFrame.
+
+    Args:
+        df: where the messages are.
+        work: makes the new columns from a batch, which has the columns `keep` and `read`. It runs
+            in the workers: it holds nothing that cannot be pickled, and it does not raise.
+        new: their schema; where Spark refuses a type, it gets the nearest that holds all values.
+        keep: the columns that come first, as they are.
+        read: the columns that `work` needs.
+    """
+    new = fitted_schema(new)
+    kept = StructType([required(df, name) for name in keep])
+    made = StructType([*kept.fields, *spark_schema(new).fields])
+    names = list(dict.fromkeys([*keep, *read]))
+    count = len(keep)
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for given in batches:
+            batch = given.rename_columns(names)
+            arrays = [
+                array if array.type == field.type else array.cast(field.type)
+                for array, field in zip(work(batch), new, strict=True)
+            ]
+            schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
+            yield pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
+
+    # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
+    narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
+    result: DataFrame = narrow.mapInArrow(cast("Any", run), made)
+    return result
+
+
+BINARY = BinaryType()

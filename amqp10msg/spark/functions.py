@@ -1,0 +1,316 @@
+"""Columns of encoded messages as typed columns, and back; and what is wrong with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql import DataFrame, Observation
+from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    MapType,
+    StructType,
+)
+
+from amqp10msg import columns as arrow
+from amqp10msg import validation
+from amqp10msg.errors import EncodeError
+from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
+
+__all__ = ["ERRORS", "decode", "decode_values", "encode", "metrics", "validate"]
+
+#: The columns that say why a message could not be decoded.
+ERRORS = ("error_code", "error_clause", "error_offset")
+
+_VIOLATIONS = pa.list_(
+    pa.struct(
+        [
+            ("rule", pa.string()),
+            ("clause", pa.string()),
+            ("severity", pa.string()),
+            ("path", pa.string()),
+            ("offset", pa.int64()),
+            ("text", pa.string()),
+        ]
+    )
+)
+
+
+def decode(
+    df: DataFrame,
+    column: str = "wire",
+    *,
+    columns: Sequence[str] | None = None,
+    validate: str | None = None,
+    message_format: str | None = None,
+    keep: Sequence[str] | None = None,
+) -> DataFrame:
+    """Decode the messages of a column to typed columns.
+
+    The new columns are those of `amqp10msg.columns.SCHEMA`. A message that cannot be decoded is a
+    row of nulls with ``error_code``, ``error_clause`` and ``error_offset``; it never raises.
+
+    Args:
+        df: a DataFrame with a column of encoded messages.
+        column: its name.
+        columns: which columns are wanted, as for `amqp10msg.columns.decode`; the rest is not
+            decoded. All where None. ``wire`` is the message itself. The three columns of errors
+            come behind them where they are not named.
+        validate: the profile of `amqp10msg.validate` to hold the messages to; None for none.
+        message_format: the column of `df` that holds the message-format of each transfer, an
+            integer; None for none.
+        keep: the columns of `df` to carry through; all but `column` and `message_format` where
+            None.
+
+    Raises:
+        ValueError: a column is not there, is of another type, or stands for two things; no profile
+            is called so.
+    """
+    required(df, column, BINARY)
+    read = [column]
+    if message_format is not None:
+        required(df, message_format, LongType(), IntegerType())
+        read.append(message_format)
+    wanted = None if columns is None else [*columns, *(e for e in ERRORS if e not in columns)]
+    schema = arrow.decode(pa.array([], pa.binary()), columns=wanted, validate=validate).schema
+    names = kept_names(df, keep, read, schema.names)
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        formats = None if message_format is None else batch.column(message_format)
+        found = arrow.decode(
+            batch.column(column), columns=wanted, validate=validate, message_format=formats
+        )
+        return list(found.columns)
+
+    return mapped(df, work, schema, keep=names, read=read)
+
+
+def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = None) -> DataFrame:
+    """Encode typed columns to messages, as `amqp10msg.columns.encode` does.
+
+    Args:
+        df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; what is not there is absent in
+            the messages.
+        column: the name of the new column.
+        keep: the columns of `df` to carry through; those that the schema does not know where None.
+
+    Returns:
+        A DataFrame with the kept columns, the messages, and ``encode_error``: why one could not be
+        encoded (it is null then), null otherwise.
+
+    Raises:
+        ValueError: a column is not there, or stands for two things.
+    """
+    known = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
+    read = [name for name in df.columns if name in known]
+    new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
+    names = kept_names(df, keep, read, new.names)
+    types = pa.schema([(name, known[name]) for name in read])
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        given = pa.RecordBatch.from_arrays(
+            [batch.column(field.name).cast(field.type) for field in types], schema=types
+        )
+        try:
+            octets, errors = arrow.encode(given), pa.nulls(len(batch), pa.string())
+        except EncodeError:
+            found: list[bytes | None] = []
+            said: list[str | None] = []
+            for row in range(len(batch)):
+                try:
+                    found.append(arrow.encode(given.slice(row, 1))[0].as_py())
+                    said.append(None)
+                except EncodeError as error:
+                    found.append(None)
+                    said.append(str(error))
+            octets, errors = pa.array(found, pa.binary()), pa.array(said, pa.string())
+        return [octets, errors]
+
+    return mapped(df, work, new, keep=names, read=read)
+
+
+def validate(
+    df: DataFrame,
+    profile: str = "oasis",
+    *,
+    column: str = "wire",
+    keep: Sequence[str] | None = None,
+) -> DataFrame:
+    """Hold the messages of a column to the rules of a profile.
+
+    Args:
+        df: a DataFrame with a column of encoded messages.
+        profile: a name of `amqp10msg.validation.PROFILES`.
+        column: the column's name.
+        keep: the columns of `df` to carry through; all where None.
+
+    Returns:
+        A DataFrame with the kept columns; ``valid``, which is false where a MUST or MUST NOT is
+        broken and null where there is no message; and ``violations``, an array of what
+        `amqp10msg.validate` finds.
+
+    Raises:
+        ValueError: no profile is called so; a column is not there, or stands for two things.
+    """
+    if profile not in validation.PROFILES:
+        raise ValueError(f"no profile is called {profile!r}: use {', '.join(validation.PROFILES)}")
+    required(df, column, BINARY)
+    new = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
+    names = kept_names(df, keep, [], new.names)
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        sound: list[bool | None] = []
+        found: list[list[dict[str, Any]] | None] = []
+        for octets in batch.column(column):
+            data = octets.as_py()
+            if data is None:
+                sound.append(None)
+                found.append(None)
+                continue
+            violations = validation.validate(data, profile)
+            sound.append(all(violation.severity != "error" for violation in violations))
+            found.append([_printable(attrs.asdict(violation)) for violation in violations])
+        return [pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)]
+
+    return mapped(df, work, new, keep=names, read=[column])
+
+
+def _printable(row: dict[str, Any]) -> dict[str, Any]:
+    """Escape what no UTF-8 can hold, which a text about damaged octets may quote."""
+    return {
+        key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
+        for key, value in row.items()
+    }
+
+
+def decode_values(
+    df: DataFrame, column: str, *, to: str | None = None, **options: Any
+) -> DataFrame:
+    """Decode single AMQP-encoded values, such as Event Hubs writes into the headers of Kafka.
+
+    Args:
+        df: a DataFrame with a column of encoded values: binary, a map with binary values, or an
+            array of structs with a binary field ``value``, as the source for Kafka gives headers
+            (two of a name stay two there).
+        column: its name.
+        to: the name of the new column, which has the same form with a struct for each value;
+            `column` itself where None, which is replaced.
+        options: passed on to `amqp10msg.columns.decode_values`, such as its policy for values that
+            are no encoded ones.
+
+    Raises:
+        ValueError: the column is not there, or of another form.
+    """
+    kind = required(df, column).dataType
+    if not _holds_binary(kind):
+        raise ValueError(
+            f"the column {column!r} is {kind.simpleString()} and must be binary, "
+            "map<string,binary>, or array<struct<key:string,value:binary>>"
+        )
+    form = _decoded_type(kind, arrow.decode_values(pa.array([], pa.binary()), **options).type)
+    name = column if to is None else to
+    new = pa.schema([(name, form)])
+    names = kept_names(df, None, [column] if to is None else [], [name])
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        return [_decoded(batch.column(column), options)]
+
+    made = mapped(df, work, new, keep=names, read=[column])
+    order = df.columns if to is None else [*df.columns, name]
+    return made.select(*(quoted(each) for each in order))
+
+
+def _holds_binary(kind: Any) -> bool:
+    if isinstance(kind, MapType):
+        return isinstance(kind.valueType, BinaryType)
+    if isinstance(kind, ArrayType) and isinstance(kind.elementType, StructType):
+        fields = {field.name: field.dataType for field in kind.elementType.fields}
+        return isinstance(fields.get("value"), BinaryType)
+    return isinstance(kind, BinaryType)
+
+
+def _decoded_type(kind: Any, value: pa.DataType) -> pa.DataType:
+    if isinstance(kind, MapType):
+        return pa.map_(pa.string(), value)
+    if isinstance(kind, ArrayType):
+        return pa.list_(
+            pa.struct(
+                [
+                    pa.field(
+                        field.name, value if field.name == "value" else pa.string(), field.nullable
+                    )
+                    for field in kind.elementType.fields  # type: ignore[attr-defined]
+                ]
+            )
+        )
+    return value
+
+
+def _decoded(array: Any, options: dict[str, Any]) -> Any:
+    """Decode the values of an array, a map array or an array of structs; nulls stay nulls."""
+    kind = array.type
+    if pa.types.is_map(kind):
+        start, end = _bounds(array)
+        values = arrow.decode_values(array.items.slice(start, end - start), **options)
+        keys = array.keys.slice(start, end - start).cast(pa.string())
+        return pa.MapArray.from_arrays(
+            _offsets(array, start), keys, values, mask=array.is_null() if array.null_count else None
+        )
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        start, end = _bounds(array)
+        entries = array.values.slice(start, end - start)
+        fields = [
+            arrow.decode_values(entries.field(index), **options)
+            if entries.type[index].name == "value"
+            else entries.field(index).cast(pa.string())
+            for index in range(entries.type.num_fields)
+        ]
+        made = pa.StructArray.from_arrays(
+            fields,
+            names=[field.name for field in entries.type],
+            mask=entries.is_null() if entries.null_count else None,
+        )
+        return pa.ListArray.from_arrays(
+            _offsets(array, start), made, mask=array.is_null() if array.null_count else None
+        )
+    return arrow.decode_values(array, **options)
+
+
+def _bounds(array: Any) -> tuple[int, int]:
+    offsets = array.offsets
+    return offsets[0].as_py(), offsets[len(array)].as_py()
+
+
+def _offsets(array: Any, start: int) -> Any:
+    """Give the offsets of an array that may be a slice, from 0 on."""
+    offsets = array.offsets.to_numpy()[: len(array) + 1] - start
+    return pa.array(offsets, pa.int32())
+
+
+def metrics(
+    df: DataFrame, observation: Observation | str, *, column: str | None = None
+) -> DataFrame:
+    """Count rows and errors while they pass, without running anything twice.
+
+    Right when tasks are repeated, in batch and in streaming queries, and with Spark Connect.
+
+    Args:
+        df: what `decode`, `validate` or `translate` gave, or any other.
+        observation: takes the counts of a batch query: ``rows``, ``errors`` and ``octets``; a
+            string in streaming queries, whose progress then has them under this name.
+        column: a column of messages whose octets are summed up; None to leave that out.
+    """
+    counts = [F.count(F.lit(1)).alias("rows")]
+    if "error_code" in df.columns:
+        counts.append(F.count("error_code").alias("errors"))
+    elif "valid" in df.columns:
+        counts.append(F.count(F.when(~F.col("valid"), 1)).alias("errors"))
+    if column is not None:
+        counts.append(F.sum(F.length(F.col(quoted(column)))).alias("octets"))
+    return df.observe(observation, *counts)

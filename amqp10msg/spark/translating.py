@@ -1,0 +1,202 @@
+"""Messages of AMQP 0-9-1 as 1.0 messages and back, a DataFrame at a time."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import StringType
+
+from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.message import Message
+from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
+
+__all__ = ["translate"]
+
+_LOSSES = pa.list_(
+    pa.struct(
+        [
+            ("path", pa.string()),
+            ("action", pa.string()),
+            ("before", pa.string()),
+            ("after", pa.string()),
+            ("reason", pa.string()),
+            ("recoverable", pa.bool_()),
+        ]
+    )
+)
+_REPORT = [
+    ("losses", _LOSSES),
+    ("error_code", pa.string()),
+    ("error_offset", pa.int64()),
+    ("error_text", pa.string()),
+]
+_TO_BASIC = pa.schema(
+    [
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+        *_REPORT,
+    ]
+)
+
+
+def translate(
+    df: DataFrame,
+    to: Literal["amqp10", "basic"],
+    profile: str = "lossless",
+    *,
+    column: str = "wire",
+    strict: bool = False,
+    keep: Sequence[str] | None = None,
+) -> DataFrame:
+    """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
+
+    A message of 0-9-1 stands in four columns: ``content_header``, the payload of its content header
+    frame; ``payload``, the body; ``exchange`` and ``routing_key``, which may be absent on input.
+
+    Args:
+        df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
+        to: the protocol to translate to: ``amqp10``, or ``basic`` for class basic of 0-9-1.
+        profile: a name of `amqp10msg.translate.PROFILES`.
+        column: the column of the 1.0 messages: read for ``basic``, new for ``amqp10``.
+        strict: refuse messages of which something would be lost for good.
+        keep: the columns of `df` to carry through; all but those read where None.
+
+    Returns:
+        A DataFrame with the kept columns and the translated messages; with ``losses``, what they do
+        not say as the originals did, values as JSON; and with ``error_code``, ``error_offset`` and
+        ``error_text`` where a message was refused or cannot be read.
+
+    Raises:
+        ValueError: no profile is called so; a column is not there, is of another type, or stands
+            for two things.
+    """
+    if to not in {"amqp10", "basic"}:
+        raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
+    profiles = importlib.import_module("amqp10msg.translate").PROFILES
+    if profile not in profiles:
+        raise ValueError(f"no profile is called {profile!r}: use {', '.join(profiles)}")
+    if to == "basic":
+        required(df, column, BINARY)
+        read, new = [column], _TO_BASIC
+    else:
+        required(df, "content_header", BINARY)
+        required(df, "payload", BINARY)
+        optional = [name for name in ("exchange", "routing_key") if name in df.columns]
+        for name in optional:
+            required(df, name, StringType())
+        read = ["content_header", "payload", *optional]
+        new = pa.schema([(column, pa.binary()), *_REPORT])
+    names = kept_names(df, keep, read, new.names)
+    one = _to_basic if to == "basic" else _to_amqp10
+    # By position: in the column of any name stands the one message.
+    sources = ["wire"] if to == "basic" else read
+    results = ["wire" if name == column and to == "amqp10" else name for name in new.names]
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        values = [batch.column(name).to_pylist() for name in read]
+        made = [
+            _translated(one, profile, strict, dict(zip(sources, row, strict=True)))
+            for row in zip(*values, strict=True)
+        ]
+        return [
+            pa.array([row.get(name) for row in made], field.type)
+            for name, field in zip(results, new, strict=True)
+        ]
+
+    return mapped(df, work, new, keep=names, read=read)
+
+
+def _translated(
+    one: Callable[..., dict[str, Any]], profile: str, strict: bool, given: dict[str, Any]
+) -> dict[str, Any]:
+    """Translate one message; what goes wrong with it is part of the row."""
+    if all(value is None for value in given.values()):
+        return {}
+    try:
+        return one(profile, strict, **given)
+    except DecodeError as error:
+        return _fault(error.rule, error.offset, str(error))
+    except AmqpError as error:
+        return _fault("not-translatable", None, str(error))
+
+
+def _fault(code: str, offset: int | None, text: str) -> dict[str, Any]:
+    return {"error_code": code, "error_offset": offset, "error_text": _printable(text)}
+
+
+def _to_basic(profile: str, strict: bool, wire: bytes) -> dict[str, Any]:
+    translation = importlib.import_module("amqp10msg.translate")
+    basic = importlib.import_module("amqp10msg.basic")
+    try:
+        message = Message.decode(wire)
+    except DecodeError:
+        message = Message.decode(wire, strict=False)  # a broker may take what breaks rules
+    made = translation.to_basic(message, profile, strict=strict)
+    found = made.message
+    return {
+        "content_header": basic.encode_content_header(found.properties, len(found.body)),
+        "payload": found.body,
+        "exchange": found.exchange,
+        "routing_key": found.routing_key,
+        "losses": _losses(made),
+    }
+
+
+def _to_amqp10(
+    profile: str,
+    strict: bool,
+    content_header: bytes | None,
+    payload: bytes | None,
+    exchange: str | None = None,
+    routing_key: str | None = None,
+) -> dict[str, Any]:
+    translation = importlib.import_module("amqp10msg.translate")
+    basic = importlib.import_module("amqp10msg.basic")
+    header = basic.decode_content_header(content_header or b"")
+    body = payload or b""
+    if header.body_size != len(body):
+        raise DecodeError(
+            f"the content header says a body of {header.body_size} octets, and there are "
+            f"{len(body)}",
+            4,
+            rule="truncated" if header.body_size > len(body) else "trailing-octets",
+        )
+    message = basic.BasicMessage(header.properties, body, exchange or "", routing_key or "")
+    made = translation.to_amqp10(message, profile, strict=strict)
+    return {"wire": made.message.encode(), "losses": _losses(made)}
+
+
+def _losses(made: Any) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": _printable(loss.path),
+            "action": loss.action,
+            "before": _shown(loss.before),
+            "after": _shown(loss.after),
+            "reason": _printable(loss.reason),
+            "recoverable": loss.recoverable,
+        }
+        for loss in made.losses
+    ]
+
+
+def _shown(value: Any) -> str | None:
+    """Give a value as JSON; what JSON has no type for as Python shows it."""
+    if value is None:
+        return None
+    try:
+        return _printable(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError):
+        return _printable(json.dumps(repr(value), ensure_ascii=False))
+
+
+def _printable(text: str) -> str:
+    """Escape what no UTF-8 can hold."""
+    return text.encode("utf-8", "backslashreplace").decode()

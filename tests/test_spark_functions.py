@@ -1,0 +1,224 @@
+"""`amqp10msg.spark`: what its functions make of DataFrames, held against the same without Spark."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import attrs
+import pytest
+
+from amqp10msg import Message, Properties, corpus, encode_value, validate
+from amqp10msg.validation import PROFILES
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+
+from pyspark.sql import Observation  # noqa: E402
+
+from amqp10msg import columns, spark  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+# Sound and broken messages of every kind, and rows without one.
+WIRES: list[bytes | None] = [
+    *(case.data for case in corpus.load() if case.kind == "message" and not case.limits),
+    None,
+    b"",
+]
+SOUND = Message(b"hello", properties=Properties(message_id="m-1")).encode()
+
+
+def frame(session: Any, wires: list[bytes | None], **more: Any) -> Any:
+    table = {"id": pa.array(range(len(wires))), "wire": pa.array(wires, pa.binary())}
+    return session.createDataFrame(pa.table({**table, **more}))
+
+
+def rows(df: Any) -> list[dict[str, Any]]:
+    made = df.toArrow().to_pylist()
+    assert isinstance(made, list)
+    return sorted(made, key=lambda row: row["id"]) if made and "id" in made[0] else made
+
+
+def test_decode_gives_what_columns_gives(spark_session: Any) -> None:
+    expected = columns.decode(pa.array(WIRES, pa.binary()))
+
+    made = spark.decode(frame(spark_session, WIRES).repartition(3))
+
+    assert ["id", *expected.schema.names] == made.columns
+    wanted = [{"id": i, **row} for i, row in enumerate(expected.to_pylist())]
+    assert list(map(repr, wanted)) == list(map(repr, rows(made)))  # a NaN equals nothing
+
+
+@pytest.mark.parametrize("profile", [None, *PROFILES])
+def test_decode_of_some_columns_with_a_profile(spark_session: Any, profile: str | None) -> None:
+    wanted = ["subject", "application_properties.tenant", "wire"]
+    expected = columns.decode(
+        pa.array(WIRES, pa.binary()), columns=[*wanted, *spark.ERRORS], validate=profile
+    )
+
+    made = spark.decode(frame(spark_session, WIRES), columns=wanted, validate=profile, keep=[])
+
+    assert expected.schema.names == made.columns
+    assert list(map(repr, expected.to_pylist())) == list(map(repr, rows(made)))
+
+
+def test_the_message_format_comes_from_a_column(spark_session: Any) -> None:
+    df = frame(spark_session, [SOUND, None], message_format=pa.array([7, None], pa.int64()))
+
+    made = rows(spark.decode(df, message_format="message_format"))
+
+    assert [7, None] == [row["message_format"] for row in made]
+
+
+def test_one_bad_message_in_a_thousand_is_one_explained_row(spark_session: Any) -> None:
+    wires = [SOUND] * 999 + [SOUND[:-1]]
+
+    made = spark.decode(frame(spark_session, [*wires]).repartition(4), keep=["id", "wire"])
+
+    good = made.where("error_code is null")
+    (bad,) = rows(made.where("error_code is not null"))
+    assert 999 == good.count()
+    assert (999, SOUND[:-1], "truncated") == (bad["id"], bad["wire"], bad["error_code"])
+    assert bad["error_clause"].startswith("Part 1")
+    assert isinstance(bad["error_offset"], int)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_validate_gives_what_validate_gives(spark_session: Any, profile: str) -> None:
+    made = rows(spark.validate(frame(spark_session, WIRES), profile))
+
+    for row, octets in zip(made, WIRES, strict=True):
+        assert octets == row["wire"]
+        if octets is None:
+            assert (None, None) == (row["valid"], row["violations"])
+            continue
+        found = [
+            {
+                k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
+                for k, v in attrs.asdict(violation).items()
+            }
+            for violation in validate(octets, profile)
+        ]
+        assert found == row["violations"]
+        assert row["valid"] == all(v["severity"] != "error" for v in found)
+
+
+def test_what_was_decoded_encodes_to_equal_messages(spark_session: Any) -> None:
+    wires: list[bytes | None] = [
+        Message(
+            b"body %d" % i,
+            properties=Properties(message_id=f"m-{i}", subject="s"),
+            application_properties={"tenant": f"t{i % 3}"},
+        ).encode()
+        for i in range(50)
+    ]
+
+    made = rows(spark.encode(spark.decode(frame(spark_session, wires)), "made"))
+
+    assert [None] * 50 == [row["encode_error"] for row in made]
+    assert [Message.decode(w) for w in wires if w] == [Message.decode(row["made"]) for row in made]
+
+
+HEADERS: list[list[tuple[str, bytes | None]] | None] = [
+    [("k", encode_value("v")), ("n", encode_value(1))],
+    None,
+    [],
+    [("null", None), ("t", encode_value(value=True))],
+]
+
+
+def test_values_of_a_map(spark_session: Any) -> None:
+    values = [v for row in HEADERS for _, v in row or ()]
+    decoded = iter(columns.decode_values(pa.array(values, pa.binary())).to_pylist())
+    expected = [None if row is None else [(k, next(decoded)) for k, _ in row] for row in HEADERS]
+    table = pa.table(
+        {"h": pa.array(HEADERS, pa.map_(pa.string(), pa.binary())), "id": range(len(HEADERS))}
+    )
+
+    made = spark.decode_values(spark_session.createDataFrame(table), "h")
+
+    assert ["h", "id"] == made.columns
+    assert expected == [row["h"] for row in rows(made)]
+
+
+def test_values_of_kafka_headers_keep_two_of_a_name(spark_session: Any) -> None:
+    kind = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+    given = [
+        None if row is None else [{"key": k, "value": v} for k, v in (*row, ("k", b"\xa1\x01z"))]
+        for row in HEADERS
+    ]
+    values = [entry["value"] for row in given for entry in row or ()]
+    decoded = iter(columns.decode_values(pa.array(values, pa.binary())).to_pylist())
+    expected = [
+        None if row is None else [{"key": e["key"], "value": next(decoded)} for e in row]
+        for row in given
+    ]
+    table = pa.table({"id": range(len(given)), "headers": pa.array(given, kind)})
+
+    made = spark.decode_values(spark_session.createDataFrame(table), "headers", to="typed")
+
+    assert ["id", "headers", "typed"] == made.columns
+    assert expected == [row["typed"] for row in rows(made)]
+
+
+def test_values_of_a_plain_column(spark_session: Any) -> None:
+    values = [encode_value("v"), None, encode_value(1.5)]
+    df = frame(spark_session, values)
+
+    made = spark.decode_values(df, "wire")
+
+    expected = columns.decode_values(pa.array(values, pa.binary())).to_pylist()
+    assert expected == [row["wire"] for row in rows(made)]
+
+
+def test_metrics_count_each_row_once(spark_session: Any) -> None:
+    seen = Observation()
+    df = frame(spark_session, [SOUND, SOUND[:-1], None, SOUND]).repartition(2)
+
+    counted = spark.metrics(spark.decode(df, keep=["wire"]), seen, column="wire")
+    counted.collect()
+
+    assert {"rows": 4, "errors": 1, "octets": 3 * len(SOUND) - 1} == seen.get
+
+
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda df: spark.decode(df, "nothing"), "there is no column 'nothing'"),
+        (lambda df: spark.decode(df, "id"), "'id' is bigint and must be binary"),
+        (lambda df: spark.decode(df, columns=["wire"], keep=["wire"]), "wire: a column of the"),
+        (lambda df: spark.decode(df, keep=["gone"]), "there is no column 'gone'"),
+        (lambda df: spark.validate(df, "nobody"), "no profile is called 'nobody'"),
+        (lambda df: spark.decode_values(df, "id"), "must be binary, map<string,binary>"),
+    ],
+)
+def test_a_wrong_call_is_told_at_once(spark_session: Any, make: Any, text: str) -> None:
+    df = frame(spark_session, [SOUND])
+
+    with pytest.raises(ValueError, match=text):
+        make(df)
+
+
+def test_columns_with_odd_names_are_carried_through(spark_session: Any) -> None:
+    df = frame(spark_session, [SOUND])
+    df = df.withColumnRenamed("wire", "a.b").withColumnRenamed("id", "c d, e")
+
+    (row,) = spark.decode(df, "a.b", columns=["message_id"]).collect()
+
+    assert (0, "m-1") == (row["c d, e"], row["message_id"])
+
+
+def test_a_session_says_utc_and_has_schemas_checked(spark_session: Any) -> None:
+    assert "UTC" == spark_session.conf.get("spark.sql.session.timeZone")
+    name = "spark.sql.execution.arrow.pyspark.validateSchema.enabled"
+    assert "true" == spark_session.conf.get(name)
+
+
+def test_the_shared_rows_are_of_many_kinds() -> None:
+    """Else the comparisons above would compare little."""
+    found = columns.decode(pa.array(WIRES, pa.binary())).to_pylist()
+
+    assert 100 < len(WIRES)
+    assert 10 < len({row["error_code"] for row in found})
+    assert 3 <= len(list(itertools.groupby(sorted(str(row["body_kind"]) for row in found))))
