@@ -15,7 +15,7 @@ import json
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -26,8 +26,9 @@ from click.shell_completion import CompletionItem
 from amqp10msg import notation
 from amqp10msg._wire import encode_value
 from amqp10msg.cli._output import count, is_terminal
-from amqp10msg.cli._text import octets_of_base64, octets_of_hex, octets_of_text
+from amqp10msg.cli._text import octets_of_text
 from amqp10msg.errors import AmqpError
+from amqp10msg.files.containers import RECORD_KEYS, octets_of_record
 from amqp10msg.message import Message
 
 __all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sources_argument"]
@@ -37,13 +38,6 @@ FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain"
 # What a message may take in the form it is read in; a bound on memory, not on what is sensible.
 _MAX_SIZE = 256 << 20
 
-#: Keys of a JSON record that hold a message, and what is in them.
-_RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
-    "raw": octets_of_hex,
-    "hex": octets_of_hex,
-    "base64": octets_of_base64,
-    "data_base64": octets_of_base64,
-}
 # Formats of octets; on the command line these stand in hex or base64.
 _OCTETS = ("raw", "prefixed", "cbor")
 _GZIP = b"\x1f\x8b"
@@ -377,16 +371,14 @@ def _item_of_document(name: str, form: str, document: Any) -> Item:
         label = document.get("id", document.get("name"))
         if isinstance(label, str) and label:
             name = f"{name} ({label})"
-        # In a case of the corpus `data` is hex; in the plain notation it is a section.
-        keys = _RECORD_KEYS if "kind" not in document else {"data": octets_of_hex, **_RECORD_KEYS}
-        for key, read in keys.items():
-            if isinstance(document.get(key), str):
-                try:
-                    return Item(name, read(document[key]))
-                except ValueError as error:
-                    return Item(name, fault=f"{key!r} is {error}")
+        try:
+            octets = octets_of_record(document)
+        except ValueError as error:
+            return Item(name, fault=str(error))
+        if octets is not None:
+            return Item(name, octets)
     if form == "jsonl":
-        return Item(name, fault=f"no object with one of the keys {', '.join(_RECORD_KEYS)}")
+        return Item(name, fault=f"no object with one of the keys {', '.join(RECORD_KEYS)}")
     if form in ("json", "written"):
         form = "typed" if isinstance(document, list) else "plain"
     return _item(name, form, document)

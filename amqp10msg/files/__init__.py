@@ -1,0 +1,25 @@
+"""Files of messages, read a message at a time: containers of octets, and captures of a network.
+
+    from amqp10msg import files
+
+    for record in files.read("queue.pcapng"):
+        print(record.address, record.fault or Message.decode(record.data))
+
+=============== =================================================================================
+``prefixed``    each message behind its size: four octets, the highest first
+``jsonl``       a JSON object a line with the octets under raw, hex, base64 or data_base64
+``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
+``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put
+                together from their frames and segments; TLS must be decrypted first
+=============== =================================================================================
+
+What cannot be read is a record with a fault, and never an exception. Files are read as a stream:
+memory depends on the largest message, not on the file.
+"""
+
+from __future__ import annotations
+
+from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
+from amqp10msg.files.reading import form_of, ranges, read
+
+__all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read"]

@@ -1,0 +1,142 @@
+"""Packets from pcap and pcapng files.
+
+https://datatracker.ietf.org/doc/draft-ietf-opsawg-pcap/ and …/draft-ietf-opsawg-pcapng/
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import IO
+
+import attrs
+
+from amqp10msg.files._record import Record
+
+__all__ = ["Packet", "read_packets"]
+
+# A packet is at most 256 kB in any capture; what says more is damaged.
+_MAX_PACKET = 1 << 24
+
+
+@attrs.frozen
+class Packet:
+    """One packet as it was captured.
+
+    Attributes:
+        offset: where its header stands in the file, in octets.
+        time: when it was captured, in microseconds since the Unix epoch; None where unknown.
+        link: the type of the link layer, such as 1 for Ethernet.
+        data: its octets, which may be cut off.
+    """
+
+    offset: int
+    time: int | None
+    link: int
+    data: bytes
+
+
+def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
+    """Give the packets of a file, and a record with a fault for what is damaged."""
+    head = stream.read(4)
+    match head:
+        case b"\xd4\xc3\xb2\xa1":
+            yield from _pcap(stream, "<", 1)
+        case b"\xa1\xb2\xc3\xd4":
+            yield from _pcap(stream, ">", 1)
+        case b"\x4d\x3c\xb2\xa1":
+            yield from _pcap(stream, "<", 1000)
+        case b"\xa1\xb2\x3c\x4d":
+            yield from _pcap(stream, ">", 1000)
+        case b"\x0a\x0d\x0d\x0a":
+            yield from _pcapng(stream)
+        case _:
+            yield Record(0, head, "this is neither pcap nor pcapng")
+
+
+def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
+    """Read a pcap file behind its magic number; `ticks` of its clock are a microsecond."""
+    rest = stream.read(20)
+    if len(rest) < 20:
+        yield Record(0, rest, "the header of the capture is cut off")
+        return
+    link = struct.unpack_from(f"{order}I", rest, 16)[0] & 0x0FFFFFFF
+    header = struct.Struct(f"{order}IIII")
+    offset = 24
+    while head := stream.read(16):
+        if len(head) < 16:
+            yield Record(offset, head, "the capture is cut off in the header of a packet")
+            return
+        seconds, fraction, size, _ = header.unpack(head)
+        if size > _MAX_PACKET:
+            yield Record(offset, head, f"a packet of {size} octets: the capture is damaged")
+            return
+        data = stream.read(size)
+        if len(data) < size:
+            yield Record(offset, data, "the capture is cut off in a packet")
+            return
+        yield Packet(offset, seconds * 1_000_000 + fraction // ticks, link, data)
+        offset += 16 + size
+
+
+def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
+    offset, order = 0, "<"
+    head = b"\x0a\x0d\x0d\x0a" + stream.read(4)
+    # Of each interface of a section: the link type and the ticks of its clock in a second.
+    interfaces: list[tuple[int, int]] = []
+    while head:
+        if len(head) < 8:
+            yield Record(offset, head, "the capture is cut off in the header of a block")
+            return
+        begin = b""
+        if head[:4] == b"\x0a\x0d\x0d\x0a":
+            begin = stream.read(4)
+            order = ">" if begin == b"\x1a\x2b\x3c\x4d" else "<"
+            interfaces = []
+        kind, size = struct.unpack(f"{order}II", head)
+        if size < 12 or size % 4 or size > _MAX_PACKET:
+            yield Record(offset, head, f"a block of {size} octets: the capture is damaged")
+            return
+        body = begin + stream.read(size - 8 - len(begin))
+        if len(body) < size - 8:
+            yield Record(offset, body, "the capture is cut off in a block")
+            return
+        packet = _block(offset, order, kind, body[:-4], interfaces)
+        if packet is not None:
+            yield packet
+        offset += size
+        head = stream.read(8)
+
+
+def _block(
+    offset: int, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
+) -> Packet | Record | None:
+    """Read one block: None where it holds no packet."""
+    if kind == 1 and len(body) >= 8:
+        interfaces.append((struct.unpack_from(f"{order}H", body)[0], _ticks(order, body)))
+    elif kind == 6 and len(body) >= 20:
+        number, high, low, size = struct.unpack_from(f"{order}IIII", body)
+        if number >= len(interfaces) or size > len(body) - 20:
+            return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
+        link, ticks = interfaces[number]
+        return Packet(offset, (high << 32 | low) * 1_000_000 // ticks, link, body[20 : 20 + size])
+    elif kind == 3 and len(body) >= 4:
+        size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
+        if not interfaces:
+            return Record(offset, body, "a packet of an unknown interface")
+        return Packet(offset, None, interfaces[0][0], body[4 : 4 + size])
+    return None
+
+
+def _ticks(order: str, body: bytes) -> int:
+    """Find the option if_tsresol of an interface: ticks a second, 10^6 where it is not there."""
+    at = 8
+    while at + 4 <= len(body):
+        code, size = struct.unpack_from(f"{order}HH", body, at)
+        if code == 0:
+            break
+        if code == 9 and size >= 1 and at + 4 < len(body):
+            value = body[at + 4]
+            return 1 << (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
+        at += 4 + size + -size % 4
+    return 1_000_000

@@ -1,0 +1,65 @@
+"""What a file of messages holds, record by record."""
+
+from __future__ import annotations
+
+import attrs
+
+__all__ = ["FORMS", "MAX_SIZE", "Range", "Record"]
+
+#: The forms of files that can be read.
+FORMS = ("prefixed", "jsonl", "cborseq", "pcap")
+#: Octets that one message may take, unless said otherwise: a bound on memory.
+MAX_SIZE = 256 << 20
+
+
+@attrs.frozen
+class Record:
+    """One message of a file, or what kept it from being read.
+
+    Attributes:
+        offset: where in the file it begins, in octets: the size, the line, the item, or the packet
+            that its last octet came in.
+        wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
+        fault: what is wrong; empty where all is well.
+        protocol: ``amqp-1.0`` or ``amqp-0-9-1``.
+        time: when the packet was captured, in microseconds since the Unix epoch.
+        connection: who sent it to whom: ``address:port > address:port``.
+        address: the address of the link's target, or of its source where the target has none.
+        delivery_tag: of the transfer.
+        message_format: of the transfer, 0 to 2^32 - 1.
+        content_header: the payload of the content header frame of AMQP 0-9-1.
+        payload: the body of a message of AMQP 0-9-1.
+        exchange: the exchange that it was published to.
+        routing_key: the key that it was published with.
+    """
+
+    offset: int
+    wire: bytes | None = None
+    fault: str = ""
+    protocol: str = "amqp-1.0"
+    time: int | None = None
+    connection: str | None = None
+    address: str | None = None
+    delivery_tag: bytes | None = None
+    message_format: int | None = None
+    content_header: bytes | None = None
+    payload: bytes | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+
+
+@attrs.frozen
+class Range:
+    """A part of a file that can be read on its own.
+
+    Attributes:
+        path: the file.
+        form: one of `FORMS`.
+        start: where it begins, in octets.
+        stop: where the last record begins before.
+    """
+
+    path: str
+    form: str
+    start: int
+    stop: int

@@ -1,0 +1,365 @@
+"""Frames of AMQP from the octets of a connection, and messages from frames.
+
+AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, of which `more` says that another follows).
+AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from amqp10msg._wire import decode_value, skip_value
+from amqp10msg.errors import DecodeError
+from amqp10msg.files._packets import Packet
+from amqp10msg.files._record import Record
+from amqp10msg.primitives import Described
+
+__all__ = ["Frames"]
+
+# What a frame may take where nothing tells the negotiated size; more is no frame.
+_MAX_FRAME = 64 << 20
+_FRAME_END = 0xCE
+_CONTENT_METHODS = {(60, 40), (60, 50), (60, 60), (60, 71)}
+_OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
+_UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
+_HOLE = "octets are missing in the capture"
+
+
+@attrs.define
+class _Partial:
+    """A message of which more is to come."""
+
+    octets: bytearray = attrs.Factory(bytearray)
+    delivery_id: Any = None
+    delivery_tag: bytes | None = None
+    message_format: int | None = None
+    address: str | None = None
+    # AMQP 0-9-1:
+    header: bytes | None = None
+    size: int = 0
+    exchange: str | None = None
+    routing_key: str | None = None
+    headless: bool = False
+
+
+class Frames:
+    """One direction of a connection: octets in, messages out.
+
+    Args:
+        connection: who sends to whom.
+        max_size: octets that a message may take.
+    """
+
+    def __init__(self, connection: str, max_size: int) -> None:
+        self._connection = connection
+        self._max_size = max_size
+        self._buffer = bytearray()
+        self._protocol = _UNKNOWN
+        self._lost = False  # in step with the frames no more
+        self._parts: dict[tuple[int, Any], _Partial] = {}
+        self._addresses: dict[tuple[int, Any], str | None] = {}
+
+    def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
+        """Take the next octets; give the messages that they complete."""
+        if self._protocol == _FOREIGN:
+            return
+        if self._lost:
+            if not _begins_frame(octets, self._protocol):
+                return
+            self._lost = False
+        self._buffer += octets
+        yield from self._read(packet)
+
+    def gap(self, missing: int, packet: Packet) -> Iterator[Record]:
+        """Note that octets are missing: what they belonged to cannot be completed."""
+        if self._protocol == _FOREIGN:
+            return
+        self._buffer.clear()
+        self._lost = self._protocol != _UNKNOWN
+        yield from self._give_up(f"{missing} {_HOLE}", packet)
+
+    def finish(self, packet: Packet) -> Iterator[Record]:
+        """Give what is not complete when nothing more comes."""
+        yield from self._give_up("the capture ends before the message does", packet)
+
+    def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
+        parts = list(self._parts.values())
+        self._parts.clear()
+        for partial in parts:
+            yield self._record(partial, packet, why)
+
+    def _read(self, packet: Packet) -> Iterator[Record]:
+        while self._buffer:
+            if self._protocol == _UNKNOWN or self._buffer[:1] == b"A":
+                done = yield from self._begin(packet)
+            elif self._protocol == _ONE:
+                done = yield from self._frame(packet)
+            else:
+                done = yield from self._old_frame(packet)
+            if not done:
+                return
+
+    def _begin(self, packet: Packet) -> Iterator[Record] | Any:
+        """Read a protocol header, or find out without one; tell whether to go on."""
+        buffer = self._buffer
+        if buffer.startswith(b"AMQP"[: len(buffer)]):
+            if len(buffer) < 8:
+                return False
+            version = bytes(buffer[4:8])
+            if version[1:] == b"\x01\x00\x00":
+                self._protocol = _ONE
+            elif version in _OLD_VERSIONS:
+                self._protocol = _OLD
+            else:
+                self._protocol = _FOREIGN
+                yield self._fault(f"the version AMQP {version.hex(' ')} is not known", packet)
+                return False
+            del buffer[:8]
+            return True
+        if self._protocol != _UNKNOWN:
+            return self._out_of_step()
+        if buffer[:2] == b"\x16\x03":
+            self._protocol = _FOREIGN
+            yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
+            return False
+        for protocol in (_ONE, _OLD):
+            if _begins_frame(bytes(buffer[:_LOOK]), protocol):
+                self._protocol = protocol
+                return True
+        # Either something else, or the middle of a frame where the capture began.
+        buffer.clear()
+        return False
+
+    def _out_of_step(self) -> bool:
+        self._buffer.clear()
+        self._lost = True
+        return False
+
+    # AMQP 1.0.
+
+    def _frame(self, packet: Packet) -> Iterator[Record] | Any:
+        buffer = self._buffer
+        if len(buffer) < 8:
+            return False
+        size = int.from_bytes(buffer[:4], "big")
+        start = buffer[4] * 4
+        if size < 8 or size > _MAX_FRAME or start < 8 or start > size:
+            yield from self._give_up("what follows is no frame", packet)
+            return self._out_of_step()
+        if len(buffer) < size:
+            return False
+        frame = bytes(buffer[start:size])
+        kind, channel = buffer[5], int.from_bytes(buffer[6:8], "big")
+        del buffer[:size]
+        if kind == 0 and frame:
+            try:
+                end = skip_value(frame)
+                performative = decode_value(frame[:end])
+            except DecodeError as error:
+                yield self._fault(f"a frame that cannot be read: {error}", packet, frame)
+                return True
+            if isinstance(performative, Described) and isinstance(performative.value, list):
+                yield from self._performative(performative, channel, frame[end:], packet)
+        return True
+
+    def _performative(
+        self, performative: Described, channel: int, payload: bytes, packet: Packet
+    ) -> Iterator[Record]:
+        code = _CODES.get(performative.descriptor, performative.descriptor)
+        fields = [*performative.value, *[None] * 14][:14]
+        key = (channel, fields[0])
+        if code == 0x14:
+            yield from self._transfer(key, fields, payload, packet)
+        elif code == 0x12:
+            key = (channel, fields[1])
+            self._addresses[key] = _address(fields[6]) or _address(fields[5])
+        elif code == 0x16:
+            self._addresses.pop(key, None)
+            partial = self._parts.pop(key, None)
+            if partial is not None:
+                yield self._record(
+                    partial, packet, "the link was detached before the message ended"
+                )
+        elif code in {0x17, 0x18}:
+            yield from self._give_up("the session ended before the message did", packet)
+
+    def _transfer(
+        self, key: tuple[int, Any], fields: list[Any], payload: bytes, packet: Packet
+    ) -> Iterator[Record]:
+        delivery_id, tag, message_format = fields[1:4]
+        more, aborted = fields[5] is True, fields[9] is True
+        partial = self._parts.get(key)
+        if partial is not None and delivery_id not in {None, partial.delivery_id}:
+            del self._parts[key]
+            yield self._record(partial, packet, "the rest of the message is missing")
+            partial = None
+        if partial is None:
+            partial = _Partial(
+                delivery_id=delivery_id,
+                delivery_tag=tag if isinstance(tag, bytes) else None,
+                message_format=message_format if isinstance(message_format, int) else None,
+                address=self._addresses.get(key),
+                headless=delivery_id is None,
+            )
+        self._parts[key] = partial
+        partial.octets += payload
+        if aborted:
+            del self._parts[key]
+            yield self._record(partial, packet, "the sender aborted the delivery")
+        elif len(partial.octets) > self._max_size:
+            del self._parts[key]
+            why = f"larger than the {self._max_size} octets that are allowed"
+            yield self._record(partial, packet, why)
+        elif not more:
+            del self._parts[key]
+            why = "the beginning of the message is missing" if partial.headless else ""
+            yield self._record(partial, packet, why)
+
+    # AMQP 0-9-1.
+
+    def _old_frame(self, packet: Packet) -> Iterator[Record] | Any:
+        buffer = self._buffer
+        if len(buffer) < 7:
+            return False
+        size = int.from_bytes(buffer[3:7], "big")
+        if buffer[0] not in {1, 2, 3, 8} or size > _MAX_FRAME:
+            yield from self._give_up("what follows is no frame", packet)
+            return self._out_of_step()
+        if len(buffer) < size + 8:
+            return False
+        kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
+        payload = bytes(buffer[7 : 7 + size])
+        if buffer[7 + size] != _FRAME_END:
+            yield from self._give_up("what follows is no frame", packet)
+            return self._out_of_step()
+        del buffer[: size + 8]
+        key = (channel, None)
+        partial = self._parts.get(key)
+        if kind == 1:
+            if partial is not None:
+                del self._parts[key]
+                yield self._record(partial, packet, "the rest of the message is missing")
+            made = _content_method(payload)
+            if made is not None:
+                self._parts[key] = made
+        elif kind == 2:
+            if partial is None or partial.header is not None:
+                partial = _Partial(headless=True)  # its method was not captured
+            partial.header = payload
+            partial.size = int.from_bytes(payload[4:12], "big")
+            self._parts[key] = partial
+            yield from self._content(key, partial, packet)
+        elif kind == 3 and partial is not None and partial.header is not None:
+            partial.octets += payload
+            yield from self._content(key, partial, packet)
+        elif kind == 3:
+            yield self._fault("a body whose content header is missing", packet, payload)
+        return True
+
+    def _content(self, key: tuple[int, Any], partial: _Partial, packet: Packet) -> Iterator[Record]:
+        size = len(partial.octets)
+        if size < partial.size and size <= self._max_size:
+            return
+        del self._parts[key]
+        why = ""
+        if size > partial.size:
+            why = f"a body of {size} octets, and its header says {partial.size}"
+        elif size > self._max_size:
+            why = f"larger than the {self._max_size} octets that are allowed"
+        yield self._record(partial, packet, why)
+
+    # Records.
+
+    def _record(self, partial: _Partial, packet: Packet, fault: str) -> Record:
+        old = self._protocol == _OLD
+        octets = bytes(partial.octets)
+        return Record(
+            packet.offset,
+            None if old else octets,
+            fault,
+            self._protocol,
+            packet.time,
+            self._connection,
+            partial.address,
+            partial.delivery_tag,
+            partial.message_format,
+            partial.header,
+            octets if old else None,
+            partial.exchange,
+            partial.routing_key,
+        )
+
+    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
+        return Record(
+            packet.offset,
+            octets,
+            fault,
+            self._protocol if self._protocol in {_ONE, _OLD} else _ONE,
+            packet.time,
+            self._connection,
+        )
+
+
+# As much of a frame as `_begins_frame` looks at, where the frame is longer.
+_LOOK = 1 << 20
+_CODES: dict[Any, int] = {
+    "amqp:attach:list": 0x12,
+    "amqp:transfer:list": 0x14,
+    "amqp:detach:list": 0x16,
+    "amqp:end:list": 0x17,
+    "amqp:close:list": 0x18,
+}
+
+
+def _begins_frame(octets: bytes, protocol: str) -> bool:
+    """Tell whether a frame begins here, strictly: what else begins so is unlikely."""
+    if protocol == _ONE:
+        if len(octets) < 8 or octets[4] < 2 or octets[5] > 1:
+            return False
+        size, start = int.from_bytes(octets[:4], "big"), octets[4] * 4
+        if not start <= size <= _MAX_FRAME:
+            return False
+        # A performative is described by a small number, by a large one, or by a symbol.
+        body = octets[start : start + 3]
+        return size == start or (
+            body[:1] == b"\0" and body[1:2] in {b"\x53", b"\x80", b"\xa3"} and len(body) == 3
+        )
+    size = int.from_bytes(octets[3:7], "big")
+    return (
+        len(octets) >= size + 8
+        and octets[0] in {1, 2, 3, 8}
+        and octets[7 + size] == _FRAME_END
+        and (octets[0] != 2 or octets[7:9] == b"\x00\x3c")
+    )
+
+
+def _address(terminus: Any) -> str | None:
+    """Give the address of a source or target; None where it has none that is text."""
+    if not isinstance(terminus, Described) or not isinstance(terminus.value, list):
+        return None
+    address = terminus.value[0] if terminus.value else None
+    return str(address) if isinstance(address, str) else None
+
+
+def _content_method(payload: bytes) -> _Partial | None:
+    """Read a method that content follows; None for all others."""
+    method = (int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big"))
+    if method not in _CONTENT_METHODS:
+        return None
+    at = {40: 6, 50: 6, 60: 4, 71: 13}[method[1]]
+    texts = []
+    try:
+        if method[1] in {50, 60}:  # the text of a reply, the tag of a consumer
+            at += 1 + payload[at]
+        if method[1] == 60:
+            at += 9
+        for _ in range(2):
+            size = payload[at]
+            texts.append(payload[at + 1 : at + 1 + size].decode("utf-8", "backslashreplace"))
+            at += 1 + size
+    except IndexError:
+        return _Partial(headless=True)
+    return _Partial(exchange=texts[0], routing_key=texts[1])

@@ -1,0 +1,184 @@
+"""Containers of encoded messages: behind their sizes, in lines of JSON, in a CBOR sequence."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from amqp10msg.files._record import Record
+from amqp10msg.files.text import octets_of_base64, octets_of_hex
+
+__all__ = ["READERS", "RECORD_KEYS", "STARTS", "octets_of_record"]
+
+#: Keys of a JSON record that hold a message, and what reads what is in them.
+RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
+    "raw": octets_of_hex,
+    "hex": octets_of_hex,
+    "base64": octets_of_base64,
+    "data_base64": octets_of_base64,
+}
+# In a case of the corpus `data` is hex; in the plain notation it is a section.
+_CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
+
+
+def octets_of_record(document: dict[str, Any]) -> bytes | None:
+    """Give the message of a JSON record; None where it has no key for one.
+
+    Raises:
+        ValueError: what stands there is neither hex nor base64 as it should be.
+    """
+    for key, read in (_CASE_KEYS if "kind" in document else RECORD_KEYS).items():
+        if isinstance(document.get(key), str):
+            try:
+                return read(document[key])
+            except ValueError as error:
+                raise ValueError(f"{key!r} is {error}") from None
+    return None
+
+
+def _prefixed(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+    offset = start
+    while (stop is None or offset < stop) and (prefix := stream.read(4)):
+        size = int.from_bytes(prefix, "big")
+        if len(prefix) < 4:
+            yield Record(offset, prefix, "its length is cut off")
+            return
+        if size > max_size:
+            # Its octets are not read: the size is more likely wrong than they are there.
+            yield Record(offset, prefix, f"of {size} octets, and {max_size} are allowed")
+            return
+        octets = stream.read(size)
+        if len(octets) < size:
+            yield Record(offset, octets, f"cut off, {len(octets)} of {size} octets")
+            return
+        yield Record(offset, octets)
+        offset += 4 + size
+
+
+def _prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
+    starts, next_start, at = [0], octets, 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while at + 4 <= size:
+            at += 4 + int.from_bytes(data[at : at + 4], "big")
+            if next_start <= at < size:
+                starts.append(at)
+                next_start = at + octets
+    return starts
+
+
+def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+    offset = start
+    # Hex takes two characters an octet, and a record may say more than the message.
+    longest = 2 * max_size + (1 << 20)
+    while (stop is None or offset < stop) and (line := stream.readline(longest + 1)):
+        here, offset = offset, offset + len(line)
+        if len(line) > longest:
+            yield Record(here, line[:1024], f"a line of more than {longest} octets")
+            while line and not line.endswith(b"\n"):
+                line = stream.readline(1 << 20)
+                offset += len(line)
+            continue
+        if not line.strip():
+            continue
+        try:
+            yield _record_of_line(here, line)
+        except (ValueError, RecursionError) as error:
+            yield Record(here, line.rstrip(b"\r\n"), f"no record: {error}")
+
+
+def _record_of_line(offset: int, line: bytes) -> Record:
+    document = json.loads(line.decode("utf-8-sig"))
+    octets = octets_of_record(document) if isinstance(document, dict) else None
+    if octets is None:
+        raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
+    found = document.get("message_format")
+    tag = document.get("delivery_tag")
+    address = document.get("address")
+    return Record(
+        offset,
+        octets,
+        message_format=found if type(found) is int and 0 <= found < 1 << 32 else None,
+        delivery_tag=octets_of_hex(tag) if isinstance(tag, str) else None,
+        address=_text(address) if isinstance(address, str) else None,
+    )
+
+
+def _text(text: str) -> str:
+    """Escape lone surrogates, which JSON can write and UTF-8 cannot."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
+    starts, at = [0], octets
+    with path.open("rb") as file:
+        while at < size:
+            file.seek(at - 1)
+            file.readline()
+            at = file.tell()
+            if at < size:
+                starts.append(at)
+            at += octets
+    return starts
+
+
+def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+    offset = start
+    while (stop is None or offset < stop) and (first := stream.read(1)):
+        more = _CBOR_SIZES.get(first[0])
+        if more is None:
+            yield Record(
+                offset,
+                first + stream.read(1023),
+                f"no byte string: the item begins with {first.hex()}; what follows is not read",
+            )
+            return
+        rest = stream.read(more)
+        if len(rest) < more:
+            yield Record(offset, first + rest, "its length is cut off")
+            return
+        size = int.from_bytes(rest, "big") if more else first[0] & 0x1F
+        if size > max_size:
+            yield Record(offset, first + rest, f"of {size} octets, and {max_size} are allowed")
+            return
+        octets = stream.read(size)
+        if len(octets) < size:
+            yield Record(offset, octets, f"cut off, {len(octets)} of {size} octets")
+            return
+        yield Record(offset, octets)
+        offset += 1 + more + size
+
+
+#: Octets of the size behind the first octet of a CBOR byte string (RFC 8949, 3).
+_CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
+
+
+def _cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
+    starts, next_start, at = [0], octets, 0
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        while at < size:
+            more = _CBOR_SIZES.get(data[at])
+            if more is None:
+                break
+            length = int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31
+            at += 1 + more + length
+            if next_start <= at < size:
+                starts.append(at)
+                next_start = at + octets
+    return starts
+
+
+#: Readers by form: of a stream at its start, the start, where to stop, the largest message.
+READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
+    "prefixed": _prefixed,
+    "jsonl": _jsonl,
+    "cborseq": _cborseq,
+}
+#: Where ranges may begin, by form: of a path, its size, and octets a range.
+STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
+    "prefixed": _prefixed_starts,
+    "jsonl": _jsonl_starts,
+    "cborseq": _cborseq_starts,
+}

@@ -1,0 +1,153 @@
+"""Reading files of messages, whole or in ranges."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import zlib
+from collections.abc import Iterator
+from os import PathLike
+from pathlib import Path
+from typing import IO, Any
+
+from amqp10msg.files import containers
+from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
+from amqp10msg.files.capture import read_capture
+
+__all__ = ["form_of", "ranges", "read"]
+
+_GZIP = b"\x1f\x8b"
+_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
+_CAPTURES = (
+    b"\xa1\xb2\xc3\xd4",
+    b"\xd4\xc3\xb2\xa1",
+    b"\xa1\xb2\x3c\x4d",
+    b"\x4d\x3c\xb2\xa1",
+    b"\x0a\x0d\x0d\x0a",
+)
+_SUFFIXES = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".cborseq": "cborseq",
+    ".cbor": "cborseq",
+    ".pcap": "pcap",
+    ".pcapng": "pcap",
+    ".cap": "pcap",
+    ".bin": "prefixed",
+    ".prefixed": "prefixed",
+}
+
+
+def form_of(path: str | PathLike[str]) -> str:
+    """Tell the form of a file: by its first octets, else by its suffix.
+
+    Raises:
+        ValueError: neither tells it.
+        OSError: the file cannot be read.
+    """
+    path = Path(path)
+    try:
+        with _opened(path) as stream:
+            head = stream.read(4)
+    except _DAMAGED:
+        head = b""  # reading it will say so
+    if head in _CAPTURES:
+        return "pcap"
+    suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
+    form = _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    if form is None and head[:1] == b"{":
+        form = "jsonl"
+    if form is None or form == "pcap":
+        raise ValueError(
+            f"{path}: neither its name nor its beginning tells what it is: "
+            f"say which of {', '.join(FORMS)}"
+        )
+    return form
+
+
+def read(
+    path: str | PathLike[str],
+    form: str | None = None,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    max_size: int = MAX_SIZE,
+) -> Iterator[Record]:
+    """Read the messages of a file.
+
+    Files that are compressed with gzip are read as what is in them.
+
+    Args:
+        path: the file.
+        form: one of `FORMS`; found out where None.
+        start: where to begin, in octets: the start of a range that `ranges` gave.
+        stop: records that begin there or behind are left out; None for the end of the file.
+        max_size: octets that one message may take.
+
+    Raises:
+        ValueError: the form is not known or cannot be told.
+        OSError: the file cannot be read.
+    """
+    form = form_of(path) if form is None else form
+    if form not in FORMS:
+        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
+    with _opened(Path(path)) as stream:
+        try:
+            if start:
+                stream.seek(start)
+            if form == "pcap":
+                yield from read_capture(stream, max_size=max_size)
+            else:
+                yield from containers.READERS[form](stream, start, stop, max_size)
+        except _DAMAGED as error:
+            yield Record(start, fault=f"the gzip file is damaged: {error}")
+
+
+def ranges(
+    path: str | PathLike[str], form: str | None = None, *, octets: int = 128 << 20
+) -> list[Range]:
+    """Divide a file into ranges that can be read side by side, each a message at least.
+
+    A capture and a compressed file are one range each: they can be read from their beginning only.
+
+    Args:
+        path: the file.
+        form: one of `FORMS`; found out where None.
+        octets: how large a range should be.
+
+    Raises:
+        ValueError: the form is not known or cannot be told; `octets` is not positive.
+        OSError: the file cannot be read.
+    """
+    if octets < 1:
+        raise ValueError(f"a range holds at least 1 octet, not {octets}")
+    path = Path(path)
+    form = form_of(path) if form is None else form
+    if form not in FORMS:
+        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        whole = form == "pcap" or size <= octets or file.read(2) == _GZIP
+        starts = [0] if whole else containers.STARTS[form](path, size, octets)
+    # A compressed file is as long as what is in it, which nobody knows.
+    stops = [*starts[1:], 1 << 62]
+    return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]
+
+
+def _opened(path: Path) -> IO[bytes]:
+    stream: Any = path.open("rb")
+    if stream.peek(2)[:2] == _GZIP:
+        return _Unpacked(gzip.GzipFile(fileobj=stream), stream)
+    return stream  # type: ignore[no-any-return]
+
+
+class _Unpacked(io.BufferedReader):
+    """What is in a gzip file, which closes the file below it, too."""
+
+    def __init__(self, unpacked: Any, below: IO[bytes]) -> None:
+        super().__init__(unpacked)
+        self._below = below
+
+    def close(self) -> None:
+        super().close()
+        self._below.close()

@@ -1,0 +1,45 @@
+"""Octets from hex and base64, as people and tools write them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+__all__ = ["octets_of_base64", "octets_of_hex"]
+
+# What may stand between the digits: 0x, \x, colons, commas and the like.
+_BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
+_HEX = re.compile(r"[0-9a-fA-F]*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+
+def octets_of_hex(text: str) -> bytes:
+    r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them.
+
+    Raises:
+        ValueError: something else stands there, or half an octet is missing.
+    """
+    digits = _BETWEEN.sub("", text)
+    good = _HEX.match(digits)
+    if good is None or good.end() < len(digits):
+        raise ValueError(f"no hex: {digits[good.end() if good else 0]!r} is no hex digit")
+    if len(digits) % 2:
+        raise ValueError(f"no hex: {len(digits)} digits are half an octet too few or too many")
+    return bytes.fromhex(digits)
+
+
+def octets_of_base64(text: str) -> bytes:
+    """Read base64 of either alphabet, with or without its padding.
+
+    Raises:
+        ValueError: it is none.
+    """
+    packed = "".join(text.split()).replace("-", "+").replace("_", "/")
+    if not _BASE64.fullmatch(packed):
+        wrong = re.search(r"[^A-Za-z0-9+/]", packed)
+        raise ValueError(f"no base64: {wrong.group() if wrong else '='!r} does not belong there")
+    try:
+        return base64.b64decode(packed.rstrip("=") + "=" * (-len(packed.rstrip("=")) % 4))
+    except binascii.Error:
+        raise ValueError(f"no base64: {len(packed)} characters cannot be octets") from None

@@ -1,0 +1,215 @@
+"""`amqp10msg.files`: containers and captures, and what is damaged in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties, files
+from amqp10msg.files import Record
+
+pytestmark = pytest.mark.once
+
+MESSAGES = st.lists(st.binary(max_size=80), min_size=1, max_size=12)
+
+
+def prefixed(messages: list[bytes]) -> bytes:
+    return b"".join(len(m).to_bytes(4, "big") + m for m in messages)
+
+
+def jsonl(messages: list[bytes]) -> bytes:
+    return "".join(json.dumps({"raw": m.hex()}) + "\n" for m in messages).encode()
+
+
+def cbor_head(size: int) -> bytes:
+    """The head of a CBOR byte string (RFC 8949, 3)."""
+    if size < 24:
+        return bytes([0x40 | size])
+    return bytes([0x58, size]) if size < 256 else b"\x59" + size.to_bytes(2, "big")
+
+
+def cborseq(messages: list[bytes]) -> bytes:
+    return b"".join(cbor_head(len(m)) + m for m in messages)
+
+
+WRITERS = {"prefixed": prefixed, "jsonl": jsonl, "cborseq": cborseq}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@given(messages=MESSAGES, octets=st.integers(1, 200))
+def test_ranges_together_hold_every_message_once(
+    folder: Path, form: str, messages: list[bytes], octets: int
+) -> None:
+    path = folder / f"m.{form}"
+    path.write_bytes(WRITERS[form](messages))
+
+    whole = list(files.read(path, form))
+    parts = [
+        record
+        for r in files.ranges(path, form, octets=octets)
+        for record in files.read(r.path, r.form, start=r.start, stop=r.stop)
+    ]
+
+    assert messages == [record.wire for record in whole]
+    assert whole == parts
+    assert {""} == {record.fault for record in whole}
+
+
+@pytest.mark.parametrize("form", WRITERS)
+@given(messages=MESSAGES, data=st.data())
+def test_what_is_cut_off_is_a_fault_and_what_is_before_it_is_read(
+    folder: Path, form: str, messages: list[bytes], data: st.DataObject
+) -> None:
+    octets = WRITERS[form](messages)
+    end = data.draw(st.integers(0, len(octets) - 1))
+    path = folder / f"cut.{form}"
+    path.write_bytes(octets[:end])
+
+    found = list(files.read(path, form))
+
+    good = [record.wire for record in found if not record.fault]
+    assert messages[: len(good)] == good
+    assert len([record for record in found if record.fault]) <= 1
+    kept = WRITERS[form](messages[: len(good)])
+    # Only whole records are missing, or the last one says what is wrong with it.
+    assert kept == octets[:end] or found[-1].fault or octets[:end] + b"\n" == kept
+
+
+def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "cut.prefixed"
+    path.write_bytes(prefixed([b"one", b"twotwo"])[:-2])
+
+    assert [
+        Record(0, b"one"),
+        Record(7, b"twot", "cut off, 4 of 6 octets"),
+    ] == list(files.read(path))
+
+
+@pytest.mark.parametrize(
+    "octets, fault",
+    [
+        (b"\x00\x00", "its length is cut off"),
+        (b"\x00\x00\x00\x65" + bytes(101), "of 101 octets, and 100 are allowed"),
+    ],
+)
+def test_faults_of_sizes(tmp_path: Path, octets: bytes, fault: str) -> None:
+    path = tmp_path / "m.prefixed"
+    path.write_bytes(octets)
+
+    assert [fault] == [record.fault for record in files.read(path, max_size=100)]
+
+
+@pytest.mark.parametrize(
+    "line, fault",
+    [
+        ("no JSON", "no record: Expecting value"),
+        ('{"x": 1}', "no record: no object with one of the keys raw, hex, base64, data_base64"),
+        ('{"raw": "0"}', "no record: 'raw' is no hex: 1 digits"),
+        ("[" * 100_000, "no record: "),
+    ],
+)
+def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text(f'{{"raw": "00"}}\n{line}\n\n{{"base64": "/w=="}}\n')
+
+    first, bad, last = files.read(path)
+
+    assert (b"\x00", b"\xff") == (first.wire, last.wire)
+    assert bad.fault.startswith(fault)
+    assert line.encode() == bad.wire
+    assert 14 == bad.offset
+
+
+def test_a_line_may_say_more_than_the_octets(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    more = {"message_format": 7, "delivery_tag": "0102", "address": "q\ud800"}
+    path.write_text(json.dumps({"raw": "00", **more}))
+
+    (record,) = files.read(path)
+
+    assert (7, b"\x01\x02", "q\\ud800") == (
+        record.message_format,
+        record.delivery_tag,
+        record.address,
+    )
+
+
+def test_files_may_be_compressed(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl.gz"
+    path.write_bytes(gzip.compress(jsonl([b"a", b"b"])))
+    cut = tmp_path / "cut.jsonl.gz"
+    cut.write_bytes(path.read_bytes()[:-4])
+
+    (whole,) = files.ranges(path, octets=1)
+
+    assert [b"a", b"b"] == [r.wire for r in files.read(path, start=whole.start, stop=whole.stop)]
+    assert "the gzip file is damaged" in list(files.read(cut))[-1].fault
+
+
+@pytest.mark.parametrize(
+    "name, octets, form",
+    [
+        ("a.jsonl", b"", "jsonl"),
+        ("a", b'{"raw": ""}', "jsonl"),
+        ("a.cborseq", b"\x40", "cborseq"),
+        ("a.bin", b"\0\0\0\0", "prefixed"),
+        ("a.dump", b"\xd4\xc3\xb2\xa1", "pcap"),
+        ("a.bin", b"\x0a\x0d\x0d\x0a", "pcap"),
+    ],
+)
+def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(octets)
+
+    assert form == files.form_of(path)
+
+
+@pytest.mark.parametrize(
+    "call, text",
+    [
+        (files.form_of, "neither its name nor its beginning"),
+        (lambda p: list(files.read(p, "avro")), "no form is called 'avro'"),
+        (lambda p: files.ranges(p, "avro"), "no form is called 'avro'"),
+        (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 octet"),
+    ],
+)
+def test_a_wrong_call(tmp_path: Path, call: Any, text: str) -> None:
+    path = tmp_path / "what"
+    path.write_bytes(b"?")
+
+    with pytest.raises(ValueError, match=text):
+        call(path)
+
+
+def test_what_is_no_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
+    path = tmp_path / "m.cborseq"
+    path.write_bytes(b"\x41\x00\xa0\x41\x00")
+
+    good, bad = files.read(path)
+
+    assert (b"\x00", b"\xa0\x41\x00") == (good.wire, bad.wire)
+    assert bad.fault.startswith("no byte string: the item begins with a0")
+    assert 2 == bad.offset
+
+
+def test_sound_messages_come_through(tmp_path: Path) -> None:
+    octets = Message("x", properties=Properties(message_id="m")).encode()
+    path = tmp_path / "m.bin"
+    path.write_bytes(struct.pack(">I", len(octets)) + octets)
+
+    (record,) = files.read(path)
+
+    assert record.wire is not None
+    assert "x" == Message.decode(record.wire).text()
