@@ -1,0 +1,447 @@
+"""`amqp10msg.files`: messages from captures, whatever the network did to their segments."""
+
+from __future__ import annotations
+
+import io
+import ipaddress
+import struct
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Described, Symbol, UInt, encode_value
+from amqp10msg.files import Record
+from amqp10msg.files.capture import read_capture
+
+pytestmark = pytest.mark.once
+
+HEADER = b"AMQP\x00\x01\x00\x00"
+OLD_HEADER = b"AMQP\x00\x00\x09\x01"
+CLIENT, SERVER = "10.0.0.1", "10.0.0.2"
+
+
+# Building captures.
+
+
+def frame(performative: Described | None, payload: bytes = b"", channel: int = 0) -> bytes:
+    body = b"" if performative is None else encode_value(performative)
+    size = 8 + len(body) + len(payload)
+    return struct.pack(">IBBH", size, 2, 0, channel) + body + payload
+
+
+def attach(handle: int, target: str | None, source: str | None = None) -> bytes:
+    def terminus(code: int, address: str | None) -> Described:
+        return Described(_ulong(code), [address])
+
+    fields = ["link", UInt(handle), False, None, None, terminus(0x28, source)]
+    return frame(Described(_ulong(0x12), [*fields, terminus(0x29, target)]))
+
+
+def transfer(
+    handle: int,
+    payload: bytes,
+    delivery_id: int | None = None,
+    *,
+    more: bool = False,
+    aborted: bool = False,
+    message_format: int = 0,
+    channel: int = 0,
+) -> bytes:
+    first = delivery_id is not None
+    fields = [
+        UInt(handle),
+        UInt(delivery_id) if delivery_id is not None else None,
+        b"tag%d" % delivery_id if delivery_id is not None else None,
+        UInt(message_format) if first else None,
+        False,
+        more,
+        *(None, None, None),
+        aborted,
+    ]
+    return frame(Described(_ulong(0x14), fields), payload, channel)
+
+
+def _ulong(code: int) -> Any:
+    from amqp10msg import ULong  # noqa: PLC0415
+
+    return ULong(code)
+
+
+def old_frame(kind: int, payload: bytes, channel: int = 1) -> bytes:
+    return struct.pack(">BHI", kind, channel, len(payload)) + payload + b"\xce"
+
+
+def short(text: str) -> bytes:
+    return bytes([len(text)]) + text.encode()
+
+
+PUBLISH = struct.pack(">HHH", 60, 40, 0) + short("ex") + short("key") + b"\0"
+DELIVER = struct.pack(">HH", 60, 60) + short("tag") + bytes(9) + short("ex") + short("key")
+GET_OK = struct.pack(">HH", 60, 71) + bytes(9) + short("ex") + short("key") + bytes(4)
+RETURN = struct.pack(">HHH", 60, 50, 312) + short("NO_ROUTE") + short("ex") + short("key")
+
+
+def content(method: bytes, body: bytes, pieces: int = 1) -> bytes:
+    header = struct.pack(">HHQH", 60, 0, len(body), 0)
+    step = -(-len(body) // pieces) or 1
+    bodies = b"".join(old_frame(3, body[i : i + step]) for i in range(0, len(body), step))
+    return old_frame(1, method) + old_frame(2, header) + bodies
+
+
+@attrs.frozen
+class Piece:
+    sequence: int
+    data: bytes
+    flags: int = 0x10
+    back: bool = False  # from the server
+
+
+def packet(piece: Piece, version: int = 4) -> bytes:
+    """An Ethernet frame with IP and TCP."""
+    ends = [(CLIENT, 50000), (SERVER, 5672)]
+    (a, b) = ends[::-1] if piece.back else ends
+    if version == 6:
+        ends6 = [("fd00::1", 50000), ("fd00::2", 5672)]
+        (a, b) = ends6[::-1] if piece.back else ends6
+    sequence = piece.sequence & 0xFFFFFFFF
+    tcp = struct.pack(">HHIIBBHHH", a[1], b[1], sequence, 0, 5 << 4, piece.flags, 0, 0, 0)
+    tcp += piece.data
+    source, target = (ipaddress.ip_address(end[0]).packed for end in (a, b))
+    if version == 4:
+        ip = struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(tcp), 0, 0, 64, 6, 0) + source + target
+        return bytes(12) + b"\x08\x00" + ip + tcp
+    ip = struct.pack(">IHBB", 6 << 28, len(tcp), 6, 64) + source + target
+    return bytes(12) + b"\x86\xdd" + ip + tcp
+
+
+def pcap(packets: list[bytes], order: str = "<", nano: bool = False, link: int = 1) -> bytes:
+    magic = 0xA1B23C4D if nano else 0xA1B2C3D4
+    out = struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, 65535, link)
+    for i, data in enumerate(packets):
+        fraction = 5_000 if nano else 5
+        out += struct.pack(f"{order}IIII", 100 + i, fraction, len(data), len(data)) + data
+    return out
+
+
+def block(kind: int, body: bytes, order: str = "<") -> bytes:
+    body += bytes(-len(body) % 4)
+    size = struct.pack(f"{order}I", len(body) + 12)
+    return struct.pack(f"{order}I", kind) + size + body + size
+
+
+def pcapng(packets: list[bytes], order: str = "<") -> bytes:
+    magic = struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1)
+    out = block(0x0A0D0D0A, magic, order)
+    # if_tsresol 9: nanoseconds
+    options = struct.pack(f"{order}HHB3xHH", 9, 1, 9, 0, 0)
+    out += block(1, struct.pack(f"{order}HHI", 1, 0, 0) + options, order)
+    for i, data in enumerate(packets):
+        time = (100 + i) * 1_000_000_000 + 5_000
+        head = struct.pack(f"{order}IIIII", 0, time >> 32, time & 0xFFFFFFFF, len(data), len(data))
+        out += block(6, head + data, order)
+    return out
+
+
+def cut(octets: bytes, sizes: list[int], start: int = 1) -> list[Piece]:
+    """One stream as segments of these sizes, again and again, behind the one that opens it."""
+    pieces, at = [Piece(start - 1, b"", 0x02)], 0
+    while at < len(octets):
+        size = sizes[len(pieces) % len(sizes)]
+        pieces.append(Piece(start + at, octets[at : at + size]))
+        at += size
+    return pieces
+
+
+def read(octets: bytes, **options: Any) -> list[Record]:
+    return list(read_capture(io.BytesIO(octets), **options))
+
+
+def of_pieces(pieces: list[Piece]) -> list[Record]:
+    return read(pcap([packet(piece) for piece in pieces]))
+
+
+# AMQP 1.0.
+
+BODIES = [b"one", b"two" * 50, b"", b"three" * 200]
+
+
+def stream_of(bodies: list[bytes], pieces: int = 1) -> bytes:
+    out = HEADER + frame(None) + attach(0, "q")
+    for number, body in enumerate(bodies):
+        step = -(-len(body) // pieces) or 1
+        parts = [body[i : i + step] for i in range(0, len(body), step)] or [b""]
+        for index, part in enumerate(parts):
+            more = index < len(parts) - 1
+            out += transfer(0, part, number if index == 0 else None, more=more)
+    return out
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+@given(
+    sizes=st.lists(st.integers(1, 60), min_size=1, max_size=5),
+    start=st.sampled_from([1, 0xFFFFFF00]),
+    seed=st.integers(0, 1 << 32),
+)
+def test_order_and_repetition_of_segments_change_nothing(
+    pieces: int, sizes: list[int], start: int, seed: int
+) -> None:
+    segments = cut(stream_of(BODIES, pieces), sizes, start)
+    # Some come twice, and each lands up to four places from where it was.
+    order = Random(seed)
+    again = order.choices(segments[1:], k=5)
+    rest = [*segments[1:], *again]
+    rest = [p for _, p in sorted(enumerate(rest), key=lambda x: x[0] + order.uniform(0, 4))]
+
+    found = of_pieces([segments[0], *rest])
+
+    assert BODIES == [record.wire for record in found]
+    assert {""} == {record.fault for record in found}
+
+
+@pytest.mark.parametrize("version", [4, 6])
+@pytest.mark.parametrize("write", [pcap, pcapng])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_what_a_record_says(write: Any, order: str, version: int) -> None:
+    octets = HEADER + attach(3, "q") + transfer(3, b"m", 7, message_format=0x80013700)
+    packets = [packet(piece, version) for piece in cut(octets, [1000])]
+
+    (record,) = read(write(packets, order))
+
+    assert (b"m", "", "amqp-1.0") == (record.wire, record.fault, record.protocol)
+    assert ("q", b"tag7", 0x80013700) == (
+        record.address,
+        record.delivery_tag,
+        record.message_format,
+    )
+    assert 101_000_005 == record.time
+    expected = "10.0.0.1:50000 > 10.0.0.2:5672"
+    if version == 6:
+        expected = "[fd00::1]:50000 > [fd00::2]:5672"
+    assert expected == record.connection
+
+
+def test_nanoseconds_of_pcap() -> None:
+    packets = [packet(piece) for piece in cut(stream_of([b"m"]), [1000])]
+
+    (record,) = read(pcap(packets, nano=True))
+
+    assert 101_000_005 == record.time
+
+
+@pytest.mark.parametrize(
+    "link, head", [(101, b""), (0, bytes(4)), (113, bytes(16)), (276, bytes(20))]
+)
+def test_other_link_layers(link: int, head: bytes) -> None:
+    packets = [head + packet(piece)[14:] for piece in cut(stream_of([b"m"]), [1000])]
+
+    assert [b"m"] == [record.wire for record in read(pcap(packets, link=link))]
+
+
+def test_tags_of_virtual_networks_are_passed_over() -> None:
+    tagged = [
+        p[:12] + b"\x81\x00\x00\x05" + p[12:]
+        for p in (packet(piece) for piece in cut(stream_of([b"m"]), [1000]))
+    ]
+
+    assert [b"m"] == [record.wire for record in read(pcap(tagged))]
+
+
+def test_links_and_channels_interleave() -> None:
+    octets = (
+        HEADER
+        + attach(0, "a")
+        + attach(1, None, "b")
+        + transfer(0, b"a1", 0, more=True)
+        + transfer(1, b"b1", 1, more=True)
+        + transfer(0, b"c1", 0, more=True, channel=4)
+        + transfer(1, b"b2")
+        + transfer(0, b"a2")
+        + transfer(0, b"c2", channel=4)
+    )
+
+    found = of_pieces(cut(octets, [30]))
+
+    assert [(b"b1b2", "b"), (b"a1a2", "a"), (b"c1c2", None)] == [(r.wire, r.address) for r in found]
+    assert {""} == {record.fault for record in found}
+
+
+@pytest.mark.parametrize(
+    "octets, wire, fault",
+    [
+        (transfer(0, b"m", 0, more=True), b"m", "the capture ends before the message does"),
+        (
+            transfer(0, b"m", 0, more=True) + transfer(0, b"n", aborted=True),
+            b"mn",
+            "the sender aborted the delivery",
+        ),
+        (transfer(0, b"m"), b"m", "the beginning of the message is missing"),
+        (
+            transfer(0, b"m", 0, more=True) + frame(Described(0x16, [UInt(0)])),
+            b"m",
+            "the link was detached before the message ended",
+        ),
+        (
+            transfer(0, b"m", 0, more=True) + frame(Described(Symbol("amqp:end:list"), [])),
+            b"m",
+            "the session ended before the message did",
+        ),
+        (frame(None, b"\x00\x53"), b"\x00\x53", "a frame that cannot be read"),
+        (
+            transfer(0, b"m", 0, more=True) + b"\0\0\0\x01garbage",
+            b"m",
+            "what follows is no frame",
+        ),
+    ],
+)
+def test_what_is_not_complete_is_kept_with_its_octets(
+    octets: bytes, wire: bytes, fault: str
+) -> None:
+    (record,) = of_pieces(cut(HEADER + attach(0, "q") + octets, [1000]))
+
+    assert wire == record.wire
+    assert record.fault.startswith(fault)
+
+
+def test_a_message_that_is_too_large_is_given_up() -> None:
+    octets = (
+        HEADER + transfer(0, b"m" * 20, 0, more=True) + transfer(0, b"n") + transfer(0, b"o", 1)
+    )
+
+    found = read(pcap([packet(p) for p in cut(octets, [1000])]), max_size=10)
+
+    assert ["larger than the 10 octets that are allowed"] == [r.fault for r in found][:1]
+    assert (b"o", "") == (found[-1].wire, found[-1].fault)
+
+
+def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
+    first = HEADER + transfer(0, b"a", 0) + transfer(0, b"b1", 1, more=True)
+    missing = transfer(0, b"b2") + transfer(0, b"c", 2)
+    last = transfer(0, b"d", 3)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, first),
+        Piece(1 + len(first) + len(missing), last),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [b"a", b"b1", b"d"] == [record.wire for record in found]
+    assert ["", f"{len(missing)} octets are missing in the capture", ""] == [r.fault for r in found]
+
+
+def test_a_capture_may_begin_in_the_middle() -> None:
+    tail = transfer(0, b"x" * 30, 0)[11:]
+    pieces = [Piece(500, tail), Piece(500 + len(tail), transfer(0, b"m", 1))]
+
+    (record,) = of_pieces(pieces)
+
+    assert (b"m", "") == (record.wire, record.fault)
+
+
+def test_ports_are_used_again() -> None:
+    first, second = cut(stream_of([b"a"]), [1000]), cut(stream_of([b"b"]), [1000], 70_000)
+
+    assert [b"a", b"b"] == [record.wire for record in of_pieces([*first, *second])]
+
+
+def test_both_directions_are_read() -> None:
+    pieces = cut(stream_of([b"a"]), [1000])
+    back = [attrs.evolve(p, back=True) for p in cut(stream_of([b"b"]), [1000], 9)]
+
+    assert {b"a", b"b"} == {record.wire for record in of_pieces([*pieces, *back])}
+
+
+def test_what_is_encrypted_is_told() -> None:
+    (record,) = of_pieces(cut(b"\x16\x03\x01\x00\x05hello" + bytes(100), [50]))
+
+    assert record.fault == "the connection is encrypted with TLS: decrypt it first"
+
+
+def test_other_protocols_are_passed_over() -> None:
+    assert [] == of_pieces(cut(b"GET / HTTP/1.1\r\n\r\n" * 10, [40]))
+
+
+# AMQP 0-9-1.
+
+
+@pytest.mark.parametrize("method", [PUBLISH, DELIVER, GET_OK, RETURN])
+@given(sizes=st.lists(st.integers(1, 40), min_size=1, max_size=4), count=st.integers(1, 3))
+def test_content_of_0_9_1(method: bytes, sizes: list[int], count: int) -> None:
+    bodies = [b"hello" * 10, b"", b"x"]
+    octets = OLD_HEADER + b"".join(content(method, body, count) for body in bodies)
+
+    found = of_pieces(cut(octets, sizes))
+
+    assert bodies == [record.payload for record in found]
+    assert {("", "amqp-0-9-1", "ex", "key", None)} == {
+        (r.fault, r.protocol, r.exchange, r.routing_key, r.wire) for r in found
+    }
+    assert {14} == {len(r.content_header or b"") for r in found}
+
+
+def test_a_server_of_0_9_1_sends_no_header() -> None:
+    start = old_frame(1, struct.pack(">HH", 10, 10) + bytes(20), 0)
+
+    (record,) = of_pieces(cut(start + content(DELIVER, b"m"), [1000]))
+
+    assert (b"m", "") == (record.payload, record.fault)
+
+
+def test_content_that_is_broken_off() -> None:
+    header = struct.pack(">HHQH", 60, 0, 10, 0)
+    octets = OLD_HEADER + old_frame(1, PUBLISH) + old_frame(2, header) + old_frame(3, b"part")
+
+    (record,) = of_pieces(cut(octets + old_frame(1, PUBLISH), [1000]))[:1]
+
+    assert (b"part", header, "the rest of the message is missing") == (
+        record.payload,
+        record.content_header,
+        record.fault,
+    )
+
+
+# Whatever the octets.
+
+
+def captures() -> Iterator[bytes]:
+    pieces = cut(stream_of(BODIES, 2), [50])
+    old = cut(OLD_HEADER + content(PUBLISH, b"hello", 2), [30])
+    for some in (pieces, old):
+        packets = [packet(piece) for piece in some]
+        yield pcap(packets)
+        yield pcapng(packets)
+
+
+@given(data=st.data())
+def test_damaged_captures_never_raise(data: st.DataObject) -> None:
+    octets = bytearray(data.draw(st.sampled_from(list(captures()))))
+    for _ in range(data.draw(st.integers(1, 8))):
+        at = data.draw(st.integers(0, len(octets) - 1))
+        octets[at] = data.draw(st.integers(0, 255))
+    end = data.draw(st.integers(0, len(octets)))
+
+    for record in read(bytes(octets[:end])):
+        assert isinstance(record, Record)
+
+
+@pytest.mark.parametrize(
+    "octets, fault",
+    [
+        (b"nothing", "this is neither pcap nor pcapng"),
+        (b"", "this is neither pcap nor pcapng"),
+        (pcap([])[:-1], "the header of the capture is cut off"),
+        (pcap([bytes(60)])[:-1], "the capture is cut off in a packet"),
+        (pcap([bytes(60)])[:30], "the capture is cut off in the header of a packet"),
+        (pcapng([bytes(60)])[:-1], "the capture is cut off in a block"),
+        (pcapng([bytes(60)]) + b"\0", "the capture is cut off in the header of a block"),
+        (pcapng([]) + struct.pack("<II", 6, 3), "a block of 3 octets: the capture is damaged"),
+        (pcap([]) + struct.pack("<4I", 0, 0, 1 << 30, 0), "a packet of 1073741824 octets"),
+    ],
+)
+def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:
+    assert [True] == [record.fault.startswith(fault) for record in read(octets)]
