@@ -25,10 +25,13 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, metrics, validate
 from amqp10msg.spark.session import java_home, session
+from amqp10msg.spark.source import MESSAGES, Amqp10
 from amqp10msg.spark.translating import translate
 
 __all__ = [
     "ERRORS",
+    "MESSAGES",
+    "Amqp10",
     "decode",
     "decode_values",
     "encode",

@@ -23,7 +23,16 @@ from amqp10msg import validation
 from amqp10msg.errors import EncodeError
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
 
-__all__ = ["ERRORS", "decode", "decode_values", "encode", "metrics", "validate"]
+__all__ = [
+    "ERRORS",
+    "VALIDATED",
+    "decode",
+    "decode_values",
+    "encode",
+    "judged",
+    "metrics",
+    "validate",
+]
 
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
@@ -40,6 +49,8 @@ _VIOLATIONS = pa.list_(
         ]
     )
 )
+#: What `validate` says of a message.
+VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
 def decode(
@@ -161,24 +172,28 @@ def validate(
     if profile not in validation.PROFILES:
         raise ValueError(f"no profile is called {profile!r}: use {', '.join(validation.PROFILES)}")
     required(df, column, BINARY)
-    new = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
-    names = kept_names(df, keep, [], new.names)
+    names = kept_names(df, keep, [], VALIDATED.names)
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        sound: list[bool | None] = []
-        found: list[list[dict[str, Any]] | None] = []
-        for octets in batch.column(column):
-            data = octets.as_py()
-            if data is None:
-                sound.append(None)
-                found.append(None)
-                continue
-            violations = validation.validate(data, profile)
-            sound.append(all(violation.severity != "error" for violation in violations))
-            found.append([_printable(attrs.asdict(violation)) for violation in violations])
-        return [pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)]
+        return list(judged(batch.column(column), profile))
 
-    return mapped(df, work, new, keep=names, read=[column])
+    return mapped(df, work, VALIDATED, keep=names, read=[column])
+
+
+def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
+    """Hold an array of messages to a profile: give the arrays of `VALIDATED`."""
+    sound: list[bool | None] = []
+    found: list[list[dict[str, Any]] | None] = []
+    for octets in array:
+        data = octets.as_py()
+        if data is None:
+            sound.append(None)
+            found.append(None)
+            continue
+        violations = validation.validate(data, profile)
+        sound.append(all(violation.severity != "error" for violation in violations))
+        found.append([_printable(attrs.asdict(violation)) for violation in violations])
+    return pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)
 
 
 def _printable(row: dict[str, Any]) -> dict[str, Any]:

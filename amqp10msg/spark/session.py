@@ -14,6 +14,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from amqp10msg.spark.source import Amqp10
+
 __all__ = ["java_home", "session"]
 
 # What is set unless the caller says otherwise, and why.
@@ -37,7 +39,7 @@ def session(
     memory: str = "1g",
     config: Mapping[str, Any] | None = None,
 ) -> SparkSession:
-    """Start a session, or take the one that runs.
+    """Start a session, or take the one that runs, with the data source ``amqp10`` registered.
 
     Sets in the environment what is not set there: ``PYSPARK_PYTHON`` (this interpreter, since
     workers otherwise start whatever ``python3`` is on the path), and for a local master
@@ -74,6 +76,7 @@ def session(
     for key, value in {**settings, **(config or {})}.items():
         builder = builder.config(key, value)
     made: SparkSession = builder.getOrCreate()
+    made.dataSource.register(Amqp10)
     return made
 
 

@@ -15,7 +15,7 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.message import Message
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
 
-__all__ = ["translate"]
+__all__ = ["Translator", "translate"]
 
 _LOSSES = pa.list_(
     pa.struct(
@@ -29,21 +29,22 @@ _LOSSES = pa.list_(
         ]
     )
 )
-_REPORT = [
+REPORT = [
     ("losses", _LOSSES),
     ("error_code", pa.string()),
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
-_TO_BASIC = pa.schema(
+TO_BASIC = pa.schema(
     [
         ("content_header", pa.binary()),
         ("payload", pa.binary()),
         ("exchange", pa.string()),
         ("routing_key", pa.string()),
-        *_REPORT,
+        *REPORT,
     ]
 )
+TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
 
 
 def translate(
@@ -77,14 +78,10 @@ def translate(
         ValueError: no profile is called so; a column is not there, is of another type, or stands
             for two things.
     """
-    if to not in {"amqp10", "basic"}:
-        raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
-    profiles = importlib.import_module("amqp10msg.translate").PROFILES
-    if profile not in profiles:
-        raise ValueError(f"no profile is called {profile!r}: use {', '.join(profiles)}")
+    translator = Translator(to, profile, strict)
     if to == "basic":
         required(df, column, BINARY)
-        read, new = [column], _TO_BASIC
+        read, new = [column], translator.schema
     else:
         required(df, "content_header", BINARY)
         required(df, "payload", BINARY)
@@ -92,25 +89,52 @@ def translate(
         for name in optional:
             required(df, name, StringType())
         read = ["content_header", "payload", *optional]
-        new = pa.schema([(column, pa.binary()), *_REPORT])
+        new = pa.schema([(column, pa.binary()), *REPORT])
     names = kept_names(df, keep, read, new.names)
-    one = _to_basic if to == "basic" else _to_amqp10
-    # By position: in the column of any name stands the one message.
+    # The one message of 1.0 stands in a column of any name.
     sources = ["wire"] if to == "basic" else read
-    results = ["wire" if name == column and to == "amqp10" else name for name in new.names]
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        values = [batch.column(name).to_pylist() for name in read]
-        made = [
-            _translated(one, profile, strict, dict(zip(sources, row, strict=True)))
-            for row in zip(*values, strict=True)
-        ]
-        return [
-            pa.array([row.get(name) for row in made], field.type)
-            for name, field in zip(results, new, strict=True)
-        ]
+        given = (batch.column(name) for name in read)
+        return list(translator.run(dict(zip(sources, given, strict=True))).values())
 
     return mapped(df, work, new, keep=names, read=read)
+
+
+class Translator:
+    """Translates arrays of messages.
+
+    Args:
+        to: ``amqp10`` or ``basic``.
+        profile: a name of `amqp10msg.translate.PROFILES`.
+        strict: refuse messages of which something would be lost for good.
+
+    Raises:
+        ValueError: there is no such direction or profile.
+    """
+
+    def __init__(self, to: str, profile: str, strict: bool = False) -> None:
+        if to not in {"amqp10", "basic"}:
+            raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
+        profiles = importlib.import_module("amqp10msg.translate").PROFILES
+        if profile not in profiles:
+            raise ValueError(f"no profile is called {profile!r}: use {', '.join(profiles)}")
+        self.schema = TO_BASIC if to == "basic" else TO_AMQP10
+        self._one = _to_basic if to == "basic" else _to_amqp10
+        self._profile = profile
+        self._strict = strict
+
+    def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
+        """Translate: arrays by the name of their column, in and out."""
+        values = [array.to_pylist() for array in given.values()]
+        made = [
+            _translated(self._one, self._profile, self._strict, dict(zip(given, row, strict=True)))
+            for row in zip(*values, strict=True)
+        ]
+        return {
+            field.name: pa.array([row.get(field.name) for row in made], field.type)
+            for field in self.schema
+        }
 
 
 def _translated(

@@ -1,0 +1,162 @@
+"""The counts of a job: made batch by batch in the workers, added up where the job ends."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["MAPS", "RuleCount", "Stats"]
+
+#: The map sections whose keys and types are counted.
+MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
+# Distinct keys of a map section that are counted one by one: a bound on memory.
+_MAX_KEYS = 10_000
+_MAX_HOURS = 100_000
+_OTHERS = "(others)"
+_HOUR = 3_600_000_000
+
+
+@attrs.define
+class RuleCount:
+    """How often messages failed for one reason.
+
+    Attributes:
+        clause: where the specification says it; empty where it says nothing.
+        messages: in how many messages.
+        first: where the first of them came from, as far as that is known.
+    """
+
+    clause: str
+    messages: int
+    first: str
+
+
+@attrs.define
+class Stats:
+    """What a job saw.
+
+    Attributes:
+        rows: messages, good and bad.
+        octets: of their encoded form.
+        errors: messages in quarantine.
+        skipped: rows without a message.
+        rules: why, by the code of the error.
+        sizes: messages by the number of bits of their size: 8 for 128 to 255 octets.
+        hours: messages by the hour, counted from the Unix epoch.
+        types: by section, key and AMQP type, how many messages have it so.
+        losses: by path and action, what translations lost.
+    """
+
+    rows: int = 0
+    octets: int = 0
+    errors: int = 0
+    skipped: int = 0
+    rules: dict[str, RuleCount] = attrs.field(factory=dict)
+    sizes: Counter[int] = attrs.field(factory=Counter)
+    hours: Counter[int] = attrs.field(factory=Counter)
+    types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
+    losses: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+
+    @property
+    def good(self) -> int:
+        """Messages without an error."""
+        return self.rows - self.errors
+
+    def add_sizes(self, array: Any) -> None:
+        """Count the sizes of an array of messages."""
+        lengths = pc.binary_length(array)
+        self.octets += pc.sum(lengths).as_py() or 0
+        bits = pc.value_counts(
+            pc.cast(pc.floor(pc.log2(pc.cast(pc.max_element_wise(lengths, 1), "float64"))), "int32")
+        )
+        for entry in bits:
+            if entry["values"].is_valid:
+                self.sizes[entry["values"].as_py() + 1] += entry["counts"].as_py()
+
+    def add_times(self, array: Any) -> None:
+        """Count the hours of an array of timestamps in microseconds."""
+        hours = pc.divide(pc.cast(array, pa.int64()), _HOUR)
+        for entry in pc.value_counts(hours):
+            if entry["values"].is_valid:
+                self._hour(entry["values"].as_py(), entry["counts"].as_py())
+
+    def _hour(self, hour: int, count: int) -> None:
+        if hour in self.hours or len(self.hours) < _MAX_HOURS:
+            self.hours[hour] += count
+
+    def add_types(self, section: str, array: Any) -> None:
+        """Count keys and types of an array of map sections."""
+        keys, types = array.keys, array.items.field("type")
+        start = array.offsets[0].as_py()
+        size = array.offsets[len(array)].as_py() - start
+        pairs = pa.table({"key": keys.slice(start, size), "type": types.slice(start, size)})
+        found = pairs.group_by(["key", "type"]).aggregate([([], "count_all")])
+        for row in found.to_pylist():
+            self._type(section, row["key"], row["type"] or "unknown", row["count_all"])
+
+    def _type(self, section: str, key: str, name: str, count: int) -> None:
+        known = self.types.setdefault(section, {})
+        if key not in known and len(known) >= _MAX_KEYS:
+            key = _OTHERS
+        known.setdefault(key, Counter())[name] += count
+
+    def add_error(self, code: str, clause: str, first: str, messages: int = 1) -> None:
+        """Count messages that failed."""
+        row = self.rules.setdefault(code, RuleCount(clause, 0, first))
+        row.messages += messages
+
+    def add(self, other: Stats) -> None:
+        """Add the counts of another part of the job."""
+        self.rows += other.rows
+        self.octets += other.octets
+        self.errors += other.errors
+        self.skipped += other.skipped
+        for code, row in other.rules.items():
+            self.add_error(code, row.clause, row.first, row.messages)
+        self.sizes += other.sizes
+        for hour, count in other.hours.items():
+            self._hour(hour, count)
+        for section, keys in other.types.items():
+            for key, types in keys.items():
+                for name, count in types.items():
+                    self._type(section, key, name, count)
+        self.losses += other.losses
+
+    def add_losses(self, losses: Iterable[dict[str, Any]]) -> None:
+        """Count what one translation lost."""
+        for loss in losses:
+            key = (loss["path"], loss["action"])
+            if key in self.losses or len(self.losses) < _MAX_KEYS:
+                self.losses[key] += 1
+
+    def drifting(self) -> list[tuple[str, str, Counter[str]]]:
+        """List the keys that have more than one type: section, key, messages by type."""
+        return [
+            (section, key, types)
+            for section, keys in sorted(self.types.items())
+            for key, types in sorted(keys.items())
+            if len(types) > 1 and key != _OTHERS
+        ]
+
+    def as_json(self) -> dict[str, Any]:
+        """Give the counts for machines."""
+        return {
+            "messages": self.rows,
+            "bytes": self.octets,
+            "good": self.good,
+            "quarantined": self.errors,
+            "skipped": self.skipped,
+            "rules": {code: attrs.asdict(row) for code, row in sorted(self.rules.items())},
+            "sizes": {str(bits): n for bits, n in sorted(self.sizes.items())},
+            "hours": {str(hour): n for hour, n in sorted(self.hours.items())},
+            "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},
+            "losses": [
+                {"path": path, "action": action, "messages": n}
+                for (path, action), n in self.losses.most_common()
+            ],
+        }

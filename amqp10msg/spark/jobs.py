@@ -1,0 +1,294 @@
+"""What a job of the pipeline does to a batch: the good rows, the quarantined ones, the counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from amqp10msg import columns as arrow
+from amqp10msg import validation
+from amqp10msg.errors import DecodeError
+from amqp10msg.message import Message
+from amqp10msg.spark._frames import fitted_type
+from amqp10msg.spark._stats import MAPS, Stats
+from amqp10msg.spark.functions import ERRORS, VALIDATED, judged
+from amqp10msg.spark.translating import Translator
+
+__all__ = ["KINDS", "QUARANTINE", "Job"]
+
+#: What a job can do.
+KINDS = ("decode", "validate", "translate", "profile")
+UNREADABLE = "unreadable-input"
+OTHER_PROTOCOL = "other-protocol"
+
+#: What the quarantine says of a message, behind the columns that say where it came from.
+QUARANTINE = pa.schema(
+    [
+        ("wire", pa.binary()),
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("error_code", pa.string()),
+        ("error_clause", pa.string()),
+        ("error_offset", pa.int64()),
+        ("error_text", pa.string()),
+    ]
+)
+_TIME = pa.timestamp("us", "UTC")
+_MESSAGE = ("wire", "content_header", "payload", "fault")
+_BASIC = ("content_header", "payload", "exchange", "routing_key")
+
+
+@attrs.frozen
+class Job:
+    """One job, which goes to the workers as it is.
+
+    Attributes:
+        kind: one of `KINDS`.
+        column: the column of the encoded messages.
+        columns: for ``decode``, the columns wanted; all where None.
+        profile: the rules for ``validate`` (and for ``decode``, where None judges by none), the
+            profile of translation for ``translate``.
+        to: for ``translate``, ``amqp10`` or ``basic``.
+    """
+
+    kind: str
+    column: str = "wire"
+    columns: tuple[str, ...] | None = None
+    profile: str | None = None
+    to: str = "amqp10"
+
+    def check(self, names: list[str]) -> None:
+        """Check that the job can run on input with these columns.
+
+        Raises:
+            ValueError: it cannot; the message says why.
+        """
+        if self.kind not in KINDS:
+            raise ValueError(f"no job is called {self.kind!r}: use {', '.join(KINDS)}")
+        basic = self.kind == "translate" and self.to == "amqp10"
+        for name in ("content_header", "payload") if basic else (self.column,):
+            if name not in names:
+                raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
+        profile = self.profile
+        if self.kind == "translate":
+            Translator(self.to, profile or "lossless")
+        elif profile is not None and profile not in validation.PROFILES:
+            known = ", ".join(validation.PROFILES)
+            raise ValueError(f"no profile is called {profile!r}: use {known}")
+        if self.kind == "decode":
+            arrow.schema_of(self.columns)
+            made = self._decoded_names()
+            both = [name for name in self._carried(names) if name in made]
+            if both:
+                raise ValueError(
+                    f"{', '.join(both)}: a column of the input and a decoded one: rename it"
+                )
+
+    def _decoded_names(self) -> list[str]:
+        if self.columns is None:
+            return list(arrow.SCHEMA.names)
+        return [*self.columns, *(name for name in ERRORS if name not in self.columns)]
+
+    def _carried(self, names: list[str]) -> list[str]:
+        """Choose the columns that say where a message came from."""
+        left_out = {self.column, "message_format", *_MESSAGE}
+        if self.kind == "translate":
+            left_out |= {*_BASIC}
+        return [name for name in names if name not in left_out]
+
+    def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Do the job on a batch: give the good rows and the quarantined ones, and count them."""
+        sound = self._sound(batch)
+        good, bad = getattr(self, f"_{self.kind}")(batch.filter(sound), stats)
+        broken = self._unreadable(batch.filter(pc.invert(sound)))
+        if broken.num_rows:
+            bad = pa.Table.from_batches([broken, bad]).combine_chunks().to_batches()[0]
+        stats.rows += good.num_rows + bad.num_rows
+        stats.errors += bad.num_rows
+        stats.skipped += batch.num_rows - good.num_rows - bad.num_rows
+        self._count_errors(bad, stats)
+        return good, bad
+
+    def _needs(self, batch: pa.RecordBatch) -> pa.Array:
+        name = "content_header" if self.kind == "translate" and self.to == "amqp10" else self.column
+        return batch.column(name)
+
+    def _sound(self, batch: pa.RecordBatch) -> pa.Array:
+        """Tell which rows are for this job."""
+        sound = pc.is_valid(self._needs(batch))
+        if "fault" in batch.schema.names:
+            sound = pc.and_(sound, pc.equal(pc.fill_null(batch.column("fault"), ""), ""))
+        return sound
+
+    def _unreadable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
+        if "fault" in batch.schema.names:
+            faults = pc.fill_null(batch.column("fault"), "")
+        else:
+            faults = pa.array([""] * batch.num_rows, pa.string())
+        is_fault = pc.not_equal(faults, "")
+        other = "1.0" if self.kind == "translate" and self.to == "amqp10" else "0-9-1"
+        text = pc.if_else(is_fault, faults, f"a message of AMQP {other}, which is not for this job")
+        code = pc.if_else(is_fault, UNREADABLE, OTHER_PROTOCOL)
+        rows = batch.num_rows
+        errors = [code, pa.array([""] * rows, pa.string()), pa.nulls(rows, pa.int64()), text]
+        made = self._quarantined(batch, errors)
+        there = is_fault
+        for name in _MESSAGE[:3]:
+            there = pc.or_(there, pc.is_valid(made.column(name)))
+        return made.filter(there)
+
+    def _quarantined(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
+        names = self._carried(batch.schema.names)
+        octets = [
+            _column(batch, self.column if name == "wire" else name, pa.binary())
+            for name in _MESSAGE[:3]
+        ]
+        schema = pa.schema([*(batch.schema.field(name) for name in names), *QUARANTINE])
+        arrays = [batch.column(name) for name in names]
+        return pa.RecordBatch.from_arrays([*arrays, *octets, *errors], schema=schema)
+
+    def _split(
+        self, batch: pa.RecordBatch, names: list[str], made: list[Any], new: pa.Schema, errors: Any
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        """Divide a batch by whether `errors` has a code; carry the columns `names` through."""
+        schema = pa.schema([*(batch.schema.field(name) for name in names), *new])
+        whole = pa.RecordBatch.from_arrays(
+            [*(batch.column(n) for n in names), *made], schema=schema
+        )
+        bad = pc.is_valid(errors[0])
+        if not pc.any(bad).as_py():
+            return whole, self._quarantined(batch.slice(0, 0), [e.slice(0, 0) for e in errors])
+        return whole.filter(pc.invert(bad)), self._quarantined(batch, errors).filter(bad)
+
+    # The jobs.
+
+    def _decode(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        wire = batch.column(self.column)
+        wanted = self._decoded_names()
+        extra = [n for n in ("creation_time", "application_properties") if n in wanted]
+        formats = batch.column("message_format") if "message_format" in batch.schema.names else None
+        found = arrow.decode(wire, columns=wanted, validate=self.profile, message_format=formats)
+        stats.add_sizes(wire)
+        if not _count_times(batch, stats) and "creation_time" in extra:
+            stats.add_times(found.column("creation_time"))
+        if "application_properties" in extra:
+            stats.add_types("application_properties", found.column("application_properties"))
+        shown = [name for name in wanted if name not in ERRORS]
+        fields = pa.schema([(name, fitted_type(found.schema.field(name).type)) for name in shown])
+        arrays = [found.column(field.name).cast(field.type) for field in fields]
+        errors = [found.column(name) for name in ERRORS]
+        texts = self._texts(wire, errors[0])
+        return self._split(
+            batch, self._carried(batch.schema.names), arrays, fields, [*errors, texts]
+        )
+
+    def _texts(self, wire: pa.Array, codes: pa.Array) -> pa.Array:
+        """Say what is wrong with the messages that have a code."""
+        texts: list[str | None] = [None] * len(wire)
+        if codes.null_count < len(codes):
+            for row in pc.indices_nonzero(pc.is_valid(codes)).to_pylist():
+                texts[row] = _text(wire[row].as_py(), self.profile)
+        return pa.array(texts, pa.string())
+
+    def _validate(
+        self, batch: pa.RecordBatch, stats: Stats
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        wire = batch.column(self.column)
+        stats.add_sizes(wire)
+        _count_times(batch, stats)
+        valid, violations = judged(wire, self.profile or "oasis")
+        rows: list[dict[str, Any]] = [
+            next((v for v in found or () if v["severity"] == "error"), {})
+            for found in violations.to_pylist()
+        ]
+        errors = [
+            pa.array([row.get(name) for row in rows], kind)
+            for name, kind in (
+                ("rule", pa.string()),
+                ("clause", pa.string()),
+                ("offset", pa.int64()),
+                ("text", pa.string()),
+            )
+        ]
+        names = [*self._carried(batch.schema.names)]
+        new = pa.schema([("wire", pa.binary()), *VALIDATED])
+        return self._split(batch, names, [wire, valid, violations], new, errors)
+
+    def _translate(
+        self, batch: pa.RecordBatch, stats: Stats
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        translator = Translator(self.to, self.profile or "lossless")
+        read = ["wire"] if self.to == "basic" else [n for n in _BASIC if n in batch.schema.names]
+        given = [batch.column(self.column if name == "wire" else name) for name in read]
+        made = translator.run(dict(zip(read, given, strict=True)))
+        stats.add_sizes(given[0] if self.to == "basic" else _column(batch, "payload", pa.binary()))
+        _count_times(batch, stats)
+        for losses in made["losses"].to_pylist():
+            stats.add_losses(losses or ())
+        shown = [field for field in translator.schema if not field.name.startswith("error_")]
+        rows = batch.num_rows
+        errors = [
+            made["error_code"],
+            pa.array([""] * rows, pa.string()),
+            made["error_offset"],
+            made["error_text"],
+        ]
+        names = self._carried(batch.schema.names)
+        return self._split(
+            batch, names, [made[field.name] for field in shown], pa.schema(shown), errors
+        )
+
+    def _profile(
+        self, batch: pa.RecordBatch, stats: Stats
+    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+        wire = batch.column(self.column)
+        found = arrow.decode(wire, columns=[*MAPS, "creation_time", *ERRORS])
+        stats.add_sizes(wire)
+        if not _count_times(batch, stats):
+            stats.add_times(found.column("creation_time"))
+        for section in MAPS:
+            stats.add_types(section, found.column(section))
+        errors = [found.column(name) for name in ERRORS]
+        texts = self._texts(wire, errors[0])
+        return self._split(batch, [], [wire], pa.schema([("wire", pa.binary())]), [*errors, texts])
+
+    def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
+        if not bad.num_rows:
+            return
+        has_source = {"source", "offset"} <= set(bad.schema.names)
+        for row in range(bad.num_rows):
+            first = ""
+            if has_source:
+                first = f"{bad.column('source')[row].as_py()}: {bad.column('offset')[row].as_py()}"
+            code, clause = bad.column("error_code")[row], bad.column("error_clause")[row]
+            stats.add_error(code.as_py(), clause.as_py() or "", first)
+
+
+def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
+    """Count when the messages were captured; tell whether that is known."""
+    if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME:
+        return False
+    stats.add_times(batch.column("time"))
+    return True
+
+
+def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
+    if name not in batch.schema.names:
+        return pa.nulls(batch.num_rows, kind)
+    return batch.column(name).cast(kind)
+
+
+def _text(octets: bytes, profile: str | None) -> str | None:
+    """Say what is wrong with a message that `columns.decode` gave a code."""
+    try:
+        Message.decode(octets)
+    except DecodeError as error:
+        return str(error).encode("utf-8", "backslashreplace").decode()
+    for violation in validation.validate(octets, profile or "oasis"):
+        if violation.severity == "error":
+            return violation.text.encode("utf-8", "backslashreplace").decode()
+    return None

@@ -1,0 +1,246 @@
+"""The data source ``amqp10``: files of messages as DataFrames, batch and streaming, and a sink.
+
+session.dataSource.register(Amqp10)
+session.read.format("amqp10").load("captures/*.pcapng")
+session.readStream.format("amqp10").load("landing/")
+df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
+"""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxFiles,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from amqp10msg import files
+from amqp10msg.spark._frames import spark_schema
+from amqp10msg.spark.sink import JobWriter
+
+__all__ = ["MESSAGES", "Amqp10"]
+
+#: The columns of messages from files; see `amqp10msg.files.Record`.
+MESSAGES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("protocol", pa.string()),
+        ("connection", pa.string()),
+        ("address", pa.string()),
+        ("delivery_tag", pa.binary()),
+        ("message_format", pa.int64()),
+        ("wire", pa.binary()),
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+        ("fault", pa.string()),
+    ]
+)
+# A batch ends with the first of these.
+_BATCH_ROWS = 8_192
+_BATCH_OCTETS = 16 << 20
+
+
+class Amqp10(DataSource):
+    """Files of messages, in the forms of `amqp10msg.files`.
+
+    Options of reading:
+        path: a file, a folder with what is below it, or a pattern.
+        form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
+        rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
+        maxSize: octets that one message may take.
+        maxFilesPerTrigger: of a stream; all that are there where it is not given.
+
+    There is no push-down of filters: that of PySpark 4.3 gives wrong results where one DataFrame is
+    used twice. For the options of writing see `amqp10msg.spark.sink.JobWriter`.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Give the name for ``format``."""
+        return "amqp10"
+
+    def schema(self) -> StructType:
+        """Give the columns of `MESSAGES`."""
+        return spark_schema(MESSAGES)
+
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
+        """Give what reads all files that are there."""
+        return _Reader(_Options.of(self.options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
+        """Give what reads files as they come."""
+        return _StreamReader(_Options.of(self.options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
+        """Give what does a job in the sink."""
+        return JobWriter(dict(self.options), schema.fieldNames(), overwrite)
+
+
+@attrs.frozen
+class _Options:
+    path: str
+    form: str | None
+    octets: int
+    max_size: int
+    max_files: int | None
+
+    @classmethod
+    def of(cls, options: Any) -> _Options:
+        if not options.get("path"):
+            raise ValueError("no path is given: load(path) names a file, a folder or a pattern")
+        limit = options.get("maxFilesPerTrigger")
+        return cls(
+            options["path"],
+            options.get("form"),
+            int(options.get("rangeBytes", 128 << 20)),
+            int(options.get("maxSize", files.MAX_SIZE)),
+            None if limit is None else int(limit),
+        )
+
+    def paths(self) -> list[str]:
+        """List the files: below folders, without hidden and unfinished ones, in order."""
+        given = self.path.removeprefix("file://")
+        found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
+        listed = []
+        for path in found:
+            if path.is_dir():
+                listed += [
+                    str(file)
+                    for file in path.rglob("*")
+                    if file.is_file()
+                    and not any(part[0] in "._" for part in file.relative_to(path).parts)
+                ]
+            else:
+                listed.append(str(path))
+        return sorted(listed)
+
+    def parts(self, paths: list[str]) -> list[InputPartition]:
+        return [
+            _Part(part)
+            for path in paths
+            for part in files.ranges(path, self.form, octets=self.octets)
+        ]
+
+
+class _Part(InputPartition):
+    def __init__(self, part: files.Range) -> None:
+        super().__init__(part)
+
+
+def _read(part: files.Range, options: _Options) -> Iterator[pa.RecordBatch]:
+    rows: list[tuple[Any, ...]] = []
+    octets = 0
+    for record in files.read(
+        part.path, part.form, start=part.start, stop=part.stop, max_size=options.max_size
+    ):
+        rows.append(
+            (
+                part.path,
+                record.offset,
+                record.time,
+                record.protocol,
+                record.connection,
+                record.address,
+                record.delivery_tag,
+                record.message_format,
+                record.wire,
+                record.content_header,
+                record.payload,
+                record.exchange,
+                record.routing_key,
+                record.fault or None,
+            )
+        )
+        octets += len(record.wire or b"") + len(record.payload or b"")
+        if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
+            yield _batch(rows)
+            rows, octets = [], 0
+    if rows:
+        yield _batch(rows)
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
+        schema=MESSAGES,
+    )
+
+
+class _Reader(DataSourceReader):
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        paths = self._options.paths()
+        if not paths:
+            raise ValueError(f"{self._options.path}: there is no such file, or the folder is empty")
+        return self._options.parts(paths)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition.value, self._options)
+
+
+class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads files in the order of their names; an offset is the last name and how many there were.
+
+    A file whose name sorts before one that was read would never be read: that is an error.
+    """
+
+    def __init__(self, options: _Options) -> None:
+        self._options = options
+        self._end: str | None = None
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return {"last": "", "count": 0}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        limit = self._options.max_files
+        return ReadAllAvailable() if limit is None else ReadMaxFiles(limit)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        paths = self._options.paths()
+        self._end = paths[-1] if paths else ""
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        paths = self._options.paths()
+        seen = [path for path in paths if path <= start["last"]]
+        if len(seen) > start["count"]:
+            raise ValueError(
+                f"{self._options.path}: {len(seen) - start['count']} files came whose names sort "
+                f"before {start['last']}, which is read already: names must rise"
+            )
+        new = paths[len(seen) :]
+        if self._end is not None:
+            new = [path for path in new if path <= self._end]
+        if isinstance(limit, ReadMaxFiles):
+            new = new[: limit.max_files]
+        if not new:
+            return start
+        return {"last": new[-1], "count": len(seen) + len(new)}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
+        paths = self._options.paths()
+        return self._options.parts([p for p in paths if start["last"] < p <= end["last"]])
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return _read(partition.value, self._options)

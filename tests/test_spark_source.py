@@ -1,0 +1,253 @@
+"""The data source ``amqp10``: files in, and jobs in the sink, whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message, Properties, corpus, files
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import columns, spark  # noqa: E402
+from amqp10msg.spark.sink import STATS, output_of  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+WIRES = [case.data for case in corpus.load() if case.kind == "message" and not case.limits]
+SOUND = [
+    Message(
+        b"body %d" % i,
+        properties=Properties(message_id=f"m-{i}"),
+        application_properties={"n": i if i % 4 else str(i)},
+    ).encode()
+    for i in range(40)
+]
+
+
+def write(path: Path, wires: list[bytes]) -> Path:
+    path.write_bytes(b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires))
+    return path
+
+
+def stats_of(path: Path) -> dict[str, Any]:
+    found = json.loads((path / STATS).read_text())
+    assert isinstance(found, dict)
+    return found
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    if not any(folder.iterdir()):
+        return []
+    found = pq.ParquetDataset(folder).read().to_pylist()
+    assert isinstance(found, list)
+    return found
+
+
+def test_ranges_of_many_files_are_read_once(spark_session: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a.bin", SOUND[:30])
+    (tmp_path / "b.jsonl").write_text("".join(f'{{"raw": "{w.hex()}"}}\n' for w in SOUND[30:]))
+    (tmp_path / "_unfinished.jsonl").write_text("no")
+
+    df = spark_session.read.format("amqp10").option("rangeBytes", 300).load(str(tmp_path))
+    found = df.collect()
+
+    assert spark.MESSAGES.names == df.columns
+    assert sorted(SOUND) == sorted(bytes(row.wire) for row in found)
+    assert df.rdd.getNumPartitions() > 5
+    one = next(row for row in found if row.wire == SOUND[1])
+    assert (str(tmp_path / "a.bin"), 4 + len(SOUND[0])) == (row_source(one), one.offset)
+
+
+def row_source(row: Any) -> str:
+    return str(row.source)
+
+
+def test_a_filter_on_one_use_leaves_the_other_alone(spark_session: Any, tmp_path: Path) -> None:
+    """What the push-down of filters of PySpark 4.3 gets wrong."""
+    write(tmp_path / "a.bin", SOUND)
+    df = spark_session.read.format("amqp10").load(str(tmp_path / "a.bin"))
+
+    assert 41 == df.where("offset = 0").union(df).count()
+
+
+def test_nothing_to_read_is_an_error(spark_session: Any, tmp_path: Path) -> None:
+    df = spark_session.read.format("amqp10").load(str(tmp_path / "none*"))
+
+    with pytest.raises(Exception, match="there is no such file"):
+        df.count()
+
+
+def job(df: Any, out: Path, mode: str = "append", **options: str) -> None:
+    df.write.format("amqp10").mode(mode).options(**options).save(str(out))
+
+
+def test_decode_divides_good_and_bad(spark_session: Any, tmp_path: Path) -> None:
+    write(tmp_path / "in.bin", WIRES)
+    df = spark_session.read.format("amqp10").option("rangeBytes", 4_000).load(str(tmp_path))
+    out = tmp_path / "out"
+
+    job(df, out)
+
+    expected = columns.decode(pa.array(WIRES, pa.binary()), [*columns.SCHEMA.names, "wire"])
+    by_error: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for row in expected.to_pylist():
+        by_error[row["error_code"] is not None].append(row)
+    good, bad = (read(folder) for folder in output_of(out))
+    names = [n for n in columns.SCHEMA.names if n != "message_format" and not n.startswith("error")]
+    assert sorted(repr([r[n] for n in names]) for r in by_error[False]) == sorted(
+        repr([r[n] for n in names]) for r in good
+    )
+    names = ["wire", *spark.ERRORS]
+    assert sorted(repr([r[n] for n in names]) for r in by_error[True]) == sorted(
+        repr([r[n] for n in names]) for r in bad
+    )
+    assert all(row["error_text"] and row["source"] for row in bad)
+    stats = stats_of(out)
+    assert (len(WIRES), len(bad)) == (stats["messages"], stats["quarantined"])
+    assert sum(map(len, WIRES)) == stats["bytes"]
+    assert len(bad) == sum(rule["messages"] for rule in stats["rules"].values())
+    assert len(WIRES) == sum(stats["sizes"].values())
+    assert ["in.bin", "out"] == sorted(path.name for path in tmp_path.iterdir())
+
+
+def test_what_cannot_be_read_is_quarantined_with_its_octets(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "in.jsonl").write_text(f'{{"raw": "{SOUND[0].hex()}"}}\nnonsense\n')
+    df = spark_session.read.format("amqp10").load(str(tmp_path))
+
+    job(df, tmp_path / "out", columns="message_id")
+
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert ["m-0"] == [row["message_id"] for row in good]
+    (row,) = bad
+    assert ("unreadable-input", b"nonsense") == (row["error_code"], row["wire"])
+    assert row["error_text"].startswith("no record: ")
+    assert 1 == stats_of(tmp_path / "out")["rules"]["unreadable-input"]["messages"]
+
+
+def test_validate_keeps_the_sound_ones(spark_session: Any, tmp_path: Path) -> None:
+    wrong = Message("x", properties=Properties(content_encoding="gzip")).encode()
+    df = spark_session.createDataFrame(pa.table({"wire": [*SOUND, wrong, None]}))
+
+    job(df, tmp_path / "out", job="validate", profile="oasis")
+
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert sorted(SOUND) == sorted(row["wire"] for row in good)
+    assert {True} == {row["valid"] for row in good}
+    assert [(wrong, "content-encoding-without-data", "Part 3, 3.2.4")] == [
+        (row["wire"], row["error_code"], row["error_clause"]) for row in bad
+    ]
+    assert 1 == stats_of(tmp_path / "out")["skipped"]
+
+
+def test_profile_finds_the_types_of_a_property(spark_session: Any, tmp_path: Path) -> None:
+    df = spark_session.createDataFrame(pa.table({"wire": SOUND})).repartition(3)
+
+    job(df, tmp_path / "out", job="profile")
+
+    types = stats_of(tmp_path / "out")["types"]
+    assert {"application_properties": {"n": {"string": 10, "long": 30}}} == types
+    assert [] == read(output_of(tmp_path / "out")[0])
+
+
+def test_appended_files_join_those_that_are_there(spark_session: Any, tmp_path: Path) -> None:
+    df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
+    for _ in range(2):
+        job(df, tmp_path / "out", columns="message_id")
+
+    assert 80 == len(read(output_of(tmp_path / "out")[0]))
+
+    job(df, tmp_path / "out", "overwrite", columns="message_id")
+
+    assert 40 == len(read(output_of(tmp_path / "out")[0]))
+    assert ["out"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_job_that_fails_leaves_what_was_there(spark_session: Any, tmp_path: Path) -> None:
+    df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
+    job(df, tmp_path / "out")
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+
+    with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
+        job(
+            df.selectExpr("wire", "1 / (length(wire) - length(wire)) as x"),
+            tmp_path / "out",
+            "overwrite",
+        )
+
+    assert before == sorted(str(path) for path in tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"job": "guess"}, "no job is called 'guess'"),
+        ({"column": "body"}, "there is no column 'body'"),
+        ({"columns": "nothing"}, "no column is called 'nothing'"),
+        ({"job": "validate", "profile": "nobody"}, "no profile is called 'nobody'"),
+    ],
+)
+def test_a_wrong_job_is_told(
+    spark_session: Any, tmp_path: Path, options: dict[str, str], text: str
+) -> None:
+    df = spark_session.createDataFrame(pa.table({"wire": SOUND}))
+
+    with pytest.raises(Exception, match=text):
+        job(df, tmp_path / "out", **options)
+
+    assert [] == list(tmp_path.iterdir())
+
+
+def test_a_stream_takes_up_where_it_stopped(spark_session: Any, tmp_path: Path) -> None:
+    landing, out, state = tmp_path / "landing", tmp_path / "out", tmp_path / "state"
+    landing.mkdir()
+
+    def run() -> None:
+        df = spark_session.readStream.format("amqp10").option("maxFilesPerTrigger", 2)
+        query = (
+            df.load(str(landing))
+            .select("source", "wire")
+            .writeStream.format("parquet")
+            .option("checkpointLocation", str(state))
+            .trigger(availableNow=True)
+            .start(str(out))
+        )
+        query.awaitTermination(60)
+        assert query.exception() is None
+
+    for number in range(5):
+        write(landing / f"{number}.bin", SOUND[number * 4 : number * 4 + 4])
+    run()
+    assert sorted(SOUND[:20]) == wires_in(spark_session, out)
+    write(landing / "5.bin", SOUND[20:])
+    run()
+
+    assert sorted(SOUND) == wires_in(spark_session, out)
+
+
+def wires_in(session: Any, out: Path) -> list[bytes]:
+    return sorted(bytes(row.wire) for row in session.read.parquet(str(out)).collect())
+
+
+def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Path) -> None:
+    from amqp10msg.spark.source import Amqp10  # noqa: PLC0415
+
+    write(tmp_path / "b.bin", SOUND)
+    reader = Amqp10({"path": str(tmp_path)}).streamReader(spark_session.range(1).schema)
+    end = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+    write(tmp_path / "a.bin", SOUND)
+
+    with pytest.raises(ValueError, match="1 files came whose names sort before"):
+        reader.latestOffset(end, reader.getDefaultReadLimit())
+
+
+def test_the_forms_of_files_are_those_of_the_module() -> None:
+    assert {"prefixed", "jsonl", "cborseq", "pcap"} == set(files.FORMS)
