@@ -20,6 +20,7 @@ from amqp10msg.cli.diff_profiles import diff_profiles
 from amqp10msg.cli.encode import encode
 from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
+from amqp10msg.cli.pipeline import pipeline
 from amqp10msg.cli.serve import serve
 from amqp10msg.cli.translate import translate
 from amqp10msg.cli.validate import validate
@@ -119,7 +120,7 @@ def main(context: click.Context) -> None:
 
 COMMANDS = (
     *(inspect, encode, validate, filter_messages, convert),
-    *(translate, diff_profiles, serve, demo),
+    *(translate, diff_profiles, serve, pipeline, demo),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -23,8 +23,12 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.spark needs {_error.name}: pip install 'amqp10msg[spark]'", name=_error.name
     ) from _error
 
+from amqp10msg.spark._stats import Stats
 from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, metrics, validate
+from amqp10msg.spark.jobs import Job
+from amqp10msg.spark.report import Run, page
 from amqp10msg.spark.session import java_home, session
+from amqp10msg.spark.sink import read_stats, write
 from amqp10msg.spark.source import MESSAGES, Amqp10
 from amqp10msg.spark.translating import translate
 
@@ -32,12 +36,18 @@ __all__ = [
     "ERRORS",
     "MESSAGES",
     "Amqp10",
+    "Job",
+    "Run",
+    "Stats",
     "decode",
     "decode_values",
     "encode",
     "java_home",
     "metrics",
+    "page",
+    "read_stats",
     "session",
     "translate",
     "validate",
+    "write",
 ]

@@ -143,6 +143,21 @@ class Stats:
             if len(types) > 1 and key != _OTHERS
         ]
 
+    @classmethod
+    def from_json(cls, given: dict[str, Any]) -> Stats:
+        """Read what `as_json` gave."""
+        return cls(
+            given["messages"],
+            given["bytes"],
+            given["quarantined"],
+            given["skipped"],
+            {code: RuleCount(**row) for code, row in given["rules"].items()},
+            Counter({int(bits): n for bits, n in given["sizes"].items()}),
+            Counter({int(hour): n for hour, n in given["hours"].items()}),
+            {s: {k: Counter(t) for k, t in keys.items()} for s, keys in given["types"].items()},
+            Counter({(row["path"], row["action"]): row["messages"] for row in given["losses"]}),
+        )
+
     def as_json(self) -> dict[str, Any]:
         """Give the counts for machines."""
         return {

@@ -33,7 +33,7 @@ _MODULE = "--add-modules=jdk.incubator.vector"
 
 
 def session(
-    master: str = "local[*]",
+    master: str | None = None,
     *,
     app_name: str = "amqp10msg",
     memory: str = "1g",
@@ -46,7 +46,8 @@ def session(
     ``SPARK_LOCAL_IP`` (the loopback interface) and, where there is no Java, ``JAVA_HOME``.
 
     Args:
-        master: ``local[N]``, the address of a cluster, or ``sc://…`` for Spark Connect.
+        master: ``local[N]``, the address of a cluster, or ``sc://…`` for Spark Connect. Where
+            None, what spark-submit says, and without that ``local[*]``.
         app_name: the name that the cluster shows.
         memory: of the driver, as Spark writes it; a session that runs keeps its own.
         config: settings of Spark, which come before those of this function.
@@ -58,7 +59,11 @@ def session(
     builder: Any = SparkSession.builder
     builder = builder.appName(app_name)
     settings = dict(_SETTINGS)
-    if master.startswith("sc://"):
+    if master is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        master = "local[*]"
+    if master is None:
+        pass  # spark-submit has started the JVM already
+    elif master.startswith("sc://"):
         # The server has its own start; these can be set while it runs.
         builder = builder.remote(master)
         settings = {

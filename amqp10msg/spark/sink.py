@@ -18,12 +18,13 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from amqp10msg.spark._stats import Stats
 from amqp10msg.spark.jobs import Job
 
-__all__ = ["STATS", "JobWriter", "output_of"]
+__all__ = ["STATS", "JobWriter", "output_of", "read_stats", "write"]
 
 #: The file with the counts of a job, in its folder.
 STATS = "_amqp10msg.json"
@@ -42,6 +43,33 @@ class _Done(WriterCommitMessage):
 def output_of(path: str | Path) -> tuple[Path, Path]:
     """Give the folders of the good and of the quarantined messages below an output folder."""
     return Path(path) / _GOOD, Path(path) / _BAD
+
+
+def write(df: DataFrame, path: str | Path, job: Job, *, overwrite: bool = False) -> None:
+    """Do a job on a DataFrame, and write its result below a folder; see `JobWriter`.
+
+    Args:
+        df: the input; its session knows the data source ``amqp10``, as that of `session` does.
+        path: the folder. Where it exists, it is added to, or replaced with `overwrite`.
+        job: what to do.
+        overwrite: replace what is there.
+    """
+    options = {"job": job.kind, "column": job.column, "to": job.to}
+    if job.columns is not None:
+        options["columns"] = ",".join(job.columns)
+    if job.profile is not None:
+        options["profile"] = job.profile
+    mode = "overwrite" if overwrite else "append"
+    df.write.format("amqp10").mode(mode).options(**options).save(str(path))
+
+
+def read_stats(path: str | Path) -> Stats:
+    """Read the counts of the last job that wrote to a folder.
+
+    Raises:
+        OSError: there are none.
+    """
+    return Stats.from_json(json.loads((Path(path) / STATS).read_text(encoding="utf-8")))
 
 
 class JobWriter(DataSourceArrowWriter):
