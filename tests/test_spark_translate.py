@@ -1,0 +1,118 @@
+"""`amqp10msg.spark.translate`: 0-9-1 and 1.0, held against the translator without Spark."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message, Properties
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+translation = pytest.importorskip("amqp10msg.translate")
+basic = importlib.import_module("amqp10msg.basic")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import spark  # noqa: E402
+from amqp10msg.spark import Job  # noqa: E402
+from amqp10msg.spark.sink import output_of  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+WIRES = [
+    Message(b"x", properties=Properties(message_id="m"), application_properties={"a": 1}).encode(),
+    Message({"a": [1, None]}, message_annotations={"x-opt-a": 1.5}).encode(),
+    Message("text", properties=Properties(user_id=b"\xff", subject="s")).encode(),
+]
+BROKEN = b"\x00\x53\x75\xa0\x05x"
+
+
+def frame(session: Any, wires: list[bytes | None]) -> Any:
+    return session.createDataFrame(
+        pa.table({"id": range(len(wires)), "wire": pa.array(wires, pa.binary())})
+    )
+
+
+def rows(df: Any) -> list[dict[str, Any]]:
+    return sorted(df.toArrow().to_pylist(), key=lambda row: row["id"])
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
+def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: str) -> None:
+    made = rows(spark.translate(frame(spark_session, [*WIRES]), "basic", profile))
+
+    for wire, row in zip(WIRES, made, strict=True):
+        try:
+            expected = translation.to_basic(Message.decode(wire), profile)
+        except translation.TranslationError as error:
+            assert ("not-translatable", str(error)) == (row["error_code"], row["error_text"])
+            continue
+        message = expected.message
+        header = basic.encode_content_header(message.properties, len(message.body))
+        assert (header, message.body, message.exchange, message.routing_key) == tuple(
+            row[name] for name in ("content_header", "payload", "exchange", "routing_key")
+        )
+        assert [(loss.path, loss.action) for loss in expected.losses] == [
+            (loss["path"], loss["action"]) for loss in row["losses"]
+        ]
+        for loss in row["losses"]:
+            assert loss["before"] is None or json.loads(loss["before"]) is not None
+
+
+def test_there_and_back_is_lossless(spark_session: Any) -> None:
+    there = spark.translate(frame(spark_session, [*WIRES]), "basic")
+
+    back = rows(spark.translate(there.drop("losses", *_ERRORS), "amqp10"))
+
+    assert [Message.decode(wire) for wire in WIRES] == [Message.decode(row["wire"]) for row in back]
+    assert [[]] * len(WIRES) == [[x for x in row["losses"] if not x["recoverable"]] for row in back]
+
+
+_ERRORS = ("error_code", "error_offset", "error_text")
+
+
+def test_what_has_no_translation_is_a_row_that_says_why(spark_session: Any) -> None:
+    made = rows(spark.translate(frame(spark_session, [WIRES[0], BROKEN, None]), "basic"))
+
+    assert [None, "truncated", None] == [row["error_code"] for row in made]
+    assert made[1]["error_text"].startswith("at byte ")
+    assert (None, None) == (made[1]["payload"], made[2]["payload"])
+
+
+def test_a_body_of_another_size_is_refused(spark_session: Any) -> None:
+    header = basic.encode_content_header(basic.BasicProperties(), 3)
+    table = pa.table({"id": [0, 1], "content_header": [header] * 2, "payload": [b"abc", b"ab"]})
+
+    made = rows(spark.translate(spark_session.createDataFrame(table), "amqp10", column="made"))
+
+    assert Message(b"abc") == Message.decode(made[0]["made"])
+    assert [None, "truncated"] == [row["error_code"] for row in made]
+
+
+def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
+    job = Job("translate", to="basic", profile="lossless")
+
+    spark.write(frame(spark_session, [*WIRES, BROKEN]), tmp_path / "out", job)
+
+    good, bad = (pq.ParquetDataset(f).read().to_pylist() for f in output_of(tmp_path / "out"))
+    assert {0, 1, 2} == {row["id"] for row in good}
+    assert [(3, BROKEN, "truncated")] == [(r["id"], r["wire"], r["error_code"]) for r in bad]
+    assert 4 == spark.read_stats(tmp_path / "out").rows
+
+
+@pytest.mark.parametrize(
+    "arguments, text",
+    [
+        (("amqp11",), "translate to 'amqp10' or to 'basic'"),
+        (("basic", "nobody"), "no profile is called 'nobody'"),
+        (("amqp10",), "there is no column 'content_header'"),
+    ],
+)
+def test_a_wrong_call(spark_session: Any, arguments: tuple[Any, ...], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        spark.translate(frame(spark_session, [*WIRES]), *arguments)
