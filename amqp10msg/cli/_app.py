@@ -22,6 +22,7 @@ from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
 from amqp10msg.cli.pipeline import pipeline
 from amqp10msg.cli.serve import serve
+from amqp10msg.cli.spool import spool
 from amqp10msg.cli.translate import translate
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
@@ -120,7 +121,7 @@ def main(context: click.Context) -> None:
 
 COMMANDS = (
     *(inspect, encode, validate, filter_messages, convert),
-    *(translate, diff_profiles, serve, pipeline, demo),
+    *(translate, diff_profiles, serve, pipeline, spool, demo),
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -1,0 +1,75 @@
+"""``amqp10msg spool``: a queue into Parquet files, on disk before it is acknowledged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from amqp10msg.cli._output import plural
+
+__all__ = ["spool"]
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg spool amqp://guest:guest@localhost:5672 /queues/orders landing/
+  amqp10msg spool --protocol 0-9-1 amqp://guest:guest@localhost/%2f orders landing/
+"""
+)
+@click.argument("url", metavar="URL")
+@click.argument("address", metavar="ADDRESS")
+@click.argument("folder", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--protocol",
+    type=click.Choice(["1.0", "0-9-1"]),
+    default="1.0",
+    show_default=True,
+    help="AMQP 1.0 (by way of proton) from an address, or 0-9-1 (pika) from a queue.",
+)
+@click.option(
+    "--rows",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    help="Messages that a file holds at most.",
+)
+@click.option(
+    "--seconds",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="How long a message waits at most before it is on disk and acknowledged.",
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0.01),
+    help="End when nothing came for so many seconds; by default go on for ever.",
+)
+def spool(
+    url: str,
+    address: str,
+    folder: Path,
+    protocol: str,
+    rows: int,
+    seconds: float,
+    idle: float | None,
+) -> int:
+    """Consume ADDRESS, or the queue of that name, into Parquet files in FOLDER.
+
+    Messages are on disk before they are acknowledged: whatever kills this process, or the machine,
+    none is lost. One that was on disk and not yet acknowledged comes again; the column identity
+    tells. Spark can read the folder as a stream. Needs the extras net and arrow.
+    """
+    try:
+        from amqp10msg.net import Batches, Landing, spool_amqp10, spool_basic  # noqa: PLC0415
+
+        consume = spool_amqp10 if protocol == "1.0" else spool_basic
+        with Landing(folder) as landing:
+            total = consume(url, address, landing, Batches(rows, seconds=seconds, idle=idle))
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[net,arrow]'") from None
+    click.echo(f"{plural(total, 'message')} in {folder}")
+    return 0

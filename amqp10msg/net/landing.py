@@ -1,0 +1,187 @@
+"""Parquet files of messages that are on disk when their writer says so."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import uuid
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+
+try:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+except ModuleNotFoundError as _error:
+    raise ModuleNotFoundError(
+        'a landing writes Parquet, and needs pyarrow: pip install "amqp10msg[arrow]"',
+        name="pyarrow",
+    ) from _error
+
+from amqp10msg.errors import AmqpError
+from amqp10msg.message import Message
+from amqp10msg.parts import scan
+from amqp10msg.primitives import ULong
+
+__all__ = ["LANDED", "Landing", "Spooled"]
+
+#: The columns of the files: those that the data source ``amqp10`` gives for messages, as far as a
+#: consumer knows them, and by what to remove duplicates.
+LANDED = pa.schema(
+    [
+        ("identity", pa.string()),
+        ("redelivered", pa.bool_()),
+        ("received", pa.timestamp("us", "UTC")),
+        ("protocol", pa.string()),
+        ("address", pa.string()),
+        ("delivery_tag", pa.binary()),
+        ("wire", pa.binary()),
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+    ]
+)
+
+
+@attrs.frozen
+class Spooled:
+    """One delivery.
+
+    Attributes:
+        address: of the link's source, or the queue.
+        received: when it came, in microseconds since the Unix epoch.
+        delivery_tag: as the peer gave it.
+        redelivered: the peer says that it may have been delivered before.
+        wire: the octets of a message of AMQP 1.0.
+        content_header: of a message of AMQP 0-9-1, the payload of its content header frame.
+        payload: the body of a message of AMQP 0-9-1.
+        exchange: the exchange that it was published to.
+        routing_key: the key that it was published with.
+        message_id: of a message of AMQP 0-9-1.
+    """
+
+    address: str
+    received: int
+    delivery_tag: bytes
+    redelivered: bool
+    wire: bytes | None = None
+    content_header: bytes | None = None
+    payload: bytes | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    message_id: str | None = None
+
+    @property
+    def protocol(self) -> str:
+        """Which AMQP it came by."""
+        return "amqp-0-9-1" if self.wire is None else "amqp-1.0"
+
+    @property
+    def identity(self) -> str:
+        """What two deliveries of one message have in common, whatever is between them.
+
+        The message-id, with its type, where there is one; else a hash of the bare message (of all
+        octets where they cannot be read): it does not tell a message that was sent twice from one
+        that was delivered twice.
+        """
+        if self.wire is None:
+            if self.message_id is not None:
+                return f"string:{self.message_id}"
+            return _hash((self.content_header or b"") + (self.payload or b""))
+        try:
+            properties = scan(self.wire).section("properties")
+            if properties is not None and properties.message_id is not None:
+                found = properties.message_id
+                shown = found.hex() if isinstance(found, bytes) else str(found)
+                return f"{_TYPES[type(found)]}:{shown}"
+            return _hash(Message.decode(self.wire, strict=False).bare)
+        except AmqpError:
+            return _hash(self.wire)
+
+
+#: The types of a message-id (3.2.11).
+_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
+
+
+def _hash(octets: bytes) -> str:
+    return f"sha256:{hashlib.sha256(octets).hexdigest()}"
+
+
+class Landing:
+    """A folder that Parquet files land in, whole and one after the other.
+
+    A file is written under a name that readers pass over, brought to disk, and renamed. Names rise,
+    so that readers of streams can go by them. One process writes to a folder at a time.
+
+    Args:
+        folder: made if it is not there.
+
+    Raises:
+        BlockingIOError: another process writes to the folder.
+        OSError: it cannot be written to.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self._folder = Path(folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._lock = (self._folder / ".lock").open("w")
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self._lock.close()
+            raise BlockingIOError(f"{folder}: another process writes to this folder") from None
+        for unfinished in self._folder.glob(".*.tmp"):
+            unfinished.unlink()  # of a process that was killed: nothing in it was acknowledged
+        names = sorted(path.stem for path in self._folder.glob("*.parquet"))
+        self._next = int(names[-1]) + 1 if names else 0
+        self._rows: list[Spooled] = []
+        self.octets = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.close()
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def add(self, row: Spooled) -> None:
+        """Keep a delivery until the next `flush`."""
+        self._rows.append(row)
+        self.octets += len(row.wire or b"") + len(row.payload or b"")
+
+    def flush(self) -> Path | None:
+        """Bring what was added to disk; once this returns, it may be acknowledged.
+
+        Returns:
+            The file, or None where nothing was added.
+
+        Raises:
+            OSError: it could not be written; what was added is still kept.
+        """
+        if not self._rows:
+            return None
+        columns = {
+            field.name: pa.array([getattr(row, field.name) for row in self._rows], field.type)
+            for field in LANDED
+        }
+        name = f"{self._next:012d}.parquet"
+        unfinished, path = self._folder / f".{name}.tmp", self._folder / name
+        with unfinished.open("wb") as file:
+            pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.rename(path)
+        handle: Any = os.open(self._folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+        self._next += 1
+        self._rows.clear()
+        self.octets = 0
+        return path

@@ -1,0 +1,201 @@
+"""Consumers of a queue into files: on disk first, acknowledged then.
+
+A crash at any moment loses nothing: what was not acknowledged is delivered again. What was on disk
+and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from amqp10msg.net.landing import Landing, Spooled
+
+__all__ = ["Batches", "spool_amqp10", "spool_basic"]
+
+
+@attrs.frozen
+class Batches:
+    """When a file is finished, with the first of these.
+
+    Attributes:
+        rows: messages.
+        octets: of messages.
+        seconds: since the first message of the file came; also how often it is looked at.
+        idle: end when no message came for so many seconds; None to go on for ever.
+    """
+
+    rows: int = 10_000
+    octets: int = 64 << 20
+    seconds: float = 1.0
+    idle: float | None = None
+
+
+@attrs.define
+class _Pending:
+    """The landing, and the deliveries in it that are to be acknowledged."""
+
+    landing: Landing
+    batches: Batches
+    now: Callable[[], float]
+    monotonic: Callable[[], float]
+    deliveries: list[Any] = attrs.Factory(list)
+    total: int = 0
+    first: float = 0.0
+    last: float = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.last = self.monotonic()
+
+    def add(self, row: Spooled, delivery: Any) -> bool:
+        """Take a delivery; tell whether the file is full."""
+        self.last = self.monotonic()
+        if not self.deliveries:
+            self.first = self.last
+        self.landing.add(row)
+        self.deliveries.append(delivery)
+        return (
+            len(self.deliveries) >= self.batches.rows
+            or self.landing.octets >= self.batches.octets
+            or self.due
+        )
+
+    @property
+    def due(self) -> bool:
+        """Whether what is here has waited long enough."""
+        waited = self.monotonic() - self.first
+        return bool(self.deliveries) and waited >= self.batches.seconds
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is time to end."""
+        idle = self.batches.idle
+        return idle is not None and self.monotonic() - self.last >= idle
+
+    def take(self) -> list[Any]:
+        """Bring all to disk; give the deliveries to acknowledge."""
+        self.landing.flush()
+        taken, self.deliveries = self.deliveries, []
+        self.total += len(taken)
+        return taken
+
+    @property
+    def time(self) -> int:
+        """Microseconds since the Unix epoch."""
+        return int(self.now() * 1_000_000)
+
+
+def spool_amqp10(
+    url: str,
+    address: str,
+    landing: Landing,
+    batches: Batches | None = None,
+    *,
+    now: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> int:
+    """Consume an address of AMQP 1.0 by way of proton, until it is idle or the process is ended.
+
+    Every message is taken, also one that breaks rules: its octets go to disk as they came.
+
+    Args:
+        url: of the peer, such as ``amqp://user:password@host:5672``.
+        address: of the source.
+        landing: where to.
+        batches: when a file is finished.
+        now: the time, in seconds since the Unix epoch.
+        monotonic: a clock that never goes back, in seconds.
+
+    Returns:
+        How many messages were spooled and accepted.
+
+    Raises:
+        ConnectionError: the connection or the link broke; what was accepted is on disk.
+    """
+    from proton.reactor import Container  # noqa: PLC0415  (an extra)
+
+    from amqp10msg.net._receiver import Receiver  # noqa: PLC0415
+
+    pending = _Pending(landing, batches or Batches(), now, monotonic)
+    receiver = Receiver(url, address, pending)
+    Container(receiver).run()
+    if receiver.fault:
+        raise ConnectionError(receiver.fault)
+    return pending.total
+
+
+def spool_basic(
+    url: str,
+    queue: str,
+    landing: Landing,
+    batches: Batches | None = None,
+    *,
+    now: Callable[[], float] = time.time,
+    monotonic: Callable[[], float] = time.monotonic,
+) -> int:
+    """Consume a queue of AMQP 0-9-1 by way of pika, until it is idle or the process is ended.
+
+    The content header is what pika makes of the properties that it read, with their values; the
+    letters of header fields that pika has no type for are not those that came.
+
+    Args:
+        url: of the broker, such as ``amqp://user:password@host:5672/vhost``.
+        queue: its name.
+        landing: where to.
+        batches: when a file is finished.
+        now: the time, in seconds since the Unix epoch.
+        monotonic: a clock that never goes back, in seconds.
+
+    Returns:
+        How many messages were spooled and acknowledged.
+
+    Raises:
+        ConnectionError: the connection or the channel broke; what was acknowledged is on disk.
+    """
+    import pika  # noqa: PLC0415  (an extra)
+    from pika.exceptions import AMQPError  # noqa: PLC0415
+
+    pending = _Pending(landing, batches or Batches(), now, monotonic)
+    try:
+        connection = pika.BlockingConnection(pika.URLParameters(url))
+        channel = connection.channel()
+        channel.basic_qos(prefetch_count=min(2 * pending.batches.rows, 65_535))
+        wait = min(pending.batches.seconds, pending.batches.idle or pending.batches.seconds)
+        for method, properties, body in channel.consume(queue, inactivity_timeout=wait):
+            if method is not None:
+                row = Spooled(
+                    queue,
+                    pending.time,
+                    str(method.delivery_tag).encode(),
+                    bool(method.redelivered),
+                    None,
+                    _content_header(properties, len(body)),
+                    body,
+                    method.exchange,
+                    method.routing_key,
+                    properties.message_id,
+                )
+                full = pending.add(row, method.delivery_tag)
+            else:
+                full = pending.due
+            ends = method is None and pending.is_idle
+            if full or ends:
+                taken = pending.take()
+                if taken:
+                    channel.basic_ack(taken[-1], multiple=True)
+            if ends:
+                break
+        channel.cancel()
+        connection.close()
+    except AMQPError as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+    return pending.total
+
+
+def _content_header(properties: Any, size: int) -> bytes:
+    """Write the payload of a content header frame of class basic (0-9-1, 4.2.6.1)."""
+    head = (60).to_bytes(2, "big") + bytes(2) + size.to_bytes(8, "big")
+    return head + b"".join(properties.encode())

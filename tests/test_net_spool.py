@@ -1,0 +1,270 @@
+"""The spooler: on disk first, acknowledged then; whatever kills it, nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message, Properties, ULong
+from amqp10msg.testing import messages
+
+proton = pytest.importorskip("proton")
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("click")
+
+import pyarrow.parquet as pq  # noqa: E402
+from proton.handlers import MessagingHandler  # noqa: E402
+from proton.reactor import Container  # noqa: E402
+
+from amqp10msg.net import LANDED, Batches, Landing, Spooled, spool_amqp10  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[1]
+KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.parquet")):
+        found += pq.read_table(path).to_pylist()
+    return found
+
+
+# The landing.
+
+
+def delivery(number: int, wire: bytes = b"") -> Spooled:
+    return Spooled("q", number, b"%d" % number, False, wire)
+
+
+def test_files_hold_what_was_added_and_names_rise(tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing:
+        assert landing.flush() is None
+        landing.add(delivery(1, b"a"))
+        landing.add(delivery(2, b"bb"))
+        assert (2, 3) == (len(landing), landing.octets)
+        assert tmp_path / "000000000000.parquet" == landing.flush()
+        assert (0, 0) == (len(landing), landing.octets)
+    with Landing(tmp_path) as landing:
+        landing.add(delivery(3, b"c"))
+        assert tmp_path / "000000000001.parquet" == landing.flush()
+
+    assert [b"a", b"bb", b"c"] == [row["wire"] for row in rows(tmp_path)]
+    assert LANDED == pq.read_schema(tmp_path / "000000000000.parquet").remove_metadata()
+
+
+def test_one_process_writes_to_a_folder(tmp_path: Path) -> None:
+    with Landing(tmp_path), pytest.raises(BlockingIOError, match="another process"):
+        Landing(tmp_path)
+
+
+def test_what_was_not_finished_is_removed(tmp_path: Path) -> None:
+    (tmp_path / ".000000000000.parquet.tmp").write_bytes(b"half")
+
+    with Landing(tmp_path):
+        assert [".lock"] == [path.name for path in tmp_path.iterdir()]
+
+
+@given(messages(), st.integers(0, 9))
+def test_what_happens_on_the_way_leaves_the_identity(message: Message, count: int) -> None:
+    octets = message.encode()
+    moved = Message.decode(octets).evolve(header=Header(delivery_count=count), footer=None)
+
+    assert delivery(1, octets).identity == delivery(2, moved.encode()).identity
+
+
+def test_identities_differ_where_messages_or_types_do() -> None:
+    made = [
+        Message("a"),
+        Message("b"),
+        *(Message("a", properties=Properties(message_id=i)) for i in ("1", ULong(1), b"1")),
+    ]
+
+    found = [delivery(0, message.encode()).identity for message in made]
+
+    assert [
+        f"{kind}:{text}" for kind, text in (("string", "1"), ("ulong", "1"), ("binary", "31"))
+    ] == [i for i in found if not i.startswith("sha256:")]
+    assert len(made) == len(set(found))
+
+
+def test_what_cannot_be_read_has_an_identity() -> None:
+    assert delivery(0, b"\x00\x53\x75").identity.startswith("sha256:")
+
+
+# A queue over AMQP 1.0.
+
+
+@attrs.define(eq=False)
+class Queue:
+    """What a broker keeps: messages, and those that are delivered and not yet accepted."""
+
+    ready: deque[tuple[bytes, bool]]
+    accepted: list[bytes] = attrs.Factory(list)
+
+
+class Broker(MessagingHandler):  # type: ignore[misc]  # proton's handler has no types
+    """One queue; what is not accepted when a connection ends is delivered again."""
+
+    def __init__(self, queue: Queue) -> None:
+        super().__init__(auto_accept=False, auto_settle=False)
+        self.queue = queue
+        self.url = ""
+        self.started = threading.Event()
+        self.stopping = False
+        self.unsettled: dict[Any, dict[str, bytes]] = {}
+        self.count = 0
+
+    def on_start(self, event: Any) -> None:
+        self.acceptor = event.container.listen("127.0.0.1:0")
+        selectable = self.acceptor._selectable._delegate
+        self.url = f"amqp://127.0.0.1:{selectable.getsockname()[1]}"
+        self.started.set()
+        event.container.schedule(0.02, self)
+
+    def on_timer_task(self, event: Any) -> None:
+        if self.stopping:
+            self.acceptor.close()
+            event.container.stop()
+        else:
+            event.container.schedule(0.02, self)
+
+    def on_link_opening(self, event: Any) -> None:
+        event.link.source.copy(event.link.remote_source)
+
+    def on_sendable(self, event: Any) -> None:
+        link = event.link
+        while link.credit and self.queue.ready:
+            octets, again = self.queue.ready.popleft()
+            self.count += 1
+            tag = f"t{self.count}"
+            link.delivery(tag)
+            sent = octets
+            if again:
+                header = Header(first_acquirer=False)
+                sent = Message.decode(octets).evolve(header=header).encode()
+            link.stream(sent)
+            link.advance()
+            self.unsettled.setdefault(link.connection, {})[tag] = octets
+
+    def on_accepted(self, event: Any) -> None:
+        octets = self.unsettled[event.connection].pop(event.delivery.tag)
+        self.queue.accepted.append(octets)
+
+    def on_settled(self, event: Any) -> None:
+        event.delivery.settle()
+
+    def _back(self, connection: Any) -> None:
+        for octets in self.unsettled.pop(connection, {}).values():
+            self.queue.ready.append((octets, True))
+
+    def on_connection_closing(self, event: Any) -> None:
+        self._back(event.connection)
+        event.connection.close()
+
+    def on_transport_closed(self, event: Any) -> None:
+        self._back(event.connection)
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    made = Broker(Queue(deque()))
+    thread = threading.Thread(target=Container(made).run)
+    thread.start()
+    assert made.started.wait(10)
+    yield made
+    made.stopping = True
+    thread.join(10)
+    assert not thread.is_alive()
+
+
+def numbered(count: int) -> list[bytes]:
+    return [
+        Message(b"x" * (i % 300), properties=Properties(message_id=f"m-{i}")).encode()
+        for i in range(count)
+    ]
+
+
+def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
+    sent = [*numbered(25), b"no message at all"]
+    broker.queue.ready.extend((octets, False) for octets in sent)
+
+    with Landing(tmp_path) as landing:
+        batches = Batches(rows=10, seconds=0.1, idle=0.5)
+        total = spool_amqp10(broker.url, "q", landing, batches, now=lambda: 1.5)
+
+    found = rows(tmp_path)
+    assert len(sent) == total == len(found)
+    assert sent == [row["wire"] for row in found]
+    assert sorted(sent) == sorted(broker.queue.accepted)
+    assert {("q", "amqp-1.0", False)} == {
+        (row["address"], row["protocol"], row["redelivered"]) for row in found
+    }
+    assert {1_500_000} == {int(row["received"].timestamp() * 1e6) for row in found}
+    assert 3 <= len(list(tmp_path.glob("*.parquet")))
+
+
+def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
+        spool_amqp10("amqp://127.0.0.1:1", "q", landing)
+
+
+def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [
+            *(sys.executable, "-m", "amqp10msg.cli", "spool", url, "q", str(folder)),
+            *("--rows", "50", "--seconds", "0.05", *options),
+        ],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS says how often it is killed."""
+    sent = numbered(2_000 * KILLS)
+    broker.queue.ready.extend((octets, False) for octets in sent)
+    order = Random(KILLS)
+    for _ in range(KILLS):
+        before = len(list(tmp_path.glob("*.parquet")))
+        process = spooler(broker.url, tmp_path)
+        deadline = time.monotonic() + 60
+        # Somewhere in its work: after so many more files, and a little.
+        wanted = before + order.randint(1, 12)
+        while len(list(tmp_path.glob("*.parquet"))) < wanted and time.monotonic() < deadline:
+            if not broker.queue.ready:
+                break
+            time.sleep(0.002)
+        time.sleep(order.uniform(0, 0.02))
+        process.send_signal(signal.SIGKILL)
+        process.communicate()
+    last = spooler(broker.url, tmp_path, "--idle", "1")
+    output, errors = last.communicate(timeout=120)
+
+    assert 0 == last.returncode, errors
+    assert "messages in" in output
+    found = rows(tmp_path)
+    first: dict[str, bytes] = {}
+    for row in found:
+        first.setdefault(row["identity"], Message.decode(row["wire"]).bare)
+    assert {f"string:m-{i}": Message.decode(octets).bare for i, octets in enumerate(sent)} == first
+    # What stands there twice was on disk and not yet accepted, and says so.
+    assert len(found) - len(first) <= sum(row["redelivered"] for row in found)
+    assert [] == list(tmp_path.glob(".*.tmp"))
