@@ -31,6 +31,7 @@ from proton.handlers import MessagingHandler  # noqa: E402
 from proton.reactor import Container  # noqa: E402
 
 from amqp10msg.net import LANDED, Batches, Landing, Spooled, spool_amqp10  # noqa: E402
+from amqp10msg.net._receiver import tag_of  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -107,6 +108,18 @@ def test_what_cannot_be_read_has_an_identity() -> None:
     assert delivery(0, b"\x00\x53\x75").identity.startswith("sha256:")
 
 
+@pytest.mark.parametrize("tag", [b"t1", b"\x00\x80\xff", "é".encode()])
+def test_a_delivery_tag_is_octets(tag: bytes) -> None:
+    """RabbitMQ 3.10 counts in octets, which proton takes for text."""
+
+    class Delivery:
+        @property
+        def tag(self) -> str:
+            return tag.decode()
+
+    assert tag == tag_of(Delivery())
+
+
 # A queue over AMQP 1.0.
 
 
@@ -118,7 +131,7 @@ class Queue:
     accepted: list[bytes] = attrs.Factory(list)
 
 
-class Broker(MessagingHandler):  # type: ignore[misc]  # proton's handler has no types
+class Broker(MessagingHandler):
     """One queue; what is not accepted when a connection ends is delivered again."""
 
     def __init__(self, queue: Queue) -> None:

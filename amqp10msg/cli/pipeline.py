@@ -158,8 +158,6 @@ def _run(
         from amqp10msg.spark.jobs import Job  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
-    from pyspark.errors import PySparkException  # noqa: PLC0415
-
     # Of the pandas that pyspark itself brings; nothing here uses it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
@@ -182,7 +180,7 @@ def _run(
             spark.write(df, output, job, overwrite=overwrite)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
-    except PySparkException as error:
+    except spark.SparkError as error:
         raise click.ClickException(_reason(str(error))) from None
     stats = spark.read_stats(output)
     seconds = time.monotonic() - start

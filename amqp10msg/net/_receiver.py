@@ -12,7 +12,7 @@ from amqp10msg.net.landing import Spooled
 from amqp10msg.parts import scan
 from amqp10msg.proton import receive_octets
 
-__all__ = ["Receiver"]
+__all__ = ["Receiver", "tag_of"]
 
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
@@ -74,7 +74,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         row = Spooled(
             self._address,
             self._pending.time,
-            delivery.tag.encode("utf-8", "surrogateescape"),
+            tag_of(delivery),
             _is_redelivered(octets),
             octets,
         )
@@ -111,6 +111,15 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         said = f"{condition.name}: {condition.description}" if condition else "the link was closed"
         self.fault = self.fault or f"{self._address}: {said}"
         self._connection.close()
+
+
+def tag_of(delivery: Any) -> bytes:
+    """Give the octets of a delivery-tag; proton gives text, and raises where there is none."""
+    try:
+        tag: str = delivery.tag
+    except UnicodeDecodeError as error:
+        return error.object
+    return tag.encode()
 
 
 def _is_redelivered(octets: bytes) -> bool:

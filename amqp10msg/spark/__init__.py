@@ -28,7 +28,7 @@ from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, met
 from amqp10msg.spark.jobs import Job
 from amqp10msg.spark.report import Run, page
 from amqp10msg.spark.session import java_home, session
-from amqp10msg.spark.sink import read_stats, write
+from amqp10msg.spark.sink import SparkError, read_stats, write
 from amqp10msg.spark.source import MESSAGES, Amqp10
 from amqp10msg.spark.translating import translate
 
@@ -38,6 +38,7 @@ __all__ = [
     "Amqp10",
     "Job",
     "Run",
+    "SparkError",
     "Stats",
     "decode",
     "decode_values",

@@ -18,14 +18,17 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from amqp10msg.spark._stats import Stats
 from amqp10msg.spark.jobs import Job
 
-__all__ = ["STATS", "JobWriter", "output_of", "read_stats", "write"]
+__all__ = ["STATS", "JobWriter", "SparkError", "output_of", "read_stats", "write"]
 
+#: What Spark raises where a job fails.
+SparkError = PySparkException
 #: The file with the counts of a job, in its folder.
 STATS = "_amqp10msg.json"
 _GOOD, _BAD = "messages", "quarantine"
