@@ -49,6 +49,9 @@ NEEDS = {
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton"],
     "docs/how-to/property-tests.md": ["hypothesis"],
+    "docs/how-to/spark.md": ["pyspark"],
+    "docs/how-to/event-hubs-headers.md": ["pyspark"],
+    "docs/how-to/archive.md": ["click"],
 }
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>[\w{}-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",

@@ -64,7 +64,8 @@ def spool(
     tells. Spark can read the folder as a stream. Needs the extras net and arrow.
     """
     try:
-        from amqp10msg.net import Batches, Landing, spool_amqp10, spool_basic  # noqa: PLC0415
+        from amqp10msg.net.landing import Landing  # noqa: PLC0415
+        from amqp10msg.net.spool import Batches, spool_amqp10, spool_basic  # noqa: PLC0415
 
         consume = spool_amqp10 if protocol == "1.0" else spool_basic
         with Landing(folder) as landing:
