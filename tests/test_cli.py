@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
 COMMANDS = (
     *("inspect", "encode", "validate", "filter", "convert"),
-    *("translate", "diff-profiles", "serve", "demo"),
+    *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
 )
 
 
@@ -152,7 +152,7 @@ def test_an_error_of_the_system_is_one_line_and_status_1(tmp_path: Path) -> None
 
 
 @given(
-    command=st.sampled_from(COMMANDS[:-2]),
+    command=st.sampled_from(COMMANDS[:-4]),
     options=st.lists(
         st.sampled_from(
             ["--json", "--typed", "--html", "--value", "-q", "--to", "typed", "cbor", "--format",

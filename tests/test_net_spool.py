@@ -30,9 +30,9 @@ import pyarrow.parquet as pq  # noqa: E402
 from proton.handlers import MessagingHandler  # noqa: E402
 from proton.reactor import Container  # noqa: E402
 
+from amqp10msg.net._receiver import tag_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool_amqp10  # noqa: E402
-from amqp10msg.net._receiver import tag_of  # noqa: E402
 
 pytestmark = pytest.mark.once
 

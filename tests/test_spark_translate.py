@@ -50,7 +50,8 @@ def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: str)
         try:
             expected = translation.to_basic(Message.decode(wire), profile)
         except translation.TranslationError as error:
-            assert ("not-translatable", str(error)) == (row["error_code"], row["error_text"])
+            refused = ("not-translatable", str(error))
+            assert refused == (row["error_code"], row["error_text"])
             continue
         message = expected.message
         header = basic.encode_content_header(message.properties, len(message.body))
