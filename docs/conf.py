@@ -46,6 +46,8 @@ nitpick_ignore_regex = [
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
     ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|T)"),
+    # Neither is what stands behind a job's sink and statistics.
+    ("py:class", r"amqp10msg\.spark\.(sink|_stats)\..*"),
     # Neither is what a profile of the translator calls, nor the type variable of its result.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)"),
 ]
