@@ -31,6 +31,7 @@ C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, 
   sys.exit(not pathlib.Path(sysconfig.get_path("include"), "Python.h").exists())' && echo yes),c,no-c)
 KERNEL := $(VENV)/.kernel-$(AMQP10MSG_EXT)-$(C)
 PROTON := $(VENV)/.proton-$(C)
+ARROW := $(VENV)/.arrow
 
 .DEFAULT_GOAL := help
 .PHONY: help setup spark demo test check coverage bench fuzz docs clean
@@ -38,8 +39,8 @@ PROTON := $(VENV)/.proton-$(C)
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(VENV)/.package $(PROTON) $(KERNEL)  ## .venv with everything that the other verbs need
-	@cat $(PROTON)
+setup: $(VENV)/.package $(PROTON) $(ARROW) $(KERNEL)  ## .venv with everything that the other verbs need
+	@cat $(PROTON) $(ARROW)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 8 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
@@ -126,6 +127,20 @@ $(PROTON): $(VENV)/.package
 	    '  apt install gcc g++ make pkg-config libssl-dev python3-dev' \
 	    '  rm -f $@ && make setup        (what failed: build/proton.log)' >$@; \
 	fi
+
+# Arrow and the frames that speak it are wheels of some 200 MB, which not every platform has, and
+# the library is complete without them. The stamp holds what there is to say.
+$(ARROW): $(VENV)/.package
+	@echo "$(PIP) --group frames --editable '.[arrow]'"
+	@mkdir -p build
+	@{ $(PIP) --only-binary :all: --group frames && $(EDITABLE) '.[arrow]'; } >build/arrow.log 2>&1 || \
+	  $(EDITABLE) --prefer-binary '.[arrow]' >>build/arrow.log 2>&1 || true
+	@: >$@
+	@for module in pyarrow pandas polars duckdb; do \
+	  $(PY) -c "import $$module" 2>/dev/null || printf '%s\n' \
+	    "Left out: $$module, and with it tests of amqp10msg.columns. To try again: rm -f $@ && make setup" \
+	    '  (what failed: build/arrow.log)' >>$@; \
+	done
 
 $(KERNEL): $(VENV)/.package setup.py $(KERNELS)
 	@rm -f $(VENV)/.kernel-*

@@ -1,7 +1,8 @@
 """Compiles the kernel where there is a compiler; everything else stands in pyproject.toml.
 
 The kernel modules are plain Python with a ``.pxd`` beside them that gives Cython their C types.
-They run as they are, so a failed compilation costs speed and nothing else:
+They run as they are (columns._scan has a plain implementation beside it instead), so a failed
+compilation costs speed and nothing else:
 
 ``AMQP10MSG_EXT``
     ``auto`` (default) compiles, and installs the pure build with a warning where that fails;

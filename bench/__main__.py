@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -29,6 +30,16 @@ from bench import (
 from bench.harness import SMOKE, Effort
 from bench.report import Figure
 
+
+def _columns() -> dict[str, Callable[[Effort], Figure]]:
+    """Give the figures that need pyarrow, where it is installed."""
+    if find_spec("pyarrow") is None:
+        return {}
+    from bench import columns  # noqa: PLC0415 - without pyarrow it does not import
+
+    return {"columns": columns.run, "columns-300": columns.run_short}
+
+
 FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
     {
         "decode": decode.run,
@@ -42,6 +53,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "map-encode": mapping.run_encode,
         "filter": filters.run,
         "translate": translation.run,
+        **_columns(),
         "startup": startup.run,
         "node": node.run,
         **({"serve": serve.run} if peers.PROTON.load() is not None else {}),

@@ -6,6 +6,7 @@ import gc
 import json
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -252,6 +253,8 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "large-encode": {peers.PROTON, peers.MSGSPEC},
         "large-linear": set(),
         "filter": set(),
+        "columns": {peers.PROTON},
+        "columns-300": {peers.PROTON},
         "startup": set(),
         "node": set(),
         "serve": {peers.PROTON},
@@ -281,6 +284,8 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         if figure.floors
     }
 
+    if find_spec("pyarrow") is not None:
+        assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
     assert floors == {
         "decode": [20, 7, 2.2],
         "encode": [12],

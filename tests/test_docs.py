@@ -46,6 +46,7 @@ NOT_RUN = {
 # Pages whose examples need an extra.
 NEEDS = {
     "docs/how-to/notation.md": ["cbor2"],
+    "docs/how-to/columns.md": ["pyarrow", "pandas", "polars", "duckdb"],
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton"],
     "docs/how-to/property-tests.md": ["hypothesis"],

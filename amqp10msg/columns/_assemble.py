@@ -161,6 +161,8 @@ def _buffer(memory: Any) -> pa.Buffer | None:
 
 def _array(kind: pa.DataType, count: int, buffers: Sequence[Any], nulls: int = -1) -> pa.Array:
     valid, *others = buffers
+    if nulls == count:
+        return pa.nulls(count, kind)
     if nulls == 0:
         valid = None
     return pa.Array.from_buffers(
@@ -190,6 +192,8 @@ def _map(
     count: int, own: Sequence[Any], nulls: int, entries: int, keys: Sequence[Any], values: Any
 ) -> pa.Array:
     kind = SCHEMA.field("footer").type
+    if nulls == count:
+        return pa.nulls(count, kind)
     listed = _array(pa.string(), entries, [None, *keys]) if entries else pa.nulls(0, pa.string())
     pairs = pa.Array.from_buffers(
         pa.struct([kind.key_field, kind.item_field]),

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.columns._cells import entries_of, identifier_of
-from amqp10msg.columns._schema import MAPS, SCHEMA, WIRE
+from amqp10msg.columns._schema import ERRORS, MAPS, SCHEMA, WIRE
 from amqp10msg.composite import rows
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -18,7 +18,9 @@ from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Pro
 
 __all__ = ["encode"]
 
-_ROW_COLUMNS = {*SCHEMA.names, WIRE.name} - {"message_format", "section_offsets"}
+_ROW_COLUMNS = {*SCHEMA.names, WIRE.name} - {"message_format"}
+# Those that a message is made of.
+_VALUES = _ROW_COLUMNS - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
@@ -28,8 +30,9 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     The columns are those of `SCHEMA`, in any order; what is not there counts as null, others are
     passed over. Every value is written in the smallest encoding of its type. A section is there
     where a column of it is not null; several Data sections become one, since their octets belong
-    together, and a properties section without a field is left out. A row with an ``error_code`` and
-    no value gives the octets of ``wire`` where the batch has that column, else null.
+    together, and a properties section without a field is left out. A row without any value, as
+    what cannot be decoded has, is no message: it gives the octets of ``wire`` where the batch has
+    that column, zero octets where ``section_offsets`` is an empty list, else null.
 
     Args:
         batch: a pyarrow RecordBatch or Table, or whatever speaks Arrow's C stream interface, such
@@ -84,14 +87,12 @@ def _table(batch: Any) -> pa.Table:
 
 
 def _encoded(cells: Mapping[str, Any]) -> bytes | None:
-    values = {
-        name: value
-        for name, value in cells.items()
-        if value is not None and not name.startswith("error_") and name != "wire"
-    }
-    if cells.get("error_code") is not None and not values:
-        wire: bytes | None = cells.get("wire")
-        return wire
+    values = {name: value for name, value in cells.items() if value is not None and name in _VALUES}
+    if not values:
+        if "wire" in cells:
+            wire: bytes | None = cells["wire"]
+            return wire
+        return None if cells.get("section_offsets") is None else b""
     message = Message()
     header = {f.name: values[f.name] for f in rows(Header) if f.name in values}
     if header:

@@ -1,0 +1,72 @@
+"""Batches of messages as Arrow columns, against reading them one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg import Message
+from amqp10msg.columns import decode
+from bench import ours, peers
+from bench.harness import SMOKE, Contender, Effort, measure
+from bench.messages import BODY, REFERENCE, data_section
+from bench.report import Figure, Floor
+
+COUNT = 2_000
+#: The reference message with a body that makes it 300 octets.
+SHORT = REFERENCE.removesuffix(data_section(BODY)) + data_section(BODY[:59])
+PROJECTION = ("message_id", "application_properties.tenant")
+ONE_BY_ONE = "Message.decode, one by one"
+TWO = "two columns alone"
+
+
+def each(read: Callable[[bytes], Any], octets: bytes, count: int) -> None:
+    """Read as many messages one by one; what was read is given up at once."""
+    for _ in range(count):
+        read(octets)
+
+
+def _run(effort: Effort, key: str, octets: bytes) -> Figure:
+    count = 10 if effort is SMOKE else COUNT
+    array = pa.array([octets] * count)
+    modules, left_out = peers.load(peers.PROTON)
+    contenders = [
+        Contender(ours.NAME, partial(decode, array)),
+        Contender(TWO, partial(decode, array, PROJECTION)),
+        Contender(ONE_BY_ONE, partial(each, Message.decode, octets, count)),
+        *(
+            Contender(module.NAME, partial(each, module.read_reference, octets, count))
+            for module in modules.values()
+        ),
+    ]
+    timings = measure(contenders, effort)
+    share = timings.share(TWO)
+    return Figure(
+        key=key,
+        title=f"Decode {count:,} messages of {len(octets)} octets into columns",
+        timings=timings,
+        floors=(
+            Floor(
+                "at least 100x faster than python-qpid-proton, every field read",
+                timings.times("python-qpid-proton"),
+                at_least=100,
+            ),
+            Floor("at least 6x faster than Message.decode", timings.times(ONE_BY_ONE), at_least=6),
+            Floor("two columns at least 2.5x faster than all", share, at_least=2.5),
+        ),
+        left_out=left_out,
+        remarks=("Every call decodes all of the messages.",),
+    )
+
+
+def run(effort: Effort) -> Figure:
+    """Measure with messages of 500 octets."""
+    return _run(effort, "columns", REFERENCE)
+
+
+def run_short(effort: Effort) -> Figure:
+    """Measure with messages of 300 octets."""
+    return _run(effort, "columns-300", SHORT)

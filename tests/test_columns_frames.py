@@ -1,0 +1,85 @@
+"""Columns to and from the frames that speak Arrow: pandas, Polars, DuckDB."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amqp10msg import AmqpSequence, Header, Message, Properties, Symbol, Timestamp, UInt
+from bench.messages import REFERENCE
+
+pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
+columns = pytest.importorskip("amqp10msg.columns")
+
+OCTETS: list[bytes | None] = [
+    REFERENCE,
+    None,
+    REFERENCE[:77],
+    Message(
+        [AmqpSequence([1, "a"])],
+        header=Header(priority=9),
+        properties=Properties(message_id=2**64 - 1, creation_time=253_402_300_799_999),
+        application_properties={"n": UInt(5), "t": Timestamp(1)},
+        message_annotations={"x-opt-s": Symbol("s")},
+    ).encode(),
+    b"",
+]
+NAMES = [*columns.SCHEMA.names, "wire"]
+
+
+@pytest.fixture
+def batch() -> Any:
+    return columns.decode(OCTETS, NAMES)
+
+
+def test_pandas_gives_and_takes(batch: Any) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"payload": OCTETS})
+
+    assert batch.equals(columns.decode(frame["payload"], NAMES))
+    decoded = batch.to_pandas()
+    assert decoded["message_id"].tolist()[0] == "msg-00417"
+    # A frame of pandas has no maps and no null integers of its own: its Arrow types have both.
+    typed = batch.to_pandas(types_mapper=pandas.ArrowDtype)
+    assert OCTETS == columns.encode(typed).to_pylist()
+
+
+def test_polars_gives_and_takes(batch: Any) -> None:
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"payload": OCTETS})
+
+    assert batch.equals(columns.decode(frame["payload"], NAMES))
+    decoded = polars.from_arrow(batch)
+    assert decoded.filter(polars.col("to") == "orders").height == 1
+    assert OCTETS == columns.encode(decoded).to_pylist()
+
+
+def test_duckdb_gives_and_takes(batch: Any) -> None:
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect() as connection:
+        connection.register("payloads", pa.table({"payload": pa.array(OCTETS, pa.binary())}))
+        wire = connection.sql("SELECT payload FROM payloads").to_arrow_table()["payload"]
+        assert batch.equals(columns.decode(wire, NAMES))
+        connection.register("decoded", pa.table(batch))
+        found = connection.sql(
+            "SELECT application_properties['tenant'].s, error_code, message_id_type FROM decoded"
+        ).fetchall()
+        back = connection.sql("SELECT * FROM decoded").to_arrow_table()
+
+    assert [
+        ("acme", None, "string"),
+        (None, None, None),
+        (None, "truncated", None),
+        (None, None, "ulong"),
+        (None, None, None),
+    ] == found
+    assert OCTETS == columns.encode(back).to_pylist()
+
+
+def test_parquet_keeps_every_column(batch: Any, tmp_path: Any) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pa.table(batch), tmp_path / "messages.parquet")
+    back = parquet.read_table(tmp_path / "messages.parquet")
+
+    assert pa.table(batch).equals(back)
