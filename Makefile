@@ -19,7 +19,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet
 # The suite does nothing but compute, so a worker a core; one worker would only add overhead.
-PYTEST := $(PY) -m pytest -n auto $(PYTEST_ARGS)
+# The tests that share a SparkSession stay on one worker.
+PYTEST := $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q
 
 # A kernel is a .py with a .pxd beside it. A library older than either is stale code.
@@ -50,7 +51,7 @@ spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need, an
 	@$(EDITABLE) '.[spark]'
 
 demo: setup  ## decode, explain, validate and re-encode recorded messages
-	@$(PY) -m amqp10msg.cli demo
+	@$(PY) -m amqp10msg.cli demo --pipeline
 
 test: setup  ## the tests, on the compiled kernel and on the pure one
 	$(PYTEST)

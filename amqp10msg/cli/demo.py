@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import json
 import shutil
+import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -66,8 +69,9 @@ class _Screen:
 
 
 @click.command()
+@click.option("--pipeline", is_flag=True, help="Also run a job of the pipeline, which needs Spark.")
 @color_option
-def demo(color: bool | None) -> int:
+def demo(pipeline: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
@@ -85,6 +89,8 @@ def demo(color: bool | None) -> int:
     for number, case in enumerate(cases, 1):
         exact += _show(screen, number, case, violations[case.id])
     _damage(screen, cases[0])
+    if pipeline:
+        _pipeline(screen, cases)
     _conclude(screen, len(cases), exact, list(itertools.chain(*violations.values())))
     return int(exact < len(cases))
 
@@ -156,6 +162,29 @@ def _damage(screen: _Screen, case: Case) -> None:
             screen.line(f"{_INDENT}{what}")
             screen.line(f"{_INDENT}  {error}", fg=SEVERITY_COLORS["error"])
             screen.line(f"{_INDENT}  to answer the peer with: {error.condition}")
+
+
+def _pipeline(screen: _Screen, cases: list[Case]) -> None:
+    """Have the pipeline judge the messages, some of them damaged; say what is missing for that."""
+    screen.heading("The same messages through the PySpark pipeline, every third cut off")
+    if importlib.util.find_spec("pyspark") is None:
+        screen.line(
+            f"{_INDENT}Left out: pyspark is not installed. To see it: pip install "
+            "'amqp10msg[spark-jre]' (500 MB)"
+        )
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "messages.bin")
+        wires = [
+            case.data[:-1] if number % 3 == 0 else case.data for number, case in enumerate(cases, 1)
+        ]
+        source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
+        command = [sys.executable, "-m", "amqp10msg.cli", "pipeline", "decode", str(source)]
+        command += [str(Path(folder, "typed")), "--master", "local[2]", "--profile", "oasis"]
+        command += ["--color" if screen.colored else "--no-color"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        for line in (done.stdout or done.stderr).splitlines():
+            click.echo(f"{_INDENT}{line}", color=screen.colored)
 
 
 def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) -> None:

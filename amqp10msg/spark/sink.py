@@ -85,7 +85,7 @@ class JobWriter(DataSourceArrowWriter):
         path: the folder, on a file system that all executors share.
         job: ``decode`` where it is not given, ``validate``, ``translate`` or ``profile``.
         column, columns (names with commas between), profile, to: see `amqp10msg.spark.jobs.Job`.
-        compression: of the Parquet files; ``zstd`` where it is not given.
+        compression: of the Parquet files; ``snappy`` where it is not given.
     """
 
     def __init__(self, options: dict[str, Any], names: list[str], overwrite: bool) -> None:
@@ -102,7 +102,7 @@ class JobWriter(DataSourceArrowWriter):
         self._job.check(names)
         self._path = Path(options["path"].removeprefix("file://"))
         self._overwrite = overwrite
-        self._compression = options.get("compression", "zstd")
+        self._compression = options.get("compression", "snappy")
         # Of one name, so that what a job left behind that was killed goes away with the next one.
         self._unfinished = self._path.with_name(f".{self._path.name}.unfinished")
         self._staging = self._unfinished / uuid.uuid4().hex
