@@ -107,8 +107,8 @@ EDITABLE := AMQP10MSG_EXT=skip PYTHONWARNINGS=ignore $(PIP) --no-build-isolation
 
 $(VENV)/.package: pyproject.toml | $(PY)
 	$(PIP) --group dev
-	@echo "$(PIP) --editable '.[cli,cbor,arrow,testing]'"
-	@$(EDITABLE) '.[cli,cbor,arrow,testing]'
+	@echo "$(PIP) --editable '.[cli,cbor,testing]'"
+	@$(EDITABLE) '.[cli,cbor,testing]'
 	@touch $@
 
 # Proton is C without wheels for every platform, and the library is complete without it. Where it
