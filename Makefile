@@ -63,7 +63,7 @@ test: setup  ## the tests, on the compiled kernel and on the pure one
 	  echo "  apt install gcc python3-dev, then make test again."; \
 	fi
 
-check: setup  ## lint, format, types, layers and a documentation build without warnings
+check: setup spark  ## lint, format, types, layers and a documentation build without warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

@@ -90,23 +90,31 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
 
 
 @pytest.fixture(scope="session")
-def spark_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """The one small SparkSession of this run, on two cores of this machine."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The folder of the SparkSession; the session ends with the run."""
+    yield str(tmp_path_factory.mktemp("warehouse"))
+    pyspark = sys.modules.get("pyspark.sql")
+    running = pyspark.SparkSession.getActiveSession() if pyspark is not None else None
+    if running is not None:
+        running.stop()
+
+
+@pytest.fixture
+def spark_session(spark_warehouse: str) -> Any:
+    """The one small SparkSession of this run, on two cores; anew where something stopped it."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
     from amqp10msg import spark  # noqa: PLC0415  (an extra)
 
     os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers
     try:
-        session = spark.session(
+        return spark.session(
             "local[2]",
             config={
                 "spark.sql.shuffle.partitions": "2",
-                "spark.sql.warehouse.dir": str(tmp_path_factory.mktemp("warehouse")),
+                "spark.sql.warehouse.dir": spark_warehouse,
                 "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 "spark.log.level": "ERROR",
             },
         )
     except RuntimeError as error:  # no Java
         pytest.skip(str(error))
-    yield session
-    session.stop()

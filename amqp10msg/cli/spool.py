@@ -16,7 +16,7 @@ __all__ = ["spool"]
 \b
 Examples:
   amqp10msg spool amqp://guest:guest@localhost:5672 /queues/orders landing/
-  amqp10msg spool --protocol 0-9-1 amqp://guest:guest@localhost/%2f orders landing/
+  amqp10msg spool --protocol 0-9-1 amqp://localhost/%2f orders landing/
 """
 )
 @click.argument("url", metavar="URL")
@@ -57,7 +57,9 @@ def spool(
     seconds: float,
     idle: float | None,
 ) -> int:
-    """Consume ADDRESS, or the queue of that name, into Parquet files in FOLDER.
+    """Consume ADDRESS of the broker at URL into Parquet files in FOLDER.
+
+    Over 0-9-1, ADDRESS is the name of a queue.
 
     Messages are on disk before they are acknowledged: whatever kills this process, or the machine,
     none is lost. One that was on disk and not yet acknowledged comes again; the column identity
