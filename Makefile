@@ -135,7 +135,7 @@ $(ARROW): $(VENV)/.package
 	@echo "$(PIP) --group frames --editable '.[arrow]'"
 	@mkdir -p build
 	@{ $(PIP) --only-binary :all: --group frames && $(EDITABLE) '.[arrow]'; } >build/arrow.log 2>&1 || \
-	  $(EDITABLE) --prefer-binary '.[arrow]' >>build/arrow.log 2>&1 || true
+	  $(EDITABLE) '.[arrow]' --only-binary pyarrow >>build/arrow.log 2>&1 || true
 	@: >$@
 	@for module in pyarrow pandas polars duckdb; do \
 	  $(PY) -c "import $$module" 2>/dev/null || printf '%s\n' \

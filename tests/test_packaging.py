@@ -38,6 +38,9 @@ STAND_IN = {
     "sections/__init__.py": "",
     "sections/mappings.py": "class Footer(dict):\n    pass\n",
     "sections/mappings.pxd": "cdef class Footer(dict):\n    pass\n",
+    "columns/__init__.py": "",
+    "columns/_scan.py": "def last(data):\n    return data[len(data) - 1]\n",
+    "columns/_scan.pxd": "cpdef object last(bytes data)\n",
 }
 
 

@@ -147,6 +147,7 @@ cdef unsigned char hex_digit(int number) noexcept nogil
 cdef bint put_uuid(Run* run, octets p) noexcept nogil
 @cython.locals(out="unsigned char*")
 cdef bint put_character(Run* run, uint32_t point) noexcept nogil
+cdef bint room_for(Values* values, int count) noexcept nogil
 cdef bint put_null(Values* values) noexcept nogil
 cdef void close_value(Values* values) noexcept nogil
 @cython.locals(n=Py_ssize_t, bits=Py_ssize_t, ends=Py_ssize_t, bit_room=Py_ssize_t,
@@ -186,6 +187,7 @@ cdef class Scanner:
     cdef FieldRow fields[32]
     cdef int first_field[9]
     cdef int field_count[9]
+    cdef int filled[9]
     cdef int map_of[9]
     cdef int body_kind
     cdef int body_sections
@@ -260,7 +262,7 @@ cdef class Scanner:
                           Py_ssize_t left) noexcept nogil
     @cython.locals(target="Column*", small=int16_t, middle=int32_t)
     cdef void commit_number(self, int column, Py_ssize_t row, int64_t number) noexcept nogil
-    @cython.locals(i=int, field="FieldRow*", slot="Slot*", target="Column*", code=int, ok=bint)
+    @cython.locals(i=int, filled=int, field="FieldRow*", slot="Slot*", target="Column*", code=int, ok=bint)
     cdef bint commit_fields(self, int section, Py_ssize_t row) noexcept nogil
     @cython.locals(i=int, which=int, map="Map*", slot="Slot*")
     cdef bint commit_map(self, int section, Py_ssize_t row) noexcept nogil

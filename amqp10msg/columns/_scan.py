@@ -469,13 +469,12 @@ class Scanner:
     def composite(self, section: int) -> bool:
         first = self.first_field[section]
         total = self.field_count[section]
-        for i in range(total):
-            self.slots[first + i].code = 0x40
         if self.pos >= self.size:
             return False
         code = self.buf[self.pos]
         self.pos += 1
         if code == 0x45:
+            self.filled[section] = 0
             return True
         if code != 0xC0 and code != 0xD0:
             return False
@@ -484,6 +483,7 @@ class Scanner:
             return False
         self.stop = stop
         total = cython.cast(cython.int, self.count)
+        self.filled[section] = total
         for i in range(total):
             if self.pos >= stop:
                 return False
@@ -787,12 +787,14 @@ class Scanner:
             memcpy(target.values + 4 * row, cython.address(middle), 4)
 
     def commit_fields(self, section: int, row: int) -> bool:
+        filled = self.first_field[section] + self.filled[section]
         for i in range(
             self.first_field[section], self.first_field[section] + self.field_count[section]
         ):
             field = cython.address(self.fields[i])
             slot = cython.address(self.slots[i])
-            code = slot.code
+            # What is left out at the end of a list is null.
+            code = slot.code if i < filled else 0x40
             if code == 0x40:
                 if field.has_fallback and field.column >= 0:
                     self.commit_number(field.column, row, field.fallback)
@@ -843,6 +845,8 @@ class Scanner:
         map = cython.address(self.maps[which])
         set_bit(map.valid, row)
         map.present += 1
+        if not room_for(cython.address(map.values), self.map_count[which]):
+            return False
         for i in range(self.map_first[which], self.map_first[which] + self.map_count[which]):
             slot = cython.address(self.entries[i])
             if not self.put_value(cython.address(map.values), slot):
@@ -887,7 +891,9 @@ class Scanner:
                     if slot.key_n == pick.n and (
                         memcmp(self.buf + slot.key, pick.key, pick.n) == 0
                     ):
-                        if not self.put_value(cython.address(pick.values), slot):
+                        if not room_for(cython.address(pick.values), 1) or not self.put_value(
+                            cython.address(pick.values), slot
+                        ):
                             return False
                         done = True
                         break
@@ -896,14 +902,11 @@ class Scanner:
         return True
 
     def put_value(self, values: Any, slot: Any) -> bool:
-        if values.count >= values.room and not grow_values(values, 0):
-            return False
+        """Write a value, for which `room_for` has made room."""
         i = values.count
         code = slot.code
         clear_numbers(values)
         set_bit(values.valid, i)
-        if not make_room(cython.address(values.types), 16):
-            return False
         # All 16, of which the name's are kept: quicker than as many as there are.
         memcpy(values.types.data + values.types.size, cython.address(self.names[16 * code]), 16)
         values.types.size += self.name_sizes[code]
@@ -1260,6 +1263,15 @@ def put_character(run: Any, point: int) -> bool:
         out[3] = cython.cast(cython.uchar, 0x80 | point & 63)
         run.size += 4
     return True
+
+
+def room_for(values: Any, count: int) -> bool:
+    """Make room for more values and their types; what they hold makes its own."""
+    if values.count + count > values.room and not grow_values(values, values.count + count):
+        return False
+    return values.types.size + 16 * count + 16 <= values.types.room or make_room(
+        cython.address(values.types), 16 * count
+    )
 
 
 def put_null(values: Any) -> bool:
