@@ -45,6 +45,9 @@ def decode(
     `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in octets), and ``wire``
     where that is asked for. A null in the input gives a row of nulls.
 
+    Where the kernel is compiled it runs without the GIL, and keeps up to 32 MiB of what was freed
+    for the next batch. Batches of 1,000 to 10,000 messages are the fastest a message.
+
     Args:
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
             binary_view or fixed_size_binary; a pandas or Polars Series or whatever else speaks
