@@ -70,7 +70,7 @@ class Amqp10(DataSource):
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
 
     There is no push-down of filters: that of PySpark 4.3 gives wrong results where one DataFrame is
-    used twice. For the options of writing see `amqp10msg.spark.sink.JobWriter`.
+    used twice. For the options of writing see ``amqp10msg.spark.sink.JobWriter``.
     """
 
     @classmethod
