@@ -25,8 +25,21 @@ from typing import ClassVar
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# A module here is a .py with its .pxd beside it.
-KERNELS = ("amqp10msg._wire", "amqp10msg.sections.mappings", "amqp10msg.columns._scan")
+# A module here is a .py with its .pxd beside it, or a .pyx that takes the place of the .py.
+KERNELS = (
+    "amqp10msg._memory",
+    "amqp10msg._wire",
+    "amqp10msg.sections.mappings",
+    "amqp10msg.columns._scan",
+)
+
+
+def source(module: str) -> str:
+    """The file that is compiled into this module."""
+    path = Path(*module.split("."))
+    twin = path.with_suffix(".pyx")
+    return str(twin if twin.exists() else path.with_suffix(".py"))
+
 
 DIRECTIVES = {
     "language_level": 3,
@@ -54,7 +67,7 @@ def sanitizers() -> str:
 
 
 class BuildKernel(build_ext):
-    """build_ext that leaves out an extension which does not compile, and says so."""
+    """build_ext that compiles the kernel whole or not at all, and says which."""
 
     left_out: ClassVar[list[str]] = []
 
@@ -72,21 +85,18 @@ class BuildKernel(build_ext):
                 raise
             # Whatever went wrong (no Cython, no compiler, no Python.h), the pure build works.
             ext.optional = True
-            Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
             reason = textwrap.shorten(f"{type(error).__name__}: {error}", 200, placeholder=" ...")
             self.left_out.append(f"{ext.name} ({reason})")
 
     def run(self) -> None:
         """Build every extension, then say which ones are missing and how to get them."""
         super().run()
-        if self.inplace:
-            for ext in self.extensions:
-                if ext.optional:
-                    # The library of an earlier build would be imported instead of the source
-                    # that it no longer matches.
-                    Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
-        self.extensions = [ext for ext in self.extensions if not ext.optional]
         if self.left_out:
+            # The modules call each other in C, so that one alone is of no use; and the library of
+            # an earlier build would be imported instead of the source that it no longer matches.
+            for ext in self.extensions:
+                Path(self.get_ext_fullpath(ext.name)).unlink(missing_ok=True)
+            self.extensions = []
             rule = "*" * 78
             print(
                 f"{rule}\namqp10msg: installing the pure Python build, about 8 times slower."
@@ -118,8 +128,6 @@ class BuildKernel(build_ext):
 
 
 setup(
-    ext_modules=[]
-    if mode() == "skip"
-    else [Extension(name, [f"{name.replace('.', '/')}.py"]) for name in KERNELS],
+    ext_modules=[] if mode() == "skip" else [Extension(name, [source(name)]) for name in KERNELS],
     cmdclass={"build_ext": BuildKernel},
 )

@@ -11,7 +11,12 @@ import sys
 from typing import Any
 
 #: The modules that are compiled, as setup.py lists them too.
-KERNELS = ("amqp10msg._wire", "amqp10msg.sections.mappings", "amqp10msg.columns._scan")
+KERNELS = (
+    "amqp10msg._memory",
+    "amqp10msg._wire",
+    "amqp10msg.sections.mappings",
+    "amqp10msg.columns._scan",
+)
 
 
 class _SourceFinder:

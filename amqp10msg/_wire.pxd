@@ -5,19 +5,16 @@
 
 cimport cython
 
+from amqp10msg._memory cimport Cursor, Layout, Output, Texts
+
 cdef bytes _TYPE_OF
 cdef bytes _LEAST
-cdef Texts _SYMBOLS
-cdef Texts _KEYS
-cdef Texts _TOKENS
-cdef dict _SYMBOL_OCTETS
+cdef Texts SYMBOLS
 cdef dict _KINDS
 cdef dict _SPECS
 cdef list _SECTIONS
 cdef dict _CODES
 cdef dict _NAMES
-cdef list _OCTETS
-cdef dict _HEADS
 cdef list _UBYTES
 cdef list _UINTS
 cdef list _ULONGS
@@ -30,7 +27,6 @@ cdef type _UInt
 cdef type _ULong
 cdef type _UShort
 cdef type _Short
-cdef Py_ssize_t _MAX_SYMBOLS
 cdef long long _WORD
 cdef long long _WORD_MAX
 cdef long long _INT_MAX
@@ -40,68 +36,19 @@ cdef long long _ZERO_WIDTH
 cdef int _PART_ITEMS
 cdef int _MAX_GUESSABLE
 cdef int _MAX_UUIDS
-cdef Py_ssize_t _MAX_SYMBOL
-cdef bint _COMPILED
 cdef bytes _STRINGS
-cdef bytes _OCTETS_OF
 cdef list _MESSAGE
 cdef list _SCAN
-cdef list _SCRATCH
-cdef bytes _NULL
-cdef bytes _TRUE
-cdef bytes _FALSE
-cdef bytes _LIST0
-cdef bytes _DESCRIBED
-cdef list _STRING_HEADS
-cdef list _UINT_PARTS
-cdef list _ULONG_PARTS
-cdef list _UBYTE_PARTS
-cdef list _INT_PARTS
-cdef list _LONG_PARTS
+cdef int _NULL
+cdef int _TRUE
+cdef int _FALSE
+cdef int _LIST0
+cdef int _DESCRIBED
 cdef bytes _WIDE_OCTETS
 cdef bytes _WIDTHS
 cdef bytes _WIDTHS_OF
-cdef list _LEAST_NUMBER
-cdef list _MOST_NUMBER
-cdef dict _KEY_OCTETS
-cdef list _BINARY_HEADS
-cdef list _SYMBOL_HEADS
 cdef list _NULLS
 cdef list _BODIES
-
-@cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
-cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
-
-@cython.locals(high="long long")
-cdef long long _i64(bytes buf, Py_ssize_t pos) except? -1
-
-
-@cython.final
-cdef class Texts:
-    cdef list slots
-    cdef dict known
-
-    @cython.locals(n=Py_ssize_t, slot=Py_ssize_t, entry=tuple, known=bytes)
-    cdef object recall(self, bytes buf, Py_ssize_t start, Py_ssize_t stop)
-
-    @cython.locals(n=Py_ssize_t, slot=Py_ssize_t)
-    cdef keep(self, bytes buf, Py_ssize_t start, Py_ssize_t stop, text)
-
-
-cdef extern from "Python.h":
-    double PyFloat_Unpack8(const char *data, int little) except? -1
-    int PyFloat_Pack8(double number, char *data, int little) except -1
-
-# The two pointers of the kernel; each stays in its function, which checks its bounds itself.
-@cython.locals(chars="const char*")
-cdef double _f64(bytes buf, Py_ssize_t pos) except? -1
-@cython.locals(octets="char[9]", i=int)
-cdef bytes _packed(int code, int width, long long number)
-@cython.locals(octets="char[9]")
-cdef bytes _packed_f64(double number)
-@cython.locals(chars="const char*")
-cdef bytes _octets(bytes buf, Py_ssize_t start, Py_ssize_t stop)
-
 
 @cython.final
 cdef class Spec:
@@ -110,10 +57,9 @@ cdef class Spec:
     cdef readonly str symbol
     cdef readonly int shape
     cdef readonly type cls
-    cdef readonly object fill
+    cdef readonly Layout layout
     cdef readonly str attribute
     cdef readonly tuple names
-    cdef readonly tuple attributes
     cdef readonly bytes kinds
     cdef readonly tuple defaults
     cdef readonly tuple mandatory
@@ -121,24 +67,9 @@ cdef class Spec:
     cdef readonly list blank
     cdef readonly bytes head
 
-    @cython.locals(cls=type)
-    cdef build(self, list values)
-    @cython.locals(cls=type)
-    cdef wrap(self, value)
-
 
 @cython.final
-@cython.freelist(8)
-cdef class Reader:
-    cdef readonly bytes buf
-    cdef public Py_ssize_t pos
-    cdef public Py_ssize_t end
-    cdef long long count
-    cdef Py_ssize_t first
-    cdef int depth
-    cdef long long items
-    cdef long long zero_width
-
+cdef class Reader(Cursor):
     cdef begin(self, data, Py_ssize_t pos, limits)
     cpdef fault(self, error, names=*)
     cdef translated(self, error)
@@ -156,8 +87,6 @@ cdef class Reader:
     cdef object read(self, int code)
 
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
-    cdef object key(self, Py_ssize_t start, Py_ssize_t stop)
-    cdef object token(self, Py_ssize_t start, Py_ssize_t stop)
 
     @cython.locals(pos=Py_ssize_t)
     cdef Py_ssize_t take(self, Py_ssize_t n) except -1
@@ -201,14 +130,15 @@ cdef class Reader:
     cdef object field(self, int kind, int code, Spec spec, int index)
 
     @cython.locals(start=Py_ssize_t, first=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t,
-                   outer=Py_ssize_t, code=int, kind=int, n=int, count="long long", i=Py_ssize_t,
-                   values=list, kinds=bytes, buf=bytes)
+                   outer=Py_ssize_t, code=int, count="long long", i=Py_ssize_t, values=list,
+                   buf=bytes)
     cdef list fields(self, Spec spec)
+
     cpdef object composite(self, Spec spec)
 
-    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t,
-                   stop=Py_ssize_t, outer=Py_ssize_t, code=int, have=int, wanted=int,
-                   count="long long", annotations=bint, cls=type, guessable=int, buf=bytes, known=Texts)
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint,
+                   cls=type, guessable=int)
     cdef object mapping(self, Spec spec)
 
     @cython.locals(at=Py_ssize_t)
@@ -224,7 +154,7 @@ cdef class Reader:
     cdef int section_code(self) except -2
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, code=int, index=int, last=int, several=bint,
-                   found=list, spec=Spec, kind=type, buf=bytes)
+                   found=list, spec=Spec, kind=type, buf=bytes, layout=Layout)
     cdef message(self, cls, message_format)
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
@@ -238,32 +168,19 @@ cdef class Reader:
 
 
 @cython.final
-@cython.freelist(8)
-cdef class Writer:
-    cdef list parts
-    cdef readonly long long size
-    cdef public int depth
-    cdef readonly bint lenient
-
-    cdef begin(self, bint lenient)
-    cpdef bytes finish(self)
+cdef class Writer(Output):
     @cython.locals(writer=Writer)
     cdef Writer inner(self)
-    cdef add(self, bytes octets)
     cdef int enter(self) except -1
     cdef Py_ssize_t open(self) except -1
-    @cython.locals(before="long long", size="long long")
-    cdef close(self, Py_ssize_t mark, int code, Py_ssize_t count)
+    cdef int close(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1
     cpdef value(self, value)
     cdef put(self, int kind, value)
-    @cython.locals(octets=bytes, n=Py_ssize_t)
     cdef string(self, str text)
-    @cython.locals(octets=bytes)
-    cdef key(self, str text)
     cdef symbol(self, text)
     @cython.locals(n=Py_ssize_t)
     cdef text(self, octets, int code)
-    @cython.locals(number="long long", least="long long", most="long long")
+    @cython.locals(number="long long", width=int, first="long long")
     cdef integer(self, int kind, value)
     cdef huge(self, int kind, value)
     cdef out_of_range(self, int kind, value)
@@ -286,10 +203,9 @@ cdef class Writer:
     cdef bint body(self, body) except -1
     @cython.locals(shape=int)
     cpdef section(self, Spec spec, value)
-    @cython.locals(defaults=tuple, names=tuple, kinds=bytes, kind=int, count=Py_ssize_t,
+    @cython.locals(defaults=tuple, items=tuple, kinds=bytes, kind=int, count=Py_ssize_t,
                    i=Py_ssize_t, mark=Py_ssize_t)
     cdef composite(self, Spec spec, value)
-    cdef empty(self, Py_ssize_t mark)
     @cython.locals(apart=Writer)
     cdef loosely(self, int kind, item)
     cdef several(self, int kind, values)
@@ -317,11 +233,10 @@ cpdef check_section(Spec spec, section)
 @cython.locals(kind=type, reader=Reader, made=Scanned, ordered=bint, last=int, code=int)
 cdef scanned(data, limits)
 
-@cython.locals(writer=Writer)
-cpdef write_message(header, delivery_annotations, message_annotations, properties,
-                    application_properties, body, footer, bint lenient)
+@cython.locals(writer=Writer, layout=Layout, found=tuple)
+cpdef write_message(message)
 
 cpdef bytes octets_of(data, limits)
 
 @cython.locals(reader=Reader)
-cdef read_message(cls, data, limits, message_format)
+cpdef decode_message(cls, data, limits=*, strict=*, message_format=*)

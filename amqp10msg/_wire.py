@@ -22,6 +22,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from amqp10msg._memory import SYMBOLS, Cursor, Layout, Output, know
 from amqp10msg._path import path_of
 from amqp10msg.errors import (
     INVALID_FIELD,
@@ -91,9 +92,29 @@ _LEAST = bytes(
     for code in range(256)
 )
 
-# The kinds of field that a string fits, and the kind that a code of one unsigned octet is.
+# The kinds of field that a string fits.
 _STRINGS = bytes(kind in {20, 27, 28} for kind in range(30))
-_OCTETS_OF = bytes({0x50: 3, 0x52: 5, 0x53: 6}.get(code, 255) for code in range(256))
+# What Cursor.quick_fields does with each code in a field of each kind; 0 gives up.
+_ACTIONS = [
+    bytes(
+        (
+            {0x40: 1}
+            | ({0xA1: 2} if _STRINGS[kind] else {})
+            | {
+                2: {0x41: 4, 0x42: 5},
+                3: {0x50: 6},
+                5: {0x52: 6, 0x43: 9, 0x70: 8},
+                6: {0x53: 6, 0x44: 9},
+                17: {0x83: 7},
+                19: {0xA0: 10},
+                21: {0xA3: 3},
+                27: {0xA0: 10},
+            }.get(kind, {})
+        ).get(code, 0)
+        for code in range(256)
+    )
+    for kind in range(30)
+]
 
 _new_str = str.__new__
 _new_object = object.__new__
@@ -114,14 +135,7 @@ _UINTS = [UInt(i) for i in range(256)]
 _ULONGS = [ULong(i) for i in range(256)]
 _BYTES = [Byte(i - 256 if i > 127 else i) for i in range(256)]
 _INTS = [Int(i - 256 if i > 127 else i) for i in range(256)]
-
-# Symbols come from small vocabularies (Part 1, 1.6.21), and so do the keys of properties: the
-# encodings of short ones are made once. The bound keeps this from growing: 4,096 of 64 octets are
-# 0.5 MB. A full table starts anew.
-_SYMBOL_OCTETS: dict[str, bytes] = {}
-_KEY_OCTETS: dict[str, bytes] = {}
-_MAX_SYMBOLS = 4096
-_MAX_SYMBOL = 64
+know(Symbol, Timestamp, Int, UInt, ULong, _UBYTES, _UINTS, _ULONGS, _INTS)
 
 # As C integers in the compiled build: a literal of this size would be a Python int there.
 _WORD = 2**32
@@ -147,129 +161,11 @@ READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
-# The one place where the builds part ways: four or eight octets as a number, big-endian. Arithmetic
-# is what C is fast at; the interpreter is faster with a call.
-_COMPILED = COMPILED
-_unpack_u32 = struct.Struct(">I").unpack_from
-_unpack_i64 = struct.Struct(">q").unpack_from
-_unpack_f64 = struct.Struct(">d").unpack_from
-_pack_f64 = struct.Struct(">Bd").pack
-
-
-def _u32(buf: Any, pos: int) -> int:
-    if not _COMPILED:
-        number: int = _unpack_u32(buf, pos)[0]
-        return number
-    a: int = buf[pos]
-    b: int = buf[pos + 1]
-    c: int = buf[pos + 2]
-    d: int = buf[pos + 3]
-    return a << 24 | b << 16 | c << 8 | d
-
-
-def _i64(buf: Any, pos: int) -> int:
-    if not _COMPILED:
-        number: int = _unpack_i64(buf, pos)[0]
-        return number
-    # Two steps, so that no negative number is shifted.
-    high = _u32(buf, pos)
-    if high > _INT_MAX:
-        high -= _WORD
-    return high * _WORD + _u32(buf, pos + 4)
-
-
-def _f64(buf: Any, pos: int) -> float:
-    if not _COMPILED:
-        number: float = _unpack_f64(buf, pos)[0]
-        return number
-    if not 0 <= pos <= len(buf) - 8:
-        raise IndexError("octets outside the input")
-    chars = buf
-    # Of the C API, as declared in the .pxd.
-    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined]  # noqa: F821
-
-
-def _packed(code: int, width: int, number: int) -> Any:
-    """Encode a constructor and a number of this many octets, in two's complement."""
-    if not _COMPILED:
-        return bytes((code,)) + (number & (1 << 8 * width) - 1).to_bytes(width, "big")
-    octets: Any  # of C, nine of them
-    octets[0] = code  # noqa: F821
-    for i in range(width):
-        octets[width - i] = number & 255  # noqa: F821
-        number >>= 8
-    return octets[: width + 1]  # noqa: F821
-
-
-def _packed_f64(number: float) -> Any:
-    if not _COMPILED:
-        return _pack_f64(0x82, number)
-    octets: Any  # of C, nine of them
-    octets[0] = 0x82  # noqa: F821
-    PyFloat_Pack8(number, octets + 1, 0)  # type: ignore[name-defined]  # noqa: F821
-    return octets[:9]  # noqa: F821
-
-
-class Texts:
-    """Short texts that were read before, by their octets: making them costs more than this.
-
-    As many as there are slots at most: what comes later takes the place of what came before, so a
-    peer that invents texts makes this useless for itself and no larger than 0.5 MB. The two builds
-    part ways here, since an arithmetic that replaces hashing is slow in the interpreter, and so is
-    a slice of bytes in C.
-    """
-
-    def __init__(self) -> None:
-        self.slots: list[Any] = [(b"", None)] * 1024
-        self.known: dict[bytes, Any] = {}
-
-    def recall(self, buf: Any, start: int, stop: int) -> Any:
-        """Give the text of these octets, or None."""
-        if not _COMPILED:
-            return self.known.get(buf[start:stop])
-        n = stop - start
-        if n > _MAX_SYMBOL or n == 0:
-            return None
-        slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
-        entry = self.slots[slot]
-        known = entry[0]
-        if len(known) == n and buf.startswith(known, start, stop):
-            return entry[1]
-        return None
-
-    def keep(self, buf: Any, start: int, stop: int, text: Any) -> None:
-        """Remember the text of these octets, if it is a short one."""
-        n = stop - start
-        if n > _MAX_SYMBOL or n == 0:
-            return
-        if not _COMPILED:
-            if len(self.known) >= _MAX_SYMBOLS:
-                self.known.clear()
-            self.known[buf[start:stop]] = text
-            return
-        slot = (n * 131 + buf[start] * 31 + buf[start + (n >> 1)] * 7 + buf[stop - 1]) & 1023
-        # One object, so that no thread sees octets with another's text.
-        self.slots[slot] = (_octets(buf, start, stop), text)
-
-
-_SYMBOLS = Texts()
-_KEYS = Texts()
-_TOKENS = Texts()
-
-
-def _octets(buf: Any, start: int, stop: int) -> Any:
-    """Copy octets out: in C, a slice of bytes as such goes through three Python objects."""
-    if not 0 <= start <= stop <= len(buf):
-        raise IndexError("octets outside the input")
-    chars = buf
-    return chars[start:stop]
-
-
 class Spec:
     """How a section or composite is read and written: the row table of its declaration.
 
-    `fill` sets the fields of a bare instance from a list, without checks; `attribute` names the one
-    value of a body section. The map sections are dicts and need neither.
+    `layout` says where its class keeps the fields, or the one value of a body section, which
+    `attribute` names. The map sections are dicts and need neither.
     """
 
     def __init__(
@@ -279,7 +175,6 @@ class Spec:
         symbol: str,
         shape: int,
         cls: Any,
-        fill: Any,
         attribute: str = "",
         names: tuple[str, ...] = (),
         kinds: Any = b"",
@@ -292,30 +187,22 @@ class Spec:
         self.symbol = symbol
         self.shape = shape
         self.cls = cls
-        self.fill = fill
         self.attribute = attribute
         self.names = names
-        self.attributes = tuple(name.replace("-", "_") for name in names)
+        self.layout = Layout(
+            cls,
+            [attribute] if attribute else [name.replace("-", "_") for name in names],
+            defaults,
+            b"".join(_ACTIONS[kind] for kind in kinds),
+            # Few headers say more than whether a message is durable.
+            code == 0x70,
+        )
         self.kinds = kinds
         self.defaults = defaults
         self.mandatory = mandatory
         self.multiple = multiple
         self.blank = [*defaults]
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
-
-    def build(self, values: Any) -> Any:
-        """Make the object of these fields, which must be right: no checks."""
-        cls = self.cls
-        made = cls.__new__(cls)
-        self.fill(made, values)
-        return made
-
-    def wrap(self, value: Any) -> Any:
-        """Make the section of this one value."""
-        cls = self.cls
-        made = cls.__new__(cls)
-        setattr(made, self.attribute, value)
-        return made
 
 
 # Shapes of a Spec.
@@ -331,7 +218,7 @@ def colliding(made: Any) -> bool:
     return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
 
 
-class Reader:
+class Reader(Cursor):
     """A bounded cursor over encoded values.
 
     Everything that takes a format code expects the cursor behind that code.
@@ -455,8 +342,7 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            known = _SYMBOLS.recall(self.buf, pos, stop)
-            return self.symbol(pos, stop) if known is None else known
+            return self.symbol(pos, stop)
         if 0x60 <= code < 0xA0:
             return self.fixed(code)
         if code < 0x60:
@@ -510,7 +396,7 @@ class Reader:
             if stop > self.end:
                 raise self.truncated(pos, n)
             self.pos = stop
-            return _octets(self.buf, pos, stop)
+            return self.octets(pos, stop)
         if code == 0xC1 or code == 0xD1:
             return self.read_map(code)
         if code == 0xC0 or code == 0xD0:
@@ -522,22 +408,13 @@ class Reader:
         raise self.unknown(code, self.pos - 1)
 
     def symbol(self, start: int, stop: int) -> Any:
-        """Make the symbol of octets that the cursor has passed and that are not known yet."""
+        """Give the symbol of these octets."""
+        known = SYMBOLS.recall(self.buf, start, stop)
+        if known is not None:
+            return known
         made = _new_str(Symbol, self.buf[start:stop].decode("ascii"))
-        _SYMBOLS.keep(self.buf, start, stop, made)
+        SYMBOLS.keep(self.buf, start, stop, made)
         return made
-
-    def key(self, start: int, stop: int) -> Any:
-        """Make the text of such octets, which are the key of a property."""
-        text = self.buf[start:stop].decode("utf-8")
-        _KEYS.keep(self.buf, start, stop, text)
-        return text
-
-    def token(self, start: int, stop: int) -> Any:
-        """Make the text of such octets, which are a symbol, as a str."""
-        text = self.buf[start:stop].decode("ascii")
-        _TOKENS.keep(self.buf, start, stop, text)
-        return text
 
     def take(self, n: int) -> int:
         """Pass over n octets and tell where they begin."""
@@ -548,10 +425,10 @@ class Reader:
         return pos
 
     def long_variable(self, code: int) -> Any:
-        n = _u32(self.buf, self.take(4))
+        n = self.u32(self.take(4))
         pos = self.take(n)
         if code == 0xB0:
-            return _octets(self.buf, pos, pos + n)
+            return self.octets(pos, pos + n)
         if code == 0xB1:
             return self.buf[pos : pos + n].decode("utf-8")
         return self.symbol(pos, pos + n)
@@ -559,13 +436,13 @@ class Reader:
     def fixed(self, code: int) -> Any:
         """Read the fixed-width types of two octets and more."""
         if code == 0x81:
-            return _i64(self.buf, self.take(8))
+            return self.i64(self.take(8))
         if code == 0x83:
-            return _Timestamp.__new__(_Timestamp, _i64(self.buf, self.take(8)))
+            return _Timestamp.__new__(_Timestamp, self.i64(self.take(8)))
         if code == 0x82:
-            return _f64(self.buf, self.take(8))
+            return self.f64(self.take(8))
         if code == 0x71:
-            word = _u32(self.buf, self.take(4))
+            word = self.u32(self.take(4))
             return _Int.__new__(_Int, word - _WORD if word > _INT_MAX else word)
         if code == 0x70:
             return _UInt.__new__(_UInt, self.number(code))
@@ -587,11 +464,11 @@ class Reader:
             pos = self.take(4)
             single = Float(_F32.unpack_from(self.buf, pos)[0])
             if single != single:
-                return Float.from_bits(_u32(self.buf, pos))
+                return Float.from_bits(self.u32(pos))
             return single
         if code == 0x73:
             pos = self.take(4)
-            n = _u32(self.buf, pos)
+            n = self.u32(pos)
             if n > 0x10FFFF or 0xD800 <= n <= 0xDFFF:
                 raise DecodeError(
                     f"a char is a Unicode code point that is no surrogate, not 0x{n:X}",
@@ -622,14 +499,14 @@ class Reader:
             small = self.buf[pos] * 256 + self.buf[pos + 1]
             return small - 65536 if code == 0x61 and small > 32767 else small
         if code < 0x80:
-            word = _u32(self.buf, self.take(4))
+            word = self.u32(self.take(4))
             return word - _WORD if code == 0x71 and word > _INT_MAX else word
         pos = self.take(8)
         if code == 0x80:
-            high = _u32(self.buf, pos)
-            low = _u32(self.buf, pos + 4)
+            high = self.u32(pos)
+            low = self.u32(pos + 4)
             return high * _WORD + low
-        return _i64(self.buf, pos)
+        return self.i64(pos)
 
     def described(self) -> Any:
         self.enter(self.pos - 1)
@@ -666,14 +543,14 @@ class Reader:
         else:
             if self.end - pos < 4:
                 raise self.truncated(pos, 4)
-            size = _u32(self.buf, pos)
+            size = self.u32(pos)
             if size < 4:
                 raise self.too_small(pos, size, 4)
             pos += 4
             stop = pos + size
             if stop > self.end:
                 raise self.truncated(pos, size)
-            count = _u32(self.buf, pos)
+            count = self.u32(pos)
             pos += 4
         if count > stop - pos:
             raise DecodeError(
@@ -808,14 +685,14 @@ class Reader:
         else:
             if self.end - pos < 4:
                 raise self.truncated(pos, 4)
-            size = _u32(self.buf, pos)
+            size = self.u32(pos)
             if size < 5:
                 raise self.too_small(pos, size, 5)
             pos += 4
             if size > self.end - pos:
                 raise self.truncated(pos, size)
             stop = pos + size
-            count = _u32(self.buf, pos)
+            count = self.u32(pos)
             pos += 4
         self.pos = pos
         self.enter(start)
@@ -875,9 +752,9 @@ class Reader:
                     n = self.buf[pos]
                 else:
                     pos = self.take(4)
-                    n = _u32(self.buf, pos)
+                    n = self.u32(pos)
                 pos = self.take(n)
-                return self.token(pos, pos + n)
+                return self.buf[pos : pos + n].decode("ascii")
             return self.read(code)
         if kind == 26 or (
             # message-id: ulong, uuid, binary, string; address: string.
@@ -910,7 +787,7 @@ class Reader:
 
     def composite(self, spec: Any) -> Any:
         """Read a composite's list, from its constructor on, into its class."""
-        return spec.build(self.fields(spec))
+        return spec.layout.build(self.fields(spec))
 
     def fields(self, spec: Any) -> Any:
         """Read a composite's list, from its constructor on: all of its fields."""
@@ -937,49 +814,14 @@ class Reader:
             self.enter(start)
             outer = self.end
             self.end = stop
-            kinds = spec.kinds
-            pos = self.pos
-            # The commonest fields are read in place; `field` reads all of them.
             for i in range(count):
+                pos = self.pos
                 if pos >= stop:
                     raise self.truncated(pos, 1)
+                self.pos = pos + 1
                 code = buf[pos]
-                pos += 1
-                if code == 0x40:
-                    continue
-                kind = kinds[i]
-                if code == 0xA1 and _STRINGS[kind] and pos < stop:
-                    start = pos + 1
-                    pos = start + buf[pos]
-                    if pos > stop:
-                        raise self.truncated(start, pos - start)
-                    self.pos = pos
-                    values[i] = buf[start:pos].decode("utf-8")
-                elif code == 0xA3 and kind == 21 and pos < stop:
-                    start = pos + 1
-                    pos = start + buf[pos]
-                    if pos > stop:
-                        raise self.truncated(start, pos - start)
-                    self.pos = pos
-                    text = _TOKENS.recall(buf, start, pos)
-                    values[i] = self.token(start, pos) if text is None else text
-                elif code == 0x41 and kind == 2:
-                    values[i] = True
-                elif _OCTETS_OF[code] == kind and pos < stop:
-                    n = buf[pos]
-                    values[i] = n
-                    pos += 1
-                elif code == 0x83 and kind == 17 and stop - pos >= 8:
-                    values[i] = _i64(buf, pos)
-                    pos += 8
-                elif code == 0x70 and kind == 5 and stop - pos >= 4:
-                    values[i] = _u32(buf, pos)
-                    pos += 4
-                else:
-                    self.pos = pos
-                    values[i] = self.field(kind, code, spec, i)
-                    pos = self.pos
-            self.pos = pos
+                if code != 0x40:
+                    values[i] = self.field(spec.kinds[i], code, spec, i)
             self.close(stop, outer)
         if spec.mandatory:
             for i in spec.mandatory:
@@ -1022,81 +864,51 @@ class Reader:
         outer = self.end
         self.end = stop
         self.first = self.pos
-        buf = self.buf
         annotations = spec.shape == 1
-        wanted = 0xA3 if annotations else 0xA1
-        known = _SYMBOLS if annotations else _KEYS
         guessable = 0
         cls = spec.cls
         made = cls.__new__(cls)
-        pos = self.pos
-        # The commonest keys and values are read in place; `read` reads all of them.
         for _ in range(count >> 1):
-            at = pos
+            at = self.pos
             if at >= stop:
                 raise self.truncated(at, 1)
-            code = buf[at]
-            pos += 1
-            if code == wanted and pos < stop:
-                start = pos + 1
-                pos = start + buf[pos]
-                if pos > stop:
-                    raise self.truncated(start, pos - start)
-                key = known.recall(buf, start, pos)
-                if key is None:
-                    self.pos = pos
-                    key = self.symbol(start, pos) if annotations else self.key(start, pos)
-            else:
-                have = _TYPE_OF[code]
-                if annotations:
-                    if have != 21:
-                        if have != 6:
-                            raise self.wrong_key(spec, code, "a symbol or a ulong", at)
-                        guessable += 1
-                        if guessable > _MAX_GUESSABLE:
-                            raise DecodeError(
-                                f"more than {_MAX_GUESSABLE} keys are ulongs, which a peer can "
-                                "choose so that a map becomes slow: use symbols",
-                                at,
-                                rule="keys-limit",
-                                condition=RESOURCE_LIMIT_EXCEEDED,
-                            )
-                elif have != 20:
-                    raise self.wrong_key(spec, code, "a string", at)
-                self.pos = pos
-                key = self.read(code)
-                pos = self.pos
+            code = self.buf[at]
+            self.pos = at + 1
+            have = _TYPE_OF[code]
+            if annotations:
+                if have != 21:
+                    if have != 6:
+                        raise self.wrong_key(spec, code, "a symbol or a ulong", at)
+                    guessable += 1
+                    if guessable > _MAX_GUESSABLE:
+                        raise DecodeError(
+                            f"more than {_MAX_GUESSABLE} keys are ulongs, which a peer can "
+                            "choose so that a map becomes slow: use symbols",
+                            at,
+                            rule="keys-limit",
+                            condition=RESOURCE_LIMIT_EXCEEDED,
+                        )
+            elif have != 20:
+                raise self.wrong_key(spec, code, "a string", at)
+            key = self.read(code)
+            pos = self.pos
             if pos >= stop:
                 raise self.truncated(pos, 1)
-            code = buf[pos]
-            pos += 1
-            if code == 0xA1 and pos < stop:
-                start = pos + 1
-                pos = start + buf[pos]
-                if pos > stop:
-                    raise self.truncated(start, pos - start)
-                self.pos = pos
-                made[key] = buf[start:pos].decode("utf-8")
-            elif code == 0x81 and stop - pos >= 8:
-                made[key] = _i64(buf, pos)
-                pos += 8
-            else:
-                self.pos = pos
-                value = self.read(code)
-                if (
-                    (code >= 0xC0 or code == 0x45 or code == 0)
-                    and not annotations
-                    and not_simple(value)
-                ):
-                    raise DecodeError(
-                        f"an application property is of a simple type, and {key!r} is not",
-                        pos - 1,
-                        rule="application-properties-value-not-simple",
-                        condition=INVALID_FIELD,
-                    )
-                pos = self.pos
-                made[key] = value
-        self.pos = pos
+            code = self.buf[pos]
+            self.pos = pos + 1
+            value = self.read(code)
+            if (
+                (code >= 0xC0 or code == 0x45 or code == 0)
+                and not annotations
+                and not_simple(value)
+            ):
+                raise DecodeError(
+                    f"an application property is of a simple type, and {key!r} is not",
+                    pos,
+                    rule="application-properties-value-not-simple",
+                    condition=INVALID_FIELD,
+                )
+            made[key] = value
         self.close(stop, outer)
         if len(made) != count >> 1:
             raise self.duplicate(count)
@@ -1134,7 +946,7 @@ class Reader:
         if shape == 1 or shape == 2:
             return self.mapping(spec)
         if shape == 5:
-            return spec.wrap(self.value())
+            return spec.layout.build([self.value()])
         start = self.pos
         if start >= self.end:
             raise self.truncated(start, 1)
@@ -1145,7 +957,7 @@ class Reader:
                 raise self.wrong_value(spec, code, "a binary", start)
         elif code != 0xC0 and code != 0xD0 and code != 0x45:
             raise self.wrong_value(spec, code, "a list", start)
-        return spec.wrap(self.read(code))
+        return spec.layout.build([self.read(code)])
 
     def section_code(self) -> int:
         """Read a section's constructor and descriptor; tell its code, or -1 if it is none."""
@@ -1169,51 +981,44 @@ class Reader:
 
     def message(self, cls: Any, message_format: int) -> Any:
         """Read the sections of a message into an instance of this class."""
-        found: list[Any] = [
-            *(None, None, None, None, None, None, None),
-            *(message_format, self.buf, False),
-        ]
-        header = _SCRATCH[0]
-        header_values = _SCRATCH[1]
-        properties = _SCRATCH[2]
-        properties_values = _SCRATCH[3]
+        buf = self.buf
+        found: list[Any]
+        found = [None, None, None, None, None, None, None, message_format, buf, False]
         last = -1
         several = False
-        buf = self.buf
         end = self.end
         while self.pos < end:
             start = self.pos
-            index = -1
             if end - start > 2 and buf[start + 1] == 0x53 and buf[start] == 0:
                 index = buf[start + 2] - 0x70
                 self.pos = start + 3
-            if index < 0 or index > 8:
-                self.pos = start
-                index = self.section_code() - 0x70
-                if index < 0:
-                    raise self.no_section(start)
-            if (index <= last or last >= 5) and not (
-                index == last if index == 5 or index == 6 else index == 8 and last < 8
-            ):
-                raise self.misplaced(index, last, found, start)
+            else:
+                index = -1
+            # Above the last one and no more than 8, and not the second kind of body.
+            if not last < index < 9 or (last >= 5 and index != 8):
+                if not 0 <= index < 9:
+                    self.pos = start
+                    index = self.section_code() - 0x70
+                    if index < 0:
+                        raise self.no_section(start)
+                if (index <= last or last >= 5) and not (
+                    index == last if index == 5 or index == 6 else index == 8 and last < 8
+                ):
+                    raise self.misplaced(index, last, found, start)
             last = index
             spec = _SECTIONS[index]
-            if index == 0:
-                header_values = self.fields(spec)
-                kind = spec.cls
-                header = kind.__new__(kind)
-                found[0] = header
-            elif index == 3:
-                properties_values = self.fields(spec)
-                kind = spec.cls
-                properties = kind.__new__(kind)
-                found[3] = properties
-            elif index < 5:
-                found[index] = self.mapping(spec)
+            if 0 < index < 5 and index != 3:
+                section = self.quick_mapping(spec.cls, index < 3)
+                found[index] = self.mapping(spec) if section is None else section
+            elif index == 0 or index == 3:
+                section = self.quick_fields(spec.layout)
+                found[index] = self.composite(spec) if section is None else section
             elif index == 8:
-                found[6] = self.mapping(spec)
+                section = self.quick_mapping(spec.cls, True)
+                found[6] = self.mapping(spec) if section is None else section
             elif found[5] is None:
-                found[5] = self.section(spec)
+                section = self.quick_data(spec.layout) if index == 5 else None
+                found[5] = self.section(spec) if section is None else section
             elif several:
                 found[5].append(self.section(spec))
             else:
@@ -1221,8 +1026,8 @@ class Reader:
                 several = True
         kind = cls
         made = kind.__new__(kind)
-        # Three fills in one call: a call costs as much as ten attributes.
-        _MESSAGE[0](made, found, header, header_values, properties, properties_values)
+        layout: Any = _MESSAGE[0]
+        layout.fill(made, found)
         return made
 
     def no_section(self, start: int) -> DecodeError:
@@ -1278,7 +1083,7 @@ class Reader:
             if code < 0xA0:
                 self.take(_LEAST[code])
             elif code & 0x10:
-                self.take(_u32(self.buf, self.take(4)))
+                self.take(self.u32(self.take(4)))
             else:
                 self.take(self.buf[self.take(1)])
 
@@ -1360,8 +1165,6 @@ _NAMES: dict[Any, Any] = {}
 _BODIES: list[Any] = []
 _MESSAGE: list[Any] = []
 _SCAN: list[Any] = []
-# A header and properties to fill where a message has none.
-_SCRATCH: list[Any] = []
 
 _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     3: ("ubyte", 0, 2**8 - 1),
@@ -1375,24 +1178,9 @@ _INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
     17: ("timestamp", -(2**63), 2**63 - 1),
 }
 
-# What is written most, made once. Each part of an encoding is one bytes object in a list, joined at
-# the end: that is faster than growing a buffer, and copies large data once.
-_NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = b"\x40", b"\x41", b"\x42", b"\x45", b"\x00"
-_STRING_HEADS = [bytes((0xA1, n)) for n in range(256)]
-_BINARY_HEADS = [bytes((0xA0, n)) for n in range(256)]
-_SYMBOL_HEADS = [bytes((0xA3, n)) for n in range(256)]
-_UINT_PARTS = [b"\x43", *(bytes((0x52, n)) for n in range(1, 256))]
-_ULONG_PARTS = [b"\x44", *(bytes((0x53, n)) for n in range(1, 256))]
-_UBYTE_PARTS = [bytes((0x50, n)) for n in range(256)]
+# What is written most, made once.
+_NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = 0x40, 0x41, 0x42, 0x45, 0x00
 _NULLS = [b"\x40" * n for n in range(32)]
-# By the low octet of the number, which is in two's complement.
-_INT_PARTS = [bytes((0x54, n)) for n in range(256)]
-_LONG_PARTS = [bytes((0x55, n)) for n in range(256)]
-
-# A compound's header is two parts: code and size, then the count.
-_OCTETS = [bytes((n,)) for n in range(256)]
-_HEADS = {code: [bytes((code, n)) for n in range(256)] for code in (0xC0, 0xC1, 0xE0)}
-_pack_head32 = struct.Struct(">BII").pack
 _pack_float = struct.Struct(">Bf").pack
 _pack_octet_u32 = struct.Struct(">BI").pack
 _pack_u32 = struct.Struct(">I").pack
@@ -1409,28 +1197,18 @@ _INT64_MAX = 2**63 - 1
 _UINT64_MAX = 2**64 - 1
 # The kinds that a plain int is written as, in a field that is declared so.
 _WIDTHS_OF = _WIDTHS + bytes(12)
-_LEAST_NUMBER = [_INTEGER_RANGES.get(kind, ("", 0, 0))[1] for kind in range(18)]
-_MOST_NUMBER = [min(_INTEGER_RANGES.get(kind, ("", 0, 0))[2], _INT64_MAX) for kind in range(18)]
 
 
-class Writer:
+class Writer(Output):
     """Collects encodings; `finish` gives the octets.
 
     With `lenient` set, what a declaration forbids is written as its Python type says.
     """
 
     def __init__(self, lenient: bool = False) -> None:
-        self.begin(lenient)
-
-    def begin(self, lenient: bool) -> None:
-        """Set up a bare instance, which costs less than a call of the class."""
-        self.parts: list[Any] = []
-        self.size = 0
+        Output.__init__(self)
         self.depth = 0
         self.lenient = lenient
-
-    def finish(self) -> bytes:
-        return b"".join(self.parts)
 
     def inner(self) -> Writer:
         """Give a writer for something that has to be encoded apart, as deep as this one."""
@@ -1438,43 +1216,23 @@ class Writer:
         writer.depth = self.depth
         return writer
 
-    def add(self, octets: Any) -> None:
-        """Append octets that are encoded already."""
-        self.parts.append(octets)
-        self.size += len(octets)
-
-    # Compounds: until its header is known, the size before it stands in its place.
-
     def enter(self) -> None:
         self.depth += 1
         if self.depth > _DEPTH:
             raise EncodeError("values are nested more than 256 deep, or contain themselves")
 
     def open(self) -> int:
-        """Begin a compound; tell which part is its header."""
+        """Begin a compound; give the mark to close it with."""
         self.enter()
-        self.parts.append(self.size)
-        self.parts.append(_NULL)
-        return len(self.parts) - 2
+        return self.begin_compound()
 
     def close(self, mark: int, code: int, count: int) -> None:
         """Fill in the header of a compound; the code is that of its short form."""
         self.depth -= 1
-        before = self.parts[mark]
-        size = self.size - before
-        # The size counts the count's own octets: one here, four in the long form.
-        if size < 255 and count <= 255:
-            self.parts[mark] = _HEADS[code][size + 1]
-            self.parts[mark + 1] = _OCTETS[count]
-            self.size += 3
-        else:
-            if size > _WORD_MAX - 4:
-                raise EncodeError(
-                    f"a compound of {size} octets does not fit AMQP: 2^32 - 5 at most"
-                )
-            self.parts[mark] = _pack_head32(code + 0x10, size + 4, count)
-            self.parts[mark + 1] = b""
-            self.size += 9
+        if not self.end_compound(mark, code, count):
+            raise EncodeError(
+                f"a compound of {self.size} octets does not fit AMQP: 2^32 - 5 at most"
+            )
 
     # Values.
 
@@ -1489,9 +1247,9 @@ class Writer:
         elif kind == 10:
             self.integer(10, value)
         elif kind == 2:
-            self.add(_TRUE if value else _FALSE)
+            self.octet(_TRUE if value else _FALSE)
         elif kind == 1:
-            self.add(_NULL)
+            self.octet(_NULL)
         elif kind == 21:
             self.symbol(value)
         elif kind == 19:
@@ -1503,10 +1261,10 @@ class Writer:
         elif kind == 22:
             self.write_list(value)
         elif kind == 12:
-            self.add(_packed_f64(value))
+            self.double(value)
         elif kind == 25:
             self.enter()
-            self.add(_DESCRIBED)
+            self.octet(_DESCRIBED)
             self.value(value.descriptor)
             self.value(value.value)
             self.depth -= 1
@@ -1521,46 +1279,15 @@ class Writer:
 
     def string(self, text: Any) -> None:
         """Write a str as a string."""
-        octets = text.encode("utf-8")
-        n = len(octets)
-        if n > 255:
-            self.text(octets, 0xA1)
-            return
-        self.parts.append(_STRING_HEADS[n])
-        self.parts.append(octets)
-        self.size += n + 2
-
-    def key(self, text: Any) -> None:
-        """Write a str as a string that other messages have too, such as a property's key."""
-        octets = _KEY_OCTETS.get(text)
-        if octets is None:
-            octets = text.encode("utf-8")
-            if len(octets) > _MAX_SYMBOL:
-                self.text(octets, 0xA1)
-                return
-            octets = _STRING_HEADS[len(octets)] + octets
-            if len(_KEY_OCTETS) >= _MAX_SYMBOLS:
-                _KEY_OCTETS.clear()
-            _KEY_OCTETS[text] = octets
-        self.add(octets)
+        if not self.short_ascii(0xA1, text):
+            self.text(text.encode("utf-8"), 0xA1)
 
     def symbol(self, text: Any) -> None:
         """Write a str as a symbol."""
-        octets = _SYMBOL_OCTETS.get(text)
-        if octets is not None:
-            self.add(octets)
-            return
-        if not text.isascii():
-            raise EncodeError(f"a symbol is ASCII, and {text!r:.80} is not")
-        octets = text.encode("ascii")
-        if len(octets) <= _MAX_SYMBOL:
-            octets = bytes((0xA3, len(octets))) + octets
-            if len(_SYMBOL_OCTETS) >= _MAX_SYMBOLS:
-                _SYMBOL_OCTETS.clear()
-            _SYMBOL_OCTETS[str.__str__(text)] = octets
-            self.add(octets)
-        else:
-            self.text(octets, 0xA3)
+        if not self.short_ascii(0xA3, text):
+            if not text.isascii():
+                raise EncodeError(f"a symbol is ASCII, and {text!r:.80} is not")
+            self.text(text.encode("ascii"), 0xA3)
 
     def text(self, octets: Any, code: int) -> None:
         """Write a variable-width value; the code is that of the one-octet length."""
@@ -1569,15 +1296,9 @@ class Writer:
             octets = bytes(octets)
         n = len(octets)
         if n <= 255:
-            self.add(
-                _STRING_HEADS[n]
-                if code == 0xA1
-                else _BINARY_HEADS[n]
-                if code == 0xA0
-                else _SYMBOL_HEADS[n]
-            )
+            self.pair(code, n)
         elif n <= _WORD_MAX:
-            self.add(_packed(code + 0x10, 4, n))
+            self.number(code + 0x10, 4, n)
         else:
             raise EncodeError(f"a value of {n} octets does not fit AMQP: 2^32 - 1 at most")
         self.add(octets)
@@ -1591,29 +1312,35 @@ class Writer:
             return
         if kind == 10:
             if -128 <= number <= 127:
-                self.add(_LONG_PARTS[number & 255])
+                self.pair(0x55, number & 255)
                 return
         elif kind == 5:
             if 0 <= number <= 255:
-                self.add(_UINT_PARTS[number])
+                if number == 0:
+                    self.octet(0x43)
+                else:
+                    self.pair(0x52, number)
                 return
         elif kind == 9:
             if -128 <= number <= 127:
-                self.add(_INT_PARTS[number & 255])
+                self.pair(0x54, number & 255)
                 return
         elif kind == 3:
             if 0 <= number <= 255:
-                self.add(_UBYTE_PARTS[number])
+                self.pair(0x50, number)
                 return
         elif kind == 6 and 0 <= number <= 255:
-            self.add(_ULONG_PARTS[number])
+            if number == 0:
+                self.octet(0x44)
+            else:
+                self.pair(0x53, number)
             return
-        least = _LEAST_NUMBER[kind]
-        most = _MOST_NUMBER[kind]
-        if not least <= number <= most:
+        width = _WIDTHS[kind]
+        first = number >> 8 * (width - 1)  # octet, and whatever has no room
+        if 0 <= first <= 255 if kind < 7 else -128 <= first <= 127:
+            self.number(_WIDE_OCTETS[kind], width, number)
+        else:
             self.huge(kind, value)
-            return
-        self.add(_packed(_WIDE_OCTETS[kind], _WIDTHS[kind], number))
 
     def huge(self, kind: int, value: Any) -> None:
         """Write an integer that 64 bits with a sign do not hold: a ulong, or out of range."""
@@ -1644,13 +1371,13 @@ class Writer:
         elif kind == 42:
             self.value(smallest_decimal(value))
         else:
-            self.add(b"\x74" if kind == 13 else b"\x84" if kind == 14 else b"\x94")
+            self.octet(0x74 if kind == 13 else 0x84 if kind == 14 else 0x94)
             self.add(value.bits.to_bytes(value.width, "big"))
 
     def write_list(self, values: Any) -> None:
         count = len(values)
         if count == 0:
-            self.add(_LIST0)
+            self.octet(_LIST0)
             return
         mark = self.open()
         for value in values:
@@ -1742,11 +1469,10 @@ class Writer:
         # An array's header is that of a compound; its size counts the constructor too.
         mark = self.open()
         for descriptor in array.descriptors:
-            self.add(_DESCRIBED)
+            self.octet(_DESCRIBED)
             self.value(descriptor)
-        self.add(bytes((code,)))
-        self.parts.extend(body.parts)
-        self.size += body.size
+        self.octet(code)
+        self.add(body.finish())
         self.close(mark, 0xE0, count)
 
     def element(self, code: int, octets: Any) -> bool:
@@ -1901,14 +1627,14 @@ class Writer:
 
     def composite(self, spec: Any, value: Any) -> None:
         defaults = spec.defaults
-        names = spec.attributes
         kinds = spec.kinds
+        items = spec.layout.values(value)
         mark = self.open()
         count = 0  # of the fields written
         i = 0
         try:
-            for i in range(len(names)):
-                item = getattr(value, names[i])
+            for i in range(len(items)):
+                item = items[i]
                 if item is None:
                     continue
                 default = defaults[i]
@@ -1933,7 +1659,7 @@ class Writer:
                 elif have is int and _WIDTHS_OF[kind]:
                     self.integer(kind, item)
                 elif have is bool and kind == 2:
-                    self.add(_TRUE if item else _FALSE)
+                    self.octet(_TRUE if item else _FALSE)
                 elif have is str and kind == 21:
                     self.symbol(item)
                 else:
@@ -1943,19 +1669,14 @@ class Writer:
             path = f".{fault.path}" if fault.path else ""
             raise EncodeError(fault.reason, f"{spec.name}.{spec.names[i]}{path}") from None
         for i in spec.mandatory:
-            if getattr(value, names[i]) is None:
+            if items[i] is None:
                 raise EncodeError(f"the mandatory field {spec.names[i]} is None", spec.name)
         if count == 0:
-            self.empty(mark)
+            self.depth -= 1
+            self.drop_compound(mark)
+            self.octet(_LIST0)
         else:
             self.close(mark, 0xC0, count)
-
-    def empty(self, mark: int) -> None:
-        """Leave a list that was opened and got no elements."""
-        self.depth -= 1
-        self.parts[mark] = _LIST0
-        self.parts[mark + 1] = b""
-        self.size += 1
 
     def loosely(self, kind: int, item: Any) -> None:
         """Write a field as it is declared or, where that cannot be, as its Python type says."""
@@ -1974,7 +1695,7 @@ class Writer:
         elif not isinstance(values, (list, tuple)):
             self.typed(kind, values)
         elif not values:
-            self.add(_NULL)
+            self.octet(_NULL)
         elif len(values) == 1:
             self.typed(kind, values[0])
         else:
@@ -2006,15 +1727,21 @@ class Writer:
                     f"an annotation's key is a symbol (str) or a ulong (int), not {key!r:.80}",
                     f"[{key!r:.80}]",
                 )
-            self.put(_KINDS.get(type(item), 0), item)
-        self.close(mark, 0xC1, 2 * len(value))
+            kind = type(item)
+            if kind is str:
+                self.string(item)
+            elif kind is int:
+                self.integer(10, item)
+            else:
+                self.put(_KINDS.get(kind, 0), item)
+        self.close(mark, 0xC1, 2 * len(entries))
 
     def properties(self, value: Any) -> None:
         mark = self.open()
         entries = dict(value)
         for key, item in entries.items():
             if type(key) is str:
-                self.key(key)
+                self.string(key)
             elif self.lenient:
                 self.value(key)
             else:
@@ -2022,7 +1749,11 @@ class Writer:
                     f"the key of an application property is a str, not {key!r:.80}",
                     f"[{key!r:.80}]",
                 )
-            kind = _KINDS.get(type(item), 0)
+            have = type(item)
+            if have is str:
+                self.string(item)
+                continue
+            kind = _KINDS.get(have, 0)
             if (
                 (kind == 0 or 22 <= kind <= 25 or kind == 40)
                 and not self.lenient
@@ -2034,7 +1765,7 @@ class Writer:
                     f"[{key!r:.80}]",
                 )
             self.put(kind, item)
-        self.close(mark, 0xC1, 2 * len(value))
+        self.close(mark, 0xC1, 2 * len(entries))
 
 
 def is_default(item: Any, default: Any) -> bool:
@@ -2111,8 +1842,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
         replaced: for each of the nine kinds False to keep, None to leave out, or the section.
         ordered: the sections are known to stand in order.
     """
-    writer = Writer.__new__(Writer)
-    writer.begin(False)
+    writer = Writer(False)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
@@ -2139,7 +1869,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
             section = replaced[new]
             if section is not False and section is not None:
                 if keep < start:
-                    writer.add(_octets(data, keep, start))
+                    writer.copy(data, keep, start)
                     keep = start
                 spec = _SECTIONS[new]
                 if type(section) is not spec.cls:
@@ -2150,10 +1880,10 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
             break
         if replaced[code] is not False:
             if keep < start:
-                writer.add(_octets(data, keep, start))
+                writer.copy(data, keep, start)
             keep = reader.pos
     if keep < reader.end:
-        writer.add(_octets(data, keep, reader.end))
+        writer.copy(data, keep, reader.end)
     return writer.finish()
 
 
@@ -2208,29 +1938,28 @@ def scanned(data: Any, limits: Any) -> Any:
     return made
 
 
-def write_message(
-    header: Any,
-    delivery_annotations: Any,
-    message_annotations: Any,
-    properties: Any,
-    application_properties: Any,
-    body: Any,
-    footer: Any,
-    lenient: bool,
-) -> Any:
-    """Encode a message whose sections are of their very classes; None where one is not."""
-    writer = Writer.__new__(Writer)
-    writer.begin(lenient)
-    if (
-        writer.whole(_SECTIONS[0], header)
-        and writer.whole(_SECTIONS[1], delivery_annotations)
-        and writer.whole(_SECTIONS[2], message_annotations)
-        and writer.whole(_SECTIONS[3], properties)
-        and writer.whole(_SECTIONS[4], application_properties)
-        and (body is None or writer.body(body))
-        and writer.whole(_SECTIONS[8], footer)
-    ):
-        return writer.finish()
+def write_message(message: Any) -> Any:
+    """Encode all sections of a message anew.
+
+    None where one is not of its very class, or cannot be encoded.
+    """
+    layout: Any = _MESSAGE[0]
+    found = layout.values(message)
+    writer = Writer(found[9])
+    body = found[5]
+    try:
+        if (
+            writer.whole(_SECTIONS[0], found[0])
+            and writer.whole(_SECTIONS[1], found[1])
+            and writer.whole(_SECTIONS[2], found[2])
+            and writer.whole(_SECTIONS[3], found[3])
+            and writer.whole(_SECTIONS[4], found[4])
+            and (body is None or writer.body(body))
+            and writer.whole(_SECTIONS[8], found[6])
+        ):
+            return writer.finish()
+    except (EncodeError, RecursionError, UnicodeEncodeError):
+        pass
     return None
 
 
@@ -2287,16 +2016,15 @@ def register_section(cls: type, spec: Spec) -> None:
         _NAMES[key] = (spec.name, spec.names)
 
 
-def register_message(fill: Callable[..., None], lenient: Callable[..., Any]) -> None:
+def register_message(cls: type, lenient: Callable[..., Any]) -> None:
     """Make `decode_message` know how messages are made.
 
     Args:
-        fill: sets the attributes of a bare message, header and properties, each from a list.
+        cls: the class of messages, whose attributes are in the order of `Reader.message`.
         lenient: reads a message that may break the rules.
     """
-    _MESSAGE[:] = fill, lenient
-    for spec in (_SECTIONS[0], _SECTIONS[3]):
-        _SCRATCH.extend((spec.cls(), spec.blank))
+    names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]
+    _MESSAGE[:] = Layout(cls, names), lenient
 
 
 def register_scan(cls: type) -> None:
@@ -2351,13 +2079,10 @@ def decode_message(
     """
     if limits is None:
         limits = DEFAULT_LIMITS
-    if strict:
-        return read_message(cls, data, limits, message_format)
-    return _MESSAGE[1](cls, data, limits, message_format)
-
-
-def read_message(cls: Any, data: Any, limits: Any, message_format: Any) -> Any:
-    data = octets_of(data, limits)
+    if not strict:
+        return _MESSAGE[1](cls, data, limits, message_format)
+    if type(data) is not bytes or limits is not DEFAULT_LIMITS:
+        data = octets_of(data, limits)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     try:

@@ -21,6 +21,7 @@ from typing import Any, TypeVar
 import attrs
 
 from amqp10msg import _wire
+from amqp10msg._calls import quickened
 from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.primitives import Array, Described, Symbol, ULong, Wire
@@ -124,7 +125,6 @@ def composite(
             symbol,
             _wire.COMPOSITE,
             cls,
-            filler(cls),
             "",
             tuple(field.wire_name for field in fields),
             bytes(_kind_of(field) for field in fields),
@@ -137,7 +137,7 @@ def composite(
         _FIELD_NAMES[code] = _FIELD_NAMES[symbol] = (spec.name, spec.names)
         _wire.register(cls, spec)
         cls.__repr__ = _short_repr  # type: ignore[method-assign]
-        return cls
+        return quickened(cls)
 
     return register
 
@@ -150,24 +150,6 @@ def _short_repr(self: Any) -> str:
         if (value := getattr(self, field.name)) != field.default or field.mandatory
     )
     return f"{type(self).__name__}({shown})"
-
-
-def filler(*classes: type) -> Callable[..., None]:
-    """Give what sets the attributes of bare instances, without converters and checks.
-
-    It takes an instance and the list of its values for each class in turn. For the decoder, whose
-    values are right by construction. Written as source, as attrs writes its own methods: a
-    statement that unpacks costs two thirds of an __init__ with as many arguments.
-    """
-    arguments, body = [], []
-    for i, cls in enumerate(classes):
-        targets = ", ".join(f"made{i}.{field.name}" for field in attrs.fields(cls))
-        arguments.append(f"made{i}, values{i}")
-        body.append(f"    [{targets}] = values{i}\n")
-    source = f"def fill({', '.join(arguments)}):\n{''.join(body)}"
-    names: dict[str, Any] = {}
-    exec(source, names)  # noqa: S102  (nothing in it but the names of attributes)
-    return names["fill"]  # type: ignore[no-any-return]
 
 
 def _kind_of(field: Field) -> int:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.composite import filler
+from amqp10msg._memory import quicken
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, read_section
@@ -165,29 +166,12 @@ class Message:
         Raises:
             EncodeError: a value cannot be encoded as what it must be; the error says where.
         """
-        octets = self._encode_as_is()
+        octets: bytes | None = _wire.write_message(self)
         if self._wire is None:
             return octets or self._encode_new()
         # Most senders choose the encodings that this library would choose. Otherwise section by
         # section, to see whether it was so before, or to say where a fault is.
         return octets if octets == self._wire else self._encode_changes(self._wire)
-
-    def _encode_as_is(self) -> bytes | None:
-        """Encode all sections anew; None where one needs a closer look, or cannot be encoded."""
-        try:
-            octets: bytes | None = _wire.write_message(
-                self.header,
-                self.delivery_annotations,
-                self.message_annotations,
-                self.properties,
-                self.application_properties,
-                self.body,
-                self.footer,
-                self._lenient,
-            )
-        except (EncodeError, RecursionError, UnicodeEncodeError):
-            return None
-        return octets
 
     def _encode_new(self) -> bytes:
         """Encode one section after the other, to take what a user may have set or say where."""
@@ -344,7 +328,8 @@ class Message:
 
     def _canonical(self) -> bytes:
         if not self._lenient or self._wire is None:
-            return self._encode_as_is() or self._encode_new()
+            octets: bytes | None = _wire.write_message(self)
+            return octets or self._encode_new()
         writer = _wire.Writer(True)
         for _, section in self.sections():
             writer.value(section)
@@ -471,6 +456,29 @@ class Message:
         if header is not None and ttl is not None:
             header = attrs.evolve(header, ttl=ttl)
         return self.evolve(header=header, delivery_annotations=None)
+
+
+def _quicken_message() -> None:
+    """Make `Message(...)` do in C what its __init__ does with the arguments that are right."""
+    maps = (DeliveryAnnotations, MessageAnnotations, ApplicationProperties, Footer)
+    taken: dict[str, tuple[type, ...]] = {"body": (NoneType, *_BODY_SPECS)}
+    converters: dict[str, Any] = {"body": _to_body}
+    for kind in _SECTION_KINDS:
+        if kind.cls in maps:
+            taken[kind.attribute] = (NoneType, kind.cls)
+            converters[kind.attribute] = kind.cls
+    arguments = ["body", *(kind.attribute for kind in _SECTION_KINDS), "message_format"]
+    names = [*arguments, "_wire", "_lenient"]
+    defaults = {"message_format": 0, "_lenient": False}
+    quicken(
+        Message,
+        names,
+        1,
+        len(arguments),
+        [defaults.get(name) for name in names],
+        [taken.get(name, ()) for name in names],
+        [converters.get(name) for name in names],
+    )
 
 
 # The constructors of a value that a body section can have; an amqp-value may have any.
@@ -616,4 +624,5 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     return made
 
 
-_wire.register_message(filler(Message, Header, Properties), _read_leniently)
+_quicken_message()
+_wire.register_message(Message, _read_leniently)

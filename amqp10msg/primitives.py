@@ -20,6 +20,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import attrs
 
+from amqp10msg._memory import quicken_integer, quicken_text
+
 __all__ = [
     "FORMAT_CODES",
     "AmqpMap",
@@ -218,6 +220,9 @@ class Timestamp(_Integer):
                 "use the number of milliseconds itself"
             ) from None
 
+
+for _kind in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp):
+    quicken_integer(_kind, _kind.min, _kind.max)
 
 _FLOAT = struct.Struct(">f")
 _UINT = struct.Struct(">I")
@@ -423,6 +428,9 @@ class Symbol(str):
 
     def __repr__(self) -> str:
         return f"Symbol({str.__repr__(self)})"
+
+
+quicken_text(Symbol)
 
 
 @attrs.define(eq=True, unsafe_hash=False)

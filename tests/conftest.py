@@ -55,19 +55,26 @@ def pytest_sessionstart() -> None:
         )
 
 
+def load_source(name: str) -> ModuleType:
+    """Load the source of a kernel's module beside the compiled one, with ``_py`` in its name."""
+    beside = f"amqp10msg.{name}_py"
+    if beside not in sys.modules:
+        path = Path(amqp10msg.__file__).with_name(f"{name}.py")
+        loader = SourceFileLoader(beside, str(path))
+        spec = importlib.util.spec_from_loader(beside, loader)
+        assert spec is not None
+        sys.modules[beside] = importlib.util.module_from_spec(spec)
+        loader.exec_module(sys.modules[beside])
+    return sys.modules[beside]
+
+
 def load_pure_kernel() -> ModuleType:
     """Load the kernel's source beside the compiled one, as `amqp10msg._wire_py`."""
-    name = "amqp10msg._wire_py"
-    if name not in sys.modules:
-        path = Path(amqp10msg.__file__).with_name("_wire.py")
-        loader = SourceFileLoader(name, str(path))
-        spec = importlib.util.spec_from_loader(name, loader)
-        assert spec is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
-        loader.exec_module(module)
-        register_classes(module)
-    return sys.modules[name]
+    if "amqp10msg._wire_py" not in sys.modules:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setitem(sys.modules, "amqp10msg._memory", load_source("_memory"))
+            register_classes(load_source("_wire"))
+    return sys.modules["amqp10msg._wire_py"]
 
 
 def register_classes(kernel: ModuleType) -> None:

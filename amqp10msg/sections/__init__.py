@@ -114,7 +114,7 @@ def _spec_of(kind: SectionKind) -> _wire.Spec:
         return known
     spec = _wire.Spec(
         *(kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls),
-        *(None, _CONTENT.get(kind.cls, "")),
+        _CONTENT.get(kind.cls, ""),
     )
     _wire.register_section(kind.cls, spec)
     return spec

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqp10msg._memory import quicken_dict
+
 __all__ = ["ApplicationProperties", "DeliveryAnnotations", "Footer", "MessageAnnotations"]
 
 
@@ -67,3 +69,7 @@ class Footer(dict):  # type: ignore[type-arg]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _reduced(self)
+
+
+for _section in (DeliveryAnnotations, MessageAnnotations, ApplicationProperties, Footer):
+    quicken_dict(_section)

@@ -92,7 +92,7 @@ def to_basic(message: Message, notes: Notes) -> BasicMessage:
     format_ = message.message_format
     known = message._wire
     # Most messages are encoded as this library would, and nothing needs a second look.
-    if known is not None and not message._lenient and message._encode_as_is() == known:
+    if known is not None and not message._lenient and _wire.write_message(message) == known:
         return _usual(message, known, notes, canonical=True)
     wire = message.encode()
     if message._lenient:

@@ -1,0 +1,349 @@
+"""What exists twice, once for each build: quick readers, growing output, calls of classes."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import pickle
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DecodeError,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    Int,
+    Limits,
+    Message,
+    MessageAnnotations,
+    Properties,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    decode_value,
+    encode_value,
+    primitives,
+)
+from amqp10msg.composite import COMPOSITES
+from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.notation import to_typed
+from amqp10msg.parts import read_section
+from amqp10msg.sections import KINDS, SectionKind
+from amqp10msg.testing import messages, mutated, sections, values
+
+# Quick readers: what they give is what the thorough ones give, faults included.
+
+QUICK = tuple(kind for kind in KINDS if kind.name not in {"amqp-sequence", "amqp-value"})
+
+
+def read(kind: SectionKind, encoded: bytes, limits: Limits, *, quick: bool) -> Any:
+    """Read the section's value, by way of a message or on its own."""
+    octets = bytes((0, 0x53, kind.code)) + encoded
+    try:
+        if quick:
+            section = getattr(Message.decode(octets, limits=limits), kind.attribute)
+        else:
+            section = read_section(octets, kind, 3, len(octets), limits)
+    except DecodeError as error:
+        return error.rule, error.offset, error.condition, str(error)
+    return type(section), to_typed(section)
+
+
+def quick_and_thorough_agree(
+    kind: SectionKind, encoded: bytes, limits: Limits = DEFAULT_LIMITS
+) -> None:
+    thorough = read(kind, encoded, limits, quick=False)
+    if isinstance(thorough[0], type):
+        assert read(kind, encoded, limits, quick=True) == thorough
+    else:
+        # What follows the first fault is a message's own matter: it may be a section.
+        assert read(kind, encoded, limits, quick=True)[:3] == thorough[:3]
+
+
+@pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
+@given(data=st.data())
+def test_quick_readers_give_what_the_others_give(kind: SectionKind, data: st.DataObject) -> None:
+    section = data.draw(sections(kind.name))
+    encoded = Message(**{kind.attribute: section}).encode()[3:]
+
+    quick_and_thorough_agree(kind, encoded)
+
+
+@pytest.mark.parametrize("kind", QUICK, ids=lambda kind: kind.name)
+@given(data=st.data())
+def test_quick_readers_leave_faults_to_the_others(kind: SectionKind, data: st.DataObject) -> None:
+    section = data.draw(sections(kind.name))
+    encoded = data.draw(mutated(Message(**{kind.attribute: section}).encode()[3:]))
+
+    thorough = read(kind, encoded, DEFAULT_LIMITS, quick=False)
+    quick = read(kind, encoded, DEFAULT_LIMITS, quick=True)
+    # Where the value ends early, a message goes on with what is no section.
+    if isinstance(quick[0], type) or not isinstance(thorough[0], type):
+        assert quick[:3] == thorough[:3]
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [Limits(items=0), Limits(items=1), Limits(items=4), Limits(depth=1), Limits(depth=2)],
+    ids=str,
+)
+@given(message=messages())
+def test_quick_readers_keep_to_the_limits(limits: Limits, message: Message) -> None:
+    for kind in QUICK:
+        section = getattr(message, kind.attribute)
+        if isinstance(section, kind.cls):
+            encoded = Message(**{kind.attribute: section}).encode()[3:]
+            quick_and_thorough_agree(kind, encoded, limits)
+
+
+@pytest.mark.parametrize(
+    "kind, encoded",
+    [
+        pytest.param(KINDS[0], "c0 02 01 41", id="true"),
+        pytest.param(KINDS[0], "c0 02 01 56", id="boolean cut off"),
+        pytest.param(KINDS[0], "c0 01 01", id="count without octets"),
+        pytest.param(KINDS[0], "c0 00 00", id="size too small"),
+        pytest.param(KINDS[0], "c0 02", id="header cut off"),
+        pytest.param(KINDS[0], "d0 00 00 00 05 00 00 00 01 41", id="long form"),
+        pytest.param(KINDS[0], "d0 ff ff ff ff ff ff ff ff 41", id="largest size"),
+        pytest.param(KINDS[0], "d0 00 00 00 03 00 00 00 01 41", id="long size too small"),
+        pytest.param(KINDS[0], "d0 00 00 00 05 00 00", id="long form cut off"),
+        pytest.param(KINDS[0], "c0 03 01 41 41", id="octet left over"),
+        pytest.param(KINDS[0], "c0 07 06 40 40 40 40 40 40", id="a field too many"),
+        pytest.param(KINDS[0], "c0 06 03 40 40 70 00 00", id="number cut off"),
+        pytest.param(KINDS[3], "c0 03 01 a1 01", id="text cut off"),
+        pytest.param(KINDS[3], "c0 04 01 a1 01 ff", id="no UTF-8"),
+        pytest.param(KINDS[3], "c0 0a 07 40 40 40 40 40 40 a3 01 ff", id="no ASCII"),
+        pytest.param(KINDS[3], "c0 05 02 40 a0 01 ff", id="binary"),
+        pytest.param(KINDS[4], "c1 07 02 a1 01 61 a1 01 62", id="entry"),
+        pytest.param(KINDS[4], "c1 07 03 a1 01 61 a1 01 62", id="odd count"),
+        pytest.param(KINDS[4], "c1 09 04 a1 01 61 41 a1 01 61 41", id="key twice"),
+        pytest.param(KINDS[4], "c1 05 02 a3 01 61 41", id="key no string"),
+        pytest.param(KINDS[4], "c1 05 02 a1 01 61 45", id="value no simple one"),
+        pytest.param(KINDS[4], "c1 05 02 a1 01 ff 41", id="key no UTF-8"),
+        pytest.param(KINDS[2], "c1 05 02 a3 01 ff 41", id="key no ASCII"),
+        pytest.param(KINDS[2], "c1 04 02 53 01 41", id="key a number"),
+        pytest.param(KINDS[2], "c1 06 02 a3 01 61 54 80", id="negative"),
+        pytest.param(KINDS[2], "c1 05 02 a3 01 61 81", id="long cut off"),
+        pytest.param(KINDS[5], "a0 05 01", id="data cut off"),
+        pytest.param(KINDS[5], "a0", id="data without length"),
+        pytest.param(KINDS[5], "b0 ff ff ff ff 01", id="data of the largest length"),
+        pytest.param(KINDS[5], "a1 01 61", id="data no binary"),
+    ],
+)
+def test_quick_readers_at_the_edges(kind: SectionKind, encoded: str) -> None:
+    quick_and_thorough_agree(kind, bytes.fromhex(encoded))
+
+
+# Output: its sizes around those where a header grows or the memory does.
+
+
+@pytest.mark.parametrize("size", [0, 1, 251, 252, 253, 254, 255, 256, 989, 990, 999, 1000, 70_000])
+def test_compounds_take_the_smallest_header(size: int) -> None:
+    text = "x" * size
+    wide = 2 if size <= 255 else 5
+
+    encoded = encode_value([text])
+
+    content = wide + size
+    assert encoded[0] == (0xC0 if content < 255 else 0xD0)
+    assert len(encoded) == content + (3 if content < 255 else 9)
+    assert decode_value(encoded) == [text]
+
+
+@given(
+    texts=st.lists(st.integers(0, 400), max_size=12),
+    depth=st.integers(0, 6),
+    after=st.integers(0, 300),
+)
+@example(texts=[255] * 12, depth=6, after=300)
+def test_nested_compounds_of_any_size(texts: list[int], depth: int, after: int) -> None:
+    value: Any = ["x" * n for n in texts]
+    for _ in range(depth):
+        value = [value, {"key": value, "after": "y" * after}]
+
+    assert decode_value(encode_value(value)) == value
+
+
+def test_a_list_that_turns_out_empty_leaves_nothing_behind() -> None:
+    assert Message(header=Header(), properties=Properties()).encode() == bytes.fromhex(
+        "00 53 70 45  00 53 73 45"
+    )
+
+
+# Calls: a class answers in C what its __init__ would do.
+
+SECTION_MAPS = (DeliveryAnnotations, MessageAnnotations, ApplicationProperties, Footer)
+CLASSES: tuple[Any, ...] = (
+    Message,
+    Data,
+    AmqpSequence,
+    AmqpValue,
+    *{entry.cls: None for entry in COMPOSITES.values()},
+)
+NUMBERS = (
+    *(primitives.UByte, primitives.UShort, primitives.UInt, primitives.ULong, primitives.Byte),
+    *(primitives.Short, primitives.Int, primitives.Timestamp),
+)
+
+
+def slowly(cls: Any, *args: Any, **keywords: Any) -> Any:
+    """Call a class as if it did not answer itself."""
+    return type.__call__(cls, *args, **keywords)
+
+
+def outcome(call: Any, cls: Any, *args: Any, **keywords: Any) -> Any:
+    try:
+        made = call(*args, **keywords) if call is cls else call(cls, *args, **keywords)
+    except Exception as error:  # noqa: BLE001  (what it is, is compared)
+        return type(error), str(error)
+    if attrs.has(cls):
+        return [(field.name, getattr(made, field.name)) for field in attrs.fields(cls)]
+    return type(made), made
+
+
+ARGUMENTS = st.one_of(
+    values(max_leaves=3),
+    st.just(datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)),
+    st.just(datetime.datetime(2026, 1, 1)),  # noqa: DTZ001  (refused)
+    st.sampled_from([Data(b"x"), AmqpValue(1), [Data(b"x")], Header(), Footer(), (), ("a",)]),
+)
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+@given(data=st.data())
+def test_a_class_answers_its_calls_as_its_init_does(cls: Any, data: st.DataObject) -> None:
+    names = [field.name for field in attrs.fields(cls)]
+    args = data.draw(st.lists(ARGUMENTS, max_size=min(3, len(names) + 1)))
+    keywords = data.draw(
+        st.dictionaries(st.sampled_from([*names, "nothing"]), ARGUMENTS, max_size=4)
+    )
+
+    quick = outcome(cls, cls, *args, **keywords)
+    thorough = outcome(slowly, cls, *args, **keywords)
+
+    assert str(quick) == str(thorough)  # NaN is no equal of itself
+
+
+@pytest.mark.parametrize("cls", CLASSES, ids=lambda cls: cls.__name__)
+def test_what_was_given_is_what_is_held(cls: Any) -> None:
+    given_ = object()
+    taken = [
+        field.name
+        for field in attrs.fields(cls)
+        if field.init and field.converter is None and not field.name.startswith("_")
+    ]
+    if cls is Message:
+        taken = ["header", "properties"]
+
+    made = cls(**dict.fromkeys(taken, given_))
+
+    assert [getattr(made, name) for name in taken] == [given_] * len(taken)
+
+
+@pytest.mark.parametrize("cls", NUMBERS, ids=lambda cls: cls.__name__)
+@given(data=st.data())
+def test_numbers_are_made_and_refused_as_by_their_init(cls: Any, data: st.DataObject) -> None:
+    edges = [cls.min - 1, cls.min, -1, 0, 1, cls.max, cls.max + 1, 2**64, -(2**63) - 1]
+    drawn = data.draw(
+        st.one_of(st.sampled_from(edges), st.integers(), st.sampled_from([True, 1.9, "7", None]))
+    )
+
+    assert outcome(cls, cls, drawn) == outcome(slowly, cls, drawn)
+
+
+def test_numbers_of_nothing_and_of_too_much() -> None:
+    assert UInt() == 0
+    with pytest.raises(TypeError):
+        UInt(1, 2, 3)  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        UInt(value=1)  # type: ignore[call-arg]
+
+
+@given(text=st.one_of(st.text(), st.text(alphabet="abc"), st.integers()))
+def test_symbols_are_ascii(text: Any) -> None:
+    if str(text).isascii():
+        assert (type(Symbol(text)), str(Symbol(text))) == (Symbol, str(text))
+    else:
+        with pytest.raises(ValueError, match="ASCII"):
+            Symbol(text)
+
+
+@pytest.mark.parametrize("cls", SECTION_MAPS, ids=lambda cls: cls.__name__)
+def test_a_map_section_is_a_copy(cls: Any) -> None:
+    entries = {"a": 1, "b": UInt(2)}
+
+    made = cls(entries)
+    entries["c"] = 3
+
+    assert (type(made), dict(made)) == (cls, {"a": 1, "b": 2})
+    assert (cls(), cls([("a", 1)]), cls(a=1)) == ({}, {"a": 1}, {"a": 1})
+    assert cls(made, b=5) == {"a": 1, "b": 5}
+    with pytest.raises(TypeError):
+        cls(1)
+    with pytest.raises(TypeError):
+        cls({}, {})
+
+
+def test_subclasses_are_made_by_their_own_init() -> None:
+    class Louder(Header):
+        def __init__(self, *args: Any, **keywords: Any) -> None:
+            super().__init__(*args, **keywords)
+            self.priority = 9
+
+    class Even(UInt):
+        def __init__(self, number: int) -> None:
+            super().__init__(number)
+            if number % 2:
+                raise ValueError("odd")
+
+    @attrs.define
+    class Named(Message):
+        __slots__ = ()
+
+    assert Louder(durable=True) == Louder(durable=True, priority=3)
+    assert (Louder(durable=True).durable, Louder().priority) == (True, 9)
+    assert Even(4) == 4
+    with pytest.raises(ValueError, match="odd"):
+        Even(3)
+    assert type(Named.decode(Message("x").encode())) is Named
+
+
+def test_a_subclass_sets_attributes_its_own_way() -> None:
+    class Watched(Message):
+        seen: tuple[str, ...] = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name != "seen":
+                object.__setattr__(self, "seen", (*self.seen, name))
+            object.__setattr__(self, name, value)
+
+    assert "body" in Watched.decode(Message("x").encode()).seen
+
+
+@given(message=messages())
+def test_what_was_made_in_c_is_copied_and_pickled(message: Message) -> None:
+    header = Header(durable=True, ttl=5)
+    for made in (message, header, Timestamp(5), Int(7), UByte(3), ULong(2), Symbol("s")):
+        assert copy.copy(made) == made
+        assert copy.deepcopy(made) == made
+        assert pickle.loads(pickle.dumps(made)) == made
+
+
+def test_an_attribute_that_was_deleted_is_missed() -> None:
+    header = Header(durable=True)
+    del header.ttl
+
+    with pytest.raises(AttributeError):
+        Message(header=header).encode()
