@@ -19,7 +19,7 @@ from amqp10msg.basic import (
 from amqp10msg.translate import to_amqp10, to_basic
 from bench import ours
 from bench.harness import Contender, Effort, measure
-from bench.report import Figure
+from bench.report import Figure, Floor
 
 BODY = b"hello"
 HEADER = encode_content_header(
@@ -127,10 +127,12 @@ def run(effort: Effort) -> Figure:
         peer_forth, peer_back = found
         theirs_10 = peer_forth()
         contenders.append(Contender(PEER, lambda: (peer_forth(), peer_back(theirs_10))))
+    timings = measure(contenders, effort)
     return Figure(
         key="translate",
         title=f"0-9-1 to 1.0 and back, a content header of {len(HEADER)} octets with 8 headers",
-        timings=measure(contenders, effort),
+        timings=timings,
+        floors=(Floor("at least 8x faster than pamqp + proton", timings.times(PEER), at_least=8),),
         left_out=() if found is not None else (LEFT_OUT,),
         remarks=("The peers lose types on the way; amqp10msg comes back octet for octet.",),
     )

@@ -55,7 +55,10 @@ def load(*, pure: bool) -> ModuleType:
         os.environ["AMQP10MSG_PURE"] = "1" if pure else ""
         module = importlib.import_module(PACKAGE)
         # Before they are forgotten again: what is imported later would find the other package.
-        for name in ("composite", "primitives", "limits", "errors", "sections", "delivery"):
+        for name in (
+            *("composite", "primitives", "limits", "errors", "sections", "delivery"),
+            *("basic.classes", "translate"),
+        ):
             importlib.import_module(f"{PACKAGE}.{name}")
     if module.COMPILED is pure:
         raise RuntimeError(
@@ -72,7 +75,7 @@ def described(value: Any) -> Any:
     if value is None or isinstance(value, (bool, str, bytes)):
         return (kind, value)
     if isinstance(value, int):
-        return (kind, int(value))
+        return (kind, getattr(value, "octet", int(value)))
     if isinstance(value, float):
         bits = getattr(value, "bits", None)
         return (kind, struct.pack(">d", value) if bits is None else bits)
@@ -80,6 +83,8 @@ def described(value: Any) -> Any:
         return (kind, [described(item) for item in value])
     if isinstance(value, dict):
         return (kind, [(described(key), described(item)) for key, item in value.items()])
+    if kind in {"FieldTable", "FieldArray"}:
+        return (kind, described(value.entries))
     if kind == "AmqpMap":
         return (kind, [(described(key), described(item)) for key, item in value.pairs])
     if attrs.has(type(value)):

@@ -35,8 +35,6 @@ from amqp10msg.basic import (
 from amqp10msg.primitives import identical
 from amqp10msg.testing import basic_properties, field_tables
 
-pytestmark = pytest.mark.once  # no part of it runs in the kernel
-
 
 @given(field_tables())
 def test_a_table_comes_back_with_letters_order_and_duplicates(table: FieldTable) -> None:

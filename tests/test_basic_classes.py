@@ -27,8 +27,6 @@ from amqp10msg.basic.classes import (
 from amqp10msg.testing import basic_properties, field_tables
 from amqp10msg.translate import to_amqp10, to_basic
 
-pytestmark = pytest.mark.once
-
 _VALUES: dict[str, Any] = {
     "shortstr": st.text(max_size=60),
     "table": field_tables(),

@@ -296,6 +296,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "filter": [3],
         "startup": [60],
         "node": [1.5] * 4,
+        "translate": [8],
         **({"serve": [1]} if "serve" in command.FIGURES else {}),
     }
 

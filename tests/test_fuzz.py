@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 import amqp10msg
+import amqp10msg.basic
 import amqp10msg.delivery  # registers its composites, as the other copy of the package does
+import amqp10msg.translate
 from amqp10msg import corpus
-from fuzz import builds
+from fuzz import basic, builds
 from fuzz.check import agreement, contract
 from fuzz.mutate import mutate
 from fuzz.worker import Target, functions
@@ -49,7 +51,7 @@ class Broken(ModuleType):
         self.__dict__.update(vars(amqp10msg), **changes)
 
 
-def fails(*_: object) -> object:
+def fails(*_: object, **__: object) -> object:
     raise IndexError("beyond the end")
 
 
@@ -108,3 +110,50 @@ def test_functions_of_the_package_are_found() -> None:
         ("amqp10msg._path", "path_of"),
     } <= found
     assert (("amqp10msg._wire", "Reader.read_map") in found) is not amqp10msg.COMPILED
+
+
+# AMQP 0-9-1 and the translator.
+
+
+@pytest.fixture(scope="module")
+def basic_seeds() -> dict[str, list[bytes]]:
+    return basic.seeds()
+
+
+@pytest.mark.parametrize("kind", basic.CHECKS)
+def test_the_contract_of_0_9_1_holds_of_changed_octets(
+    basic_seeds: dict[str, list[bytes]], kind: str
+) -> None:
+    draw = random.Random(kind)
+    assert len(basic_seeds[kind]) > 50
+    for octets in draw.sample(basic_seeds[kind], 30):
+        basic.CHECKS[kind](amqp10msg, octets)
+    for _ in range(100):
+        basic.CHECKS[kind](amqp10msg, mutate(basic_seeds[kind], draw))
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+@pytest.mark.parametrize("kind", basic.CHECKS)
+def test_the_builds_agree_on_0_9_1(
+    other: ModuleType, basic_seeds: dict[str, list[bytes]], kind: str
+) -> None:
+    for octets in random.Random(kind).sample(basic_seeds[kind], 20):
+        basic.agreement(amqp10msg, other, kind, octets)
+
+
+@pytest.mark.parametrize("name", ["decode_table", "encode_table"])
+def test_a_broken_contract_of_0_9_1_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    octets = bytes.fromhex("00000007016b4900000007")
+    basic.table(amqp10msg, octets)
+    monkeypatch.setattr(amqp10msg.basic, name, fails)
+    with pytest.raises(IndexError):
+        basic.table(amqp10msg, octets)
+
+
+def test_a_translation_that_does_not_come_back_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    octets = bytes.fromhex("80000474657874")
+    basic.properties(amqp10msg, octets)
+    nothing = amqp10msg.translate.to_amqp10(amqp10msg.basic.BasicMessage())
+    monkeypatch.setattr(amqp10msg.translate, "to_amqp10", lambda *_, **__: nothing)
+    with pytest.raises(AssertionError, match="does not come back"):
+        basic.properties(amqp10msg, octets)

@@ -38,10 +38,16 @@ STAND_IN = {
     "sections/__init__.py": "",
     "sections/mappings.py": "class Footer(dict):\n    pass\n",
     "sections/mappings.pxd": "cdef class Footer(dict):\n    pass\n",
-    "columns/__init__.py": "",
-    "columns/_scan.py": "def last(data):\n    return data[len(data) - 1]\n",
-    "columns/_scan.pxd": "cpdef object last(bytes data)\n",
 }
+for _folder, _names in {
+    "basic": ("_attributes", "_codec"),
+    "columns": ("_scan",),
+    "translate": ("_canonical", "_to_amqp10", "_to_basic"),
+}.items():
+    STAND_IN[f"{_folder}/__init__.py"] = ""
+    for _name in _names:
+        STAND_IN[f"{_folder}/{_name}.py"] = "def last(data):\n    return data[len(data) - 1]\n"
+        STAND_IN[f"{_folder}/{_name}.pxd"] = "cpdef object last(bytes data)\n"
 
 
 def build(tree: Path, hook: str, **environment: str) -> subprocess.CompletedProcess[str]:

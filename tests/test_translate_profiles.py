@@ -54,6 +54,9 @@ RABBITMQ = [name for name in PROFILES if name.startswith("rabbitmq")]
 BROKERS = ["rabbitmq-4.0", "rabbitmq-4.3"]
 
 
+QPID = "qpid-broker-j"
+
+
 def outcome(translate: Any, message: Any, profile: str) -> Any:
     try:
         return translate(message, profile, circumstances=Circumstances(arrival_time=0))
@@ -80,7 +83,8 @@ def test_any_1_0_message_gives_a_result_or_a_translation_error(message: Message)
             assert "lossless" != profile
             assert found.reason
         else:
-            encode_properties(found.message.properties)
+            dialect: Any = "qpid" if profile == QPID else "rabbitmq"
+            encode_properties(found.message.properties, dialect=dialect)
 
 
 # What RabbitMQ fails on, version 4 from 0-9-1 to 1.0.
@@ -233,9 +237,6 @@ def test_deaths_become_a_header() -> None:
 # Qpid Broker-J, as its own tests state it.
 
 
-QPID = "qpid-broker-j"
-
-
 @pytest.mark.parametrize(
     "given_text, expected",
     [
@@ -303,6 +304,30 @@ def test_qpid_inflates_bodies() -> None:
 def test_qpid_fails_as_a_whole(message: Message) -> None:
     with pytest.raises(TranslationError):
         to_basic(message, QPID)
+
+
+@pytest.mark.parametrize(
+    "octets, path",
+    [
+        # Sections of several kinds, a ttl that is a decimal32, a content-type that is a uint.
+        ("005375a00568656c6c6f00537740", ""),
+        ("005370c0080340407422500001005375a000", "header"),
+        ("005373c00907404040404040520a005375a000", "properties"),
+    ],
+)
+def test_qpid_reads_no_section_of_another_form(octets: str, path: str) -> None:
+    message = Message.decode(bytes.fromhex(octets), strict=False)
+    with pytest.raises(TranslationError, match="the broker cannot read it") as caught:
+        to_basic(message, QPID)
+
+    assert caught.value.path.startswith(path)
+
+
+def test_qpid_reads_what_was_read_leniently_and_is_right() -> None:
+    octets = Message(b"hello", properties=Properties(message_id="m")).encode()
+    expected = to_basic(Message.decode(octets), QPID)
+
+    assert expected == to_basic(Message.decode(octets, strict=False), QPID)
 
 
 def test_qpid_towards_0_9_1() -> None:

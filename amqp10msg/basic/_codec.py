@@ -1,7 +1,10 @@
-"""The encodings of 0-9-1 (4.2.5): `TableReader` and `write_table`.
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""The encodings of 0-9-1 (4.2.5 and 4.2.6): `Reader`, `write_table` and `write_rows`.
 
-Written like the kernel of the 1.0 side: one cursor over one bytes object, flat branches on letters
-in the order of their frequency, every size compared with what is left before anything is sliced.
+This file runs as it is, and compiled by Cython with the C types of `_codec.pxd`; both must behave
+alike down to the offset of an error. Written like the kernel of the 1.0 side: one cursor over one
+bytes object, flat branches on letters in the order of their frequency, every size compared with
+what is left before anything is sliced.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic.tables import (
     Dialect,
     FieldArray,
@@ -23,37 +27,41 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.primitives import Float, Timestamp
 
-__all__ = ["Reader", "write_longstr", "write_shortstr", "write_table", "write_value"]
+__all__ = [
+    "Layout",
+    "Reader",
+    "write_longstr",
+    "write_number",
+    "write_rows",
+    "write_shortstr",
+    "write_table",
+    "write_value",
+]
 
-_U16 = struct.Struct(">H")
+_COMPILED = not __file__.endswith(".py")
+
+_U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
-_I8 = struct.Struct(">b")
-_I16 = struct.Struct(">h")
-_I32 = struct.Struct(">i")
-_I64 = struct.Struct(">q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
-_LONGSTR = struct.Struct(">BI")
-_INT = struct.Struct(">Bi")
-_u32_at = _U32.unpack_from
-_i32_at = _I32.unpack_from
-_i64_at = _I64.unpack_from
-_f64_at = _F64.unpack_from
+_unpack_u32 = _U32.unpack_from
+_unpack_f64 = _F64.unpack_from
+_unpack_decimal = _DECIMAL.unpack_from
 
-#: Letters with values of a fixed width: (format, lowest, highest); what the dialects agree on.
+#: Letters with ints of a fixed width; what the dialects agree on.
 _FIXED: dict[str, struct.Struct] = {
-    "b": _I8,
-    "B": struct.Struct(">B"),
-    "s": _I16,
-    "u": _U16,
-    "I": _I32,
+    "b": struct.Struct(">b"),
+    "B": _U8,
+    "s": struct.Struct(">h"),
+    "u": struct.Struct(">H"),
+    "I": struct.Struct(">i"),
     "i": _U32,
-    "l": _I64,
+    "l": struct.Struct(">q"),
     "T": _U64,
-    "U": _I16,
-    "L": _I64,
-    "k": struct.Struct(">B"),
+    "U": struct.Struct(">h"),
+    "L": struct.Struct(">q"),
+    "k": _U8,
 }
 #: Which letters a dialect has; what they are where dialects differ stands in the code below.
 LETTERS: dict[str, frozenset[str]] = {
@@ -61,8 +69,150 @@ LETTERS: dict[str, frozenset[str]] = {
     "spec": frozenset("tbBUuIiLlfdDsSATFV"),
     "qpid": frozenset("tbBsuIilfdDSATFVxcCk"),
 }
+# By octet, for reading: which ones are letters, how wide their ints are, which of these have signs.
+_KNOWN = {
+    dialect: bytes(chr(octet) in letters for octet in range(256))
+    for dialect, letters in LETTERS.items()
+}
+_WIDTHS = bytes(_FIXED[chr(octet)].size if chr(octet) in _FIXED else 0 for octet in range(256))
+_SIGNED = bytes(chr(octet) in "bsIlUL" for octet in range(256))
 _SPEC_FIXED = {**_FIXED, "l": _U64}
 _LETTER_OF = [chr(octet) for octet in range(256)]
+
+
+# Where the builds part ways: C copies octets and computes numbers, the interpreter is faster with a
+# call.
+
+
+def _u32(buf: Any, pos: int) -> int:
+    if not _COMPILED:
+        number: int = _unpack_u32(buf, pos)[0]
+        return number
+    a: int = buf[pos]
+    b: int = buf[pos + 1]
+    c: int = buf[pos + 2]
+    d: int = buf[pos + 3]
+    return a << 24 | b << 16 | c << 8 | d
+
+
+def _f64(buf: Any, pos: int) -> float:
+    if not _COMPILED:
+        number: float = _unpack_f64(buf, pos)[0]
+        return number
+    if not 0 <= pos <= len(buf) - 8:
+        raise IndexError("octets outside the input")
+    chars = buf
+    # Of the C API, as declared in the .pxd.
+    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+
+
+def _integer(buf: Any, pos: int, width: int, signed: bool) -> Any:
+    """Read an int of this many octets, 1 to 8."""
+    if not _COMPILED:
+        return int.from_bytes(buf[pos : pos + width], "big", signed=signed)
+    number = 0
+    for i in range(width):
+        number = number << 8 | buf[pos + i]
+    if not signed:
+        return number
+    number <<= 64 - 8 * width
+    word = number  # the same bits, with a sign
+    return word >> (64 - 8 * width)
+
+
+def _put_ascii(out: Any, text: Any, width: int) -> bool:
+    """Append a length of 1 or 4 octets and ASCII text; give False, and nothing, for all else."""
+    if not _COMPILED:
+        if type(text) is not str or not text.isascii() or (len(text) > 255 and width == 1):
+            return False
+        out += len(text).to_bytes(width, "big")
+        out += text.encode("ascii")
+        return True
+    size = ascii_size(text)  # type: ignore[name-defined]  # noqa: F821
+    if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
+        return False
+    at = len(out)
+    PyByteArray_Resize(out, at + width + size)  # type: ignore[name-defined]  # noqa: F821
+    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
+    if width == 4:
+        target[0] = size >> 24
+        target[1] = size >> 16 & 255
+        target[2] = size >> 8 & 255
+    target[width - 1] = size & 255
+    # The octets of ASCII text are those that the str itself holds.
+    chars = PyUnicode_AsUTF8(text)  # type: ignore[name-defined]  # noqa: F821
+    memcpy(target + width, chars, size)  # type: ignore[name-defined]  # noqa: F821
+    return True
+
+
+def _put_int(out: Any, value: Any, width: int, signed: bool) -> bool:
+    """Append an int of this many octets; give False, and nothing, where it does not fit."""
+    if type(value) is not int:
+        return False
+    if not _COMPILED:
+        try:
+            out += value.to_bytes(width, "big", signed=signed)
+        except OverflowError:
+            return False
+        return True
+    try:
+        number = value
+    except OverflowError:
+        return False  # or an unsigned one from 2^63, which is rare
+    if signed:
+        if width < 8 and not -(_ONE << (8 * width - 1)) <= number < _ONE << (8 * width - 1):
+            return False
+    elif number < 0 or (width < 8 and number >= _ONE << 8 * width):
+        return False
+    at = len(out)
+    PyByteArray_Resize(out, at + width)  # type: ignore[name-defined]  # noqa: F821
+    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
+    for i in range(width):
+        target[width - 1 - i] = number >> 8 * i & 255
+    return True
+
+
+_ONE = 1
+
+
+def _put_f64(out: Any, number: float) -> None:
+    if not _COMPILED:
+        out += _F64.pack(number)
+        return
+    at = len(out)
+    PyByteArray_Resize(out, at + 8)  # type: ignore[name-defined]  # noqa: F821
+    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
+    PyFloat_Pack8(number, target, 0)  # type: ignore[name-defined]  # noqa: F821
+
+
+def _set_size(out: Any, start: int) -> None:
+    """Write the length of what stands behind `start` into the four octets there."""
+    size = len(out) - start - 4
+    if size > 0xFFFF_FFFF:
+        raise EncodeError(f"a table has 2^32 - 1 octets at most, and this has {size}")
+    out[start] = size >> 24
+    out[start + 1] = size >> 16 & 255
+    out[start + 2] = size >> 8 & 255
+    out[start + 3] = size & 255
+
+
+class Layout:
+    """The properties of one class, as reading and writing want them.
+
+    Attributes:
+        rows: the properties in the order of their flags.
+        known: the flags of them, as bits.
+    """
+
+    def __init__(self, cls: Any, rows: Any) -> None:
+        self.rows = rows
+        self.known = sum(1 << row.bit for row in rows)
+        self.names = tuple(row.wire_name for row in rows)
+        self.domains = bytes(
+            ("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows
+        )
+        self.blank: list[Any] = [None] * len(rows)
+        self.slots = Slots(cls, [row.name for row in rows])
 
 
 class Reader:
@@ -71,234 +221,269 @@ class Reader:
     Every method reads at `pos` and leaves `pos` behind what it read, or raises DecodeError.
     """
 
-    __slots__ = ("_fixed", "_left", "_letters", "data", "dialect", "end", "limits", "pos")
-
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
-        if dialect not in LETTERS:
+        known = _KNOWN.get(dialect)
+        if known is None:
             raise ValueError(f"no dialect is called {dialect!r}: use {', '.join(LETTERS)}")
-        self.limits = limits or DEFAULT_LIMITS
-        if self.limits.size is not None and len(data) > self.limits.size:
+        limits = limits or DEFAULT_LIMITS
+        if limits.size is not None and len(data) > limits.size:
             raise DecodeError(
-                f"the input has {len(data)} octets, and the limit is {self.limits.size}",
-                self.limits.size,
+                f"the input has {len(data)} octets, and the limit is {limits.size}",
+                limits.size,
                 rule="size-limit",
                 condition=RESOURCE_LIMIT_EXCEEDED,
                 data=data,
             )
         self.data = data
         self.dialect = dialect
+        self.limits = limits
         self.pos = 0
         self.end = len(data)
-        self._left = self.limits.items
-        self._letters = LETTERS[dialect]
-        self._fixed = _SPEC_FIXED if dialect == "spec" else _FIXED
+        self.left = limits.items
+        self.depth = limits.depth
+        self.known = known
+        self.spec = dialect == "spec"
 
-    def fault(self, reason: str, offset: int, rule: str, path: str = "") -> DecodeError:
+    def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
         """Make the error of a fault in the input."""
         condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else "amqp:decode-error"
-        return DecodeError(
-            reason, offset, rule=rule, condition=condition, path=path, data=self.data
-        )
+        return DecodeError(reason, offset, rule=rule, condition=condition, data=self.data)
 
-    def _cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
+    def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
         return self.fault(
             f"{what} needs {needs} octets, and {max(end - offset, 0)} are left", offset, "truncated"
         )
 
-    def fixed(self, form: struct.Struct, what: str) -> Any:
-        """Read one value of a fixed width."""
+    def finish(self) -> None:
+        """Refuse octets behind what was read."""
+        if self.pos != self.end:
+            raise self.fault(
+                f"{self.end - self.pos} octets follow where nothing may", self.pos, "trailing"
+            )
+
+    def unsigned(self, width: int, what: str) -> Any:
+        """Read an unsigned int of this many octets, 1 to 8."""
         pos = self.pos
-        size = form.size
-        if pos + size > self.end:
-            raise self._cut(what, pos, size, self.end)
-        self.pos = pos + size
-        return form.unpack_from(self.data, pos)[0]
+        if width > self.end - pos:
+            raise self.cut(what, pos, width, self.end)
+        self.pos = pos + width
+        return _integer(self.data, pos, width, False)
 
     def shortstr(self) -> str:
         """Read a short string: one octet of length, then the octets."""
         pos = self.pos
+        data = self.data
         if pos >= self.end:
-            raise self._cut("a short string", pos, 1, self.end)
-        stop = pos + 1 + self.data[pos]
+            raise self.cut("a short string", pos, 1, self.end)
+        stop = pos + 1 + data[pos]
         if stop > self.end:
-            raise self._cut("a short string", pos, stop - pos, self.end)
+            raise self.cut("a short string", pos, stop - pos, self.end)
         self.pos = stop
-        return self.data[pos + 1 : stop].decode("utf-8", "surrogateescape")
+        return data[pos + 1 : stop].decode("utf-8", "surrogateescape")
 
     def longstr(self) -> bytes:
         """Read a long string: four octets of length, then the octets."""
         pos = self.pos
         if pos + 4 > self.end:
-            raise self._cut("a long string", pos, 4, self.end)
-        (size,) = _u32_at(self.data, pos)
+            raise self.cut("a long string", pos, 4, self.end)
+        size = _u32(self.data, pos)
         if size > self.end - pos - 4:
-            raise self._cut("a long string", pos, size + 4, self.end)
+            raise self.cut("a long string", pos, size + 4, self.end)
         self.pos = pos + 4 + size
         return self.data[pos + 4 : self.pos]
 
-    def table(self, depth: int = 0) -> FieldTable:
+    def properties(self, layout: Layout) -> Any:
+        """Read property flags and the list behind them into an object of the layout's class.
+
+        Raises:
+            DecodeError: cut off, a flag of no property, or a value that cannot be read.
+        """
+        start = self.pos
+        flags = self.unsigned(2, "the property flags")
+        if flags & ~layout.known:
+            what = (
+                "the property flags continue, and the class has no more properties"
+                if flags & 1
+                else f"the property flags {flags:04x} name a property that the class has not"
+            )
+            raise self.fault(what, start, "property-flags")
+        found = layout.blank.copy()
+        domains = layout.domains
+        index = 0
+        try:
+            for index in range(len(domains)):
+                if not flags >> (15 - index) & 1:
+                    continue
+                domain = domains[index]
+                if domain == 0:
+                    found[index] = self.shortstr()
+                elif domain == 1:
+                    found[index] = self.table(0)
+                elif domain == 2:
+                    found[index] = self.unsigned(1, "an octet")
+                else:
+                    found[index] = self.unsigned(8, "a timestamp")
+        except DecodeError as error:
+            error.path = layout.names[index] + error.path
+            raise
+        return layout.slots.build(found)
+
+    def table(self, depth: int) -> FieldTable:
         """Read a table: four octets of length, then name, letter and value of each field."""
         data = self.data
-        pos, stop = self._enter("a table", depth)
+        stop = self.enter("a table", depth)
+        pos = self.pos
         entries: list[tuple[str, str, Any]] = []
         made = FieldTable.__new__(FieldTable)
         made.entries = entries
-        add = entries.append
         name = ""
-        at = pos
-        common = self.dialect != "spec"
-        left = self._left
         try:
             while pos < stop:
-                at = pos
                 name = ""
-                left -= 1
-                if left < 0:
-                    raise self._too_many(at)
+                self.left -= 1
+                if self.left < 0:
+                    raise self.too_many(pos)
                 after = pos + 1 + data[pos]
                 if after >= stop:
-                    raise self._cut("a name and a letter", pos, after - pos + 1, stop)
+                    raise self.cut("a name and a letter", pos, after - pos + 1, stop)
                 name = data[pos + 1 : after].decode("utf-8", "surrogateescape")
                 code = data[after]
-                at = after
                 pos = after + 1
                 if code == 0x53:  # S
                     if pos + 4 > stop:
-                        raise self._cut("a long string", after, 5, stop)
-                    (size,) = _u32_at(data, pos)
+                        raise self.cut("a long string", after, 5, stop)
+                    size = _u32(data, pos)
                     pos += 4
                     if size > stop - pos:
-                        raise self._cut("a long string", after, size + 5, stop)
-                    add((name, "S", data[pos : pos + size].decode("utf-8", "surrogateescape")))
+                        raise self.cut("a long string", after, size + 5, stop)
+                    text = data[pos : pos + size].decode("utf-8", "surrogateescape")
+                    entries.append((name, "S", text))
                     pos += size
                 elif code == 0x49 and pos + 4 <= stop:  # I
-                    add((name, "I", _i32_at(data, pos)[0]))
+                    entries.append((name, "I", _integer(data, pos, 4, True)))
                     pos += 4
-                elif code == 0x74 and pos < stop:  # t
-                    flag = data[pos]
-                    add((name, "t", flag == 1 if flag < 2 else OddTrue(flag)))
+                elif code == 0x74 and pos < stop and data[pos] < 2:  # t
+                    entries.append((name, "t", data[pos] == 1))
                     pos += 1
-                elif code == 0x6C and common and pos + 8 <= stop:  # l
-                    add((name, "l", _i64_at(data, pos)[0]))
+                elif code == 0x6C and not self.spec and pos + 8 <= stop:  # l
+                    entries.append((name, "l", _integer(data, pos, 8, True)))
                     pos += 8
                 elif code == 0x64 and pos + 8 <= stop:  # d
-                    add((name, "d", _f64_at(data, pos)[0]))
+                    entries.append((name, "d", _f64(data, pos)))
                     pos += 8
                 else:
                     self.pos = pos
-                    self._left = left
                     value = self.value(code, stop, depth + 1)
-                    add((name, _LETTER_OF[code], value))
+                    entries.append((name, _LETTER_OF[code], value))
                     pos = self.pos
-                    left = self._left
         except DecodeError as error:
             inner = error.path
             error.path = f"[{name!r}]{inner}" if name else inner
             raise
-        self._left = left
         self.pos = pos
         return made
 
     def array(self, depth: int) -> FieldArray:
         """Read an array: four octets of length, then letter and value of each element."""
         data = self.data
-        pos, stop = self._enter("an array", depth)
+        stop = self.enter("an array", depth)
         entries: list[tuple[str, Any]] = []
         made = FieldArray.__new__(FieldArray)
         made.entries = entries
         try:
-            while pos < stop:
-                self._left -= 1
-                if self._left < 0:
-                    raise self._too_many(pos)
-                self.pos = pos + 1
-                code = data[pos]
+            while self.pos < stop:
+                self.left -= 1
+                if self.left < 0:
+                    raise self.too_many(self.pos)
+                code = data[self.pos]
+                self.pos += 1
                 value = self.value(code, stop, depth + 1)
                 entries.append((_LETTER_OF[code], value))
-                pos = self.pos
         except DecodeError as error:
             error.path = f"[{len(entries)}]{error.path}"
             raise
-        self.pos = pos
         return made
 
-    def _enter(self, what: str, depth: int) -> tuple[int, int]:
-        """Check the four octets of length at `pos`; give where the content begins and ends."""
+    def enter(self, what: str, depth: int) -> int:
+        """Read the four octets of length of a table or array; give where its content ends."""
         pos = self.pos
         if pos + 4 > self.end:
-            raise self._cut(what, pos, 4, self.end)
-        (size,) = _u32_at(self.data, pos)
+            raise self.cut(what, pos, 4, self.end)
+        size = _u32(self.data, pos)
         if size > self.end - pos - 4:
-            raise self._cut(what, pos, size + 4, self.end)
-        if depth >= self.limits.depth:
-            raise self.fault(f"nested deeper than {self.limits.depth} levels", pos, "depth-limit")
-        return pos + 4, pos + 4 + size
+            raise self.cut(what, pos, size + 4, self.end)
+        if depth >= self.depth:
+            raise self.fault(f"nested deeper than {self.depth} levels", pos, "depth-limit")
+        self.pos = pos + 4
+        return pos + 4 + size
 
-    def _too_many(self, at: int) -> DecodeError:
+    def too_many(self, at: int) -> DecodeError:
         return self.fault(f"more than {self.limits.items} fields", at, "items-limit")
 
     def value(self, code: int, stop: int, depth: int) -> Any:
         """Read the value behind a letter; `pos` stands behind the letter."""
-        letter = _LETTER_OF[code]
         data = self.data
         pos = self.pos
-        if letter not in self._letters:
+        if not self.known[code]:
             raise self.fault(
-                f"{letter!r} (0x{code:02x}) is no field type of the dialect {self.dialect}",
+                f"{chr(code)!r} (0x{code:02x}) is no field type of the dialect {self.dialect}",
                 pos - 1,
                 "field-letter",
             )
-        form = self._fixed.get(letter)
-        if letter == "s" and self.dialect == "spec":
+        if code == 0x73 and self.spec:  # s, a short string there
             if pos >= stop or pos + 1 + data[pos] > stop:
-                raise self._cut("a short string", pos - 1, 2 + data[pos] if pos < stop else 2, stop)
+                needs = 2 + data[pos] if pos < stop else 2
+                raise self.cut("a short string", pos - 1, needs, stop)
             self.pos = pos + 1 + data[pos]
             return data[pos + 1 : self.pos].decode("utf-8", "surrogateescape")
-        if form is not None:
-            if pos + form.size > stop:
-                raise self._cut(f"the value of {letter!r}", pos, form.size, stop)
-            self.pos = pos + form.size
-            return form.unpack_from(data, pos)[0]
-        if letter == "V":
+        width = _WIDTHS[code]
+        if width:
+            self.take(code, width, stop)
+            signed = _SIGNED[code] == 1 and not (self.spec and code == 0x6C)
+            return _integer(data, pos, width, signed)
+        if code == 0x56:  # V
             return None
-        if letter in "SxcC":
-            if pos + 4 > stop:
-                raise self._cut(f"the value of {letter!r}", pos, 4, stop)
-            (size,) = _u32_at(data, pos)
-            if size > stop - pos - 4:
-                raise self._cut(f"the value of {letter!r}", pos, size + 4, stop)
-            self.pos = pos + 4 + size
-            octets = data[pos + 4 : self.pos]
-            return octets if letter == "x" else octets.decode("utf-8", "surrogateescape")
-        if letter in "FA":
+        if code in (0x53, 0x78, 0x63, 0x43):  # S x c C
+            start = self.take(code, 4, stop)
+            size = _u32(data, pos)
+            if size > stop - start:
+                raise self.cut(f"the value of {chr(code)!r}", pos, size + 4, stop)
+            self.pos = start + size
+            if code == 0x78:
+                return data[start : self.pos]
+            return data[start : self.pos].decode("utf-8", "surrogateescape")
+        if code in (0x46, 0x41):  # F A
             # The child reads inside its parent.
-            outer, self.end = self.end, stop
-            made: Any = self.table(depth) if letter == "F" else self.array(depth)
+            outer = self.end
+            self.end = stop
+            made: Any = self.table(depth) if code == 0x46 else self.array(depth)
             self.end = outer
             return made
-        return self._wider(letter, pos, stop)
+        if code == 0x74:  # t
+            self.take(code, 1, stop)
+            return data[pos] == 1 if data[pos] < 2 else OddTrue(data[pos])
+        if code == 0x64:  # d
+            self.take(code, 8, stop)
+            return _f64(data, pos)
+        if code == 0x66:  # f
+            self.take(code, 4, stop)
+            return Float.from_bits(_u32(data, pos))
+        self.take(code, 5, stop)  # D
+        return ScaledDecimal(*_unpack_decimal(data, pos))
 
-    def _wider(self, letter: str, pos: int, stop: int) -> Any:
-        size = {"t": 1, "f": 4, "d": 8, "D": 5}.get(letter, 8)
+    def take(self, code: int, size: int, stop: int) -> int:
+        """Go beyond a value of this size, or beyond its length."""
+        pos = self.pos
         if pos + size > stop:
-            raise self._cut(f"the value of {letter!r}", pos, size, stop)
+            raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)
         self.pos = pos + size
-        if letter == "t":
-            flag = self.data[pos]
-            return flag == 1 if flag < 2 else OddTrue(flag)
-        if letter == "f":
-            return Float.from_bits(_u32_at(self.data, pos)[0])
-        if letter == "d":
-            return _f64_at(self.data, pos)[0]
-        if letter == "D":
-            return ScaledDecimal(*_DECIMAL.unpack_from(self.data, pos))
-        return _i64_at(self.data, pos)[0]
+        return self.pos
 
 
 # Writing.
 
 
-def octets_of(text: str | bytes, path: str) -> bytes:
+def octets_of(text: Any, path: str) -> bytes:
     """Give the octets of a text, those that were no UTF-8 included."""
     if isinstance(text, str):
         try:
@@ -310,8 +495,10 @@ def octets_of(text: str | bytes, path: str) -> bytes:
     raise EncodeError(f"must be str or bytes, not {type(text).__name__}", path)
 
 
-def write_shortstr(out: bytearray, text: str | bytes, path: str) -> None:
+def write_shortstr(out: Any, text: Any, path: str) -> None:
     """Append a short string; EncodeError if it has more than 255 octets."""
+    if _put_ascii(out, text, 1):
+        return
     octets = octets_of(text, path)
     if len(octets) > 255:
         raise EncodeError(
@@ -321,15 +508,13 @@ def write_shortstr(out: bytearray, text: str | bytes, path: str) -> None:
     out += octets
 
 
-def write_longstr(out: bytearray, octets: bytes) -> None:
+def write_longstr(out: Any, octets: Any) -> None:
     """Append a long string."""
     out += _U32.pack(len(octets))
     out += octets
 
 
-def write_table(
-    out: bytearray, table: Any, dialect: Dialect, path: str = "", depth: int = 0
-) -> None:
+def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int = 0) -> None:
     """Append a table.
 
     Raises:
@@ -346,32 +531,18 @@ def write_table(
     start = len(out)
     out += b"\0\0\0\0"
     for name, letter, value in table.entries:
-        try:
-            octets = name.encode("utf-8", "surrogateescape")
-            out.append(len(octets))
-        except (AttributeError, UnicodeEncodeError, ValueError):
+        if not _put_ascii(out, name, 1):
             write_shortstr(out, name, f"{path}[{name!r:.60}]")  # says what is wrong, or takes bytes
-        else:
-            out += octets
         if letter == "S" and type(value) is str:
-            try:
-                octets = value.encode("utf-8", "surrogateescape")
-            except UnicodeEncodeError:
-                octets = octets_of(value, f"{path}[{name!r:.60}]")
-            out += _LONGSTR.pack(0x53, len(octets))
-            out += octets
-        elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            out += _INT.pack(0x49, value)
-        elif letter == "t" and type(value) is bool:
-            out += b"t\x01" if value else b"t\x00"
+            out.append(0x53)
+            if not _put_ascii(out, value, 4):
+                write_longstr(out, octets_of(value, f"{path}[{name!r:.60}]"))
         else:
             write_value(out, letter, value, dialect, path, name, depth)
-    out[start : start + 4] = _U32.pack(len(out) - start - 4)
+    _set_size(out, start)
 
 
-def _write_array(
-    out: bytearray, array: Any, dialect: Dialect, path: str, name: Any, depth: int
-) -> None:
+def _write_array(out: Any, array: Any, dialect: Any, path: str, name: Any, depth: int) -> None:
     if type(array) is not FieldArray:
         array = FieldArray(array)
     if depth >= DEFAULT_LIMITS.depth:
@@ -381,28 +552,37 @@ def _write_array(
     inner = f"{path}[{name!r:.60}]"
     for index, (letter, value) in enumerate(array.entries):
         write_value(out, letter, value, dialect, inner, index, depth)
-    out[start : start + 4] = _U32.pack(len(out) - start - 4)
+    _set_size(out, start)
 
 
 def write_value(
-    out: bytearray, letter: str, value: Any, dialect: Dialect, path: str, name: Any, depth: int
+    out: Any, letter: str, value: Any, dialect: Any, path: str, name: Any, depth: int
 ) -> None:
     """Append letter and value of a field; EncodeError if the value does not fit."""
+    # The usual ones without a look into the tables.
+    if letter == "I" and type(value) is int:
+        out.append(0x49)
+        if _put_int(out, value, 4, True):
+            return
+        out.pop()
+    elif letter == "t" and type(value) is bool:
+        out += b"t\x01" if value else b"t\x00"
+        return
+    elif letter == "d" and type(value) is float:
+        out.append(0x64)
+        _put_f64(out, value)
+        return
+    elif letter == "l" and type(value) is int and dialect != "spec":
+        out.append(0x6C)
+        if _put_int(out, value, 8, True):
+            return
+        out.pop()
     if letter not in LETTERS[dialect]:
         raise EncodeError(
             f"{letter!r} is no field type of the dialect {dialect}", f"{path}[{name!r:.60}]"
         )
     out += letter.encode("latin-1")
     form = (_SPEC_FIXED if dialect == "spec" else _FIXED).get(letter)
-    if form is not None and type(value) is int and not (letter == "s" and dialect == "spec"):
-        try:
-            out += form.pack(value)
-            return
-        except struct.error:
-            pass  # said below
-    if letter == "d" and type(value) is float:
-        out += _F64.pack(value)
-        return
     here = f"{path}[{name!r:.60}]"
     try:
         if letter == "s" and dialect == "spec":
@@ -437,3 +617,42 @@ def write_value(
         raise EncodeError(
             f"{value!r:.60} is no value of field type {letter!r}: {error}", here
         ) from None
+
+
+def write_number(out: Any, value: Any, width: int, path: str) -> None:
+    """Append an octet or a timestamp; EncodeError if it does not fit."""
+    if _put_int(out, value, width, False):
+        return
+    if isinstance(value, datetime.datetime):
+        try:
+            value = int(Timestamp.from_datetime(value)) // 1000
+        except ValueError as error:
+            raise EncodeError(str(error), path) from None
+    try:
+        out += (_U8 if width == 1 else _U64).pack(value)
+    except struct.error:
+        most = "255" if width == 1 else "2^64 - 1"
+        raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
+
+
+def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
+    """Append the flags and list of what an object has under the names of the rows."""
+    start = len(out)
+    out += b"\0\0"
+    flags = 0
+    values = layout.slots.values(source)
+    domains = layout.domains
+    for index in range(len(domains)):
+        value = values[index]
+        if value is None:
+            continue
+        flags |= 1 << (15 - index)
+        domain = domains[index]
+        if domain == 0:
+            write_shortstr(out, value, layout.names[index])
+        elif domain == 1:
+            write_table(out, value, dialect, layout.names[index], 0)
+        else:
+            write_number(out, value, 1 if domain == 2 else 8, layout.names[index])
+    out[start] = flags >> 8
+    out[start + 1] = flags & 255

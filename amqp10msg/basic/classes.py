@@ -15,19 +15,17 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg.basic._codec import Reader, write_longstr, write_shortstr, write_table
-from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import (
-    BasicProperties,
+from amqp10msg.basic._codec import (
     Layout,
-    PropertyRow,
-    _rows,
-    finished,
-    input_octets,
-    read_rows,
+    Reader,
+    write_longstr,
     write_number,
     write_rows,
+    write_shortstr,
+    write_table,
 )
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import BasicProperties, _rows, input_octets
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import Limits
@@ -142,15 +140,12 @@ _TUNNEL = _rows(
 )
 #: Properties' class and layout by the number of the content class.
 CLASSES: dict[int, tuple[type[Any], Layout]] = {
-    70: (FileProperties, Layout(_FILE)),
-    80: (StreamProperties, Layout(_STREAM)),
-    110: (TunnelProperties, Layout(_TUNNEL)),
+    70: (FileProperties, Layout(FileProperties, _FILE)),
+    80: (StreamProperties, Layout(StreamProperties, _STREAM)),
+    110: (TunnelProperties, Layout(TunnelProperties, _TUNNEL)),
 }
 _HEAD = struct.Struct(">HHQ")
 _U16 = struct.Struct(">H")
-_U32 = struct.Struct(">I")
-_U64 = struct.Struct(">Q")
-_OCTET = struct.Struct(">B")
 
 
 def decode_class_header(
@@ -169,18 +164,18 @@ def decode_class_header(
     """
     octets = input_octets(data)
     reader = Reader(octets, dialect, limits)
-    class_id = reader.fixed(_U16, "the class")
+    class_id = reader.unsigned(2, "the class")
     if class_id not in CLASSES:
         raise reader.fault(
             f"the content is of class {class_id}, and this reads 70, 80 and 110", 0, "content-class"
         )
-    weight = reader.fixed(_U16, "the weight")
+    weight = reader.unsigned(2, "the weight")
     if weight:
         raise reader.fault(f"the weight must be 0, and is {weight}", 2, "content-weight")
-    size = reader.fixed(_U64, "the body's size")
-    cls, layout = CLASSES[class_id]
-    made: ClassProperties = cls(*read_rows(reader, layout))
-    finished(reader)
+    size = reader.unsigned(8, "the body's size")
+    _, layout = CLASSES[class_id]
+    made: ClassProperties = reader.properties(layout)
+    reader.finish()
     return made, size
 
 
@@ -260,8 +255,7 @@ _TEXTS = (
     *("content_encoding", "user_id", "app_id", "transaction_id"),
 )
 _NUMBERS = (
-    *(("ttl", _U64), ("priority", _OCTET), ("timestamp", _U64)),
-    *(("delivery_mode", _OCTET), ("expiration", _U64)),
+    *(("ttl", 8), ("priority", 1), ("timestamp", 8), ("delivery_mode", 1), ("expiration", 8)),
 )
 
 
@@ -280,25 +274,25 @@ def decode_transfer(
         DecodeError: cut off, or more octets than there are arguments.
     """
     reader = Reader(input_octets(data), dialect, limits)
-    made = Transfer(ticket=reader.fixed(_U16, "the ticket"), destination=reader.shortstr())
+    made = Transfer(ticket=reader.unsigned(2, "the ticket"), destination=reader.shortstr())
     start = reader.pos
-    bits = reader.fixed(_OCTET, "redelivered and immediate")
+    bits = reader.unsigned(1, "redelivered and immediate")
     if bits > 3:
         raise reader.fault(f"the bits {bits:#04x} have no meaning", start, "bits")
     made.redelivered, made.immediate = bool(bits & 1), bool(bits & 2)
-    for name, form in _NUMBERS:
-        setattr(made, name, reader.fixed(form, name.replace("_", "-")))
+    for name, width in _NUMBERS:
+        setattr(made, name, reader.unsigned(width, name.replace("_", "-")))
     for name in _TEXTS:
         setattr(made, name, reader.shortstr())
     made.security_token = reader.longstr()
-    made.application_headers = reader.table()
+    made.application_headers = reader.table(0)
     start = reader.pos
-    kind = reader.fixed(_OCTET, "the kind of body")
+    kind = reader.unsigned(1, "the kind of body")
     if kind > 1:
         raise reader.fault(f"a body of kind {kind}: 0 and 1 are known", start, "content-kind")
     made.by_reference = kind == 1
     made.body = reader.longstr()
-    finished(reader)
+    reader.finish()
     return made
 
 
@@ -315,11 +309,8 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
         raise EncodeError(f"0 to 65,535, not {transfer.ticket!r}", "ticket") from None
     write_shortstr(out, transfer.destination, "destination")
     out.append(bool(transfer.redelivered) | bool(transfer.immediate) << 1)
-    for name, form in _NUMBERS:
-        domain = "octet" if form is _OCTET else "timestamp"
-        write_number(
-            out, getattr(transfer, name), PropertyRow(name, name.replace("_", "-"), domain, 0)
-        )
+    for name, width in _NUMBERS:
+        write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
     for name in _TEXTS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
     write_longstr(out, transfer.security_token)

@@ -7,15 +7,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._codec import Reader
-from amqp10msg.basic.properties import (
-    BASIC,
-    BasicProperties,
-    finished,
-    input_octets,
-    read_rows,
-    write_rows,
-)
+from amqp10msg.basic._attributes import Slots
+from amqp10msg.basic._codec import Reader, write_rows
+from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import Limits
@@ -119,6 +113,7 @@ class ContentHeader:
 
 
 _HEAD = struct.Struct(">HHQ")
+_HEADER = Slots(ContentHeader)
 
 
 def decode_content_header(
@@ -148,8 +143,8 @@ def decode_content_header(
             "content-class",
         )
     reader.pos = _HEAD.size
-    made = ContentHeader(BasicProperties(*read_rows(reader, BASIC)), size, class_id, weight)
-    finished(reader)
+    made: ContentHeader = _HEADER.build([reader.properties(BASIC), size, class_id, weight])
+    reader.finish()
     return made
 
 
@@ -170,16 +165,16 @@ def encode_content_header(
         EncodeError: a value does not fit; the error's path says which.
     """
     if isinstance(header, BasicProperties):
-        header = ContentHeader(header)
-    size = header.body_size if body_size is None else body_size
-    out = bytearray()
+        properties, class_id, weight, size = header, BASIC_CLASS, 0, body_size or 0
+    else:
+        properties, class_id, weight = header.properties, header.class_id, header.weight
+        size = header.body_size if body_size is None else body_size
     try:
-        out += _HEAD.pack(header.class_id, header.weight, size)
+        out = bytearray(_HEAD.pack(class_id, weight, size))
     except struct.error as error:
         raise EncodeError(
-            f"class {header.class_id!r}, weight {header.weight!r} or body size {size!r} does not "
-            f"fit: {error}",
+            f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",
             "content-header",
         ) from None
-    write_rows(out, BASIC, header.properties, dialect)
+    write_rows(out, BASIC, properties, dialect)
     return bytes(out)

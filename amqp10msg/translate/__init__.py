@@ -13,6 +13,9 @@ Functions of their arguments alone: no clock, no network.
 
 from __future__ import annotations
 
+from typing import Any
+
+from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
@@ -32,6 +35,10 @@ __all__ = [
     "to_amqp10",
     "to_basic",
 ]
+
+_USUAL = Circumstances()
+_TRANSLATION = Slots(Translation)
+_BRIDGES = {name: profile.bridge for name, profile in PROFILES.items()}
 
 
 def to_amqp10(
@@ -60,12 +67,13 @@ def to_amqp10(
         ValueError: no profile is called so.
     """
     notes = Notes()
-    bridge = _profile(profile).bridge
+    bridge = _BRIDGES.get(profile) or _unknown(profile)
     try:
-        made = bridge.to_amqp10(basic, notes, circumstances or Circumstances())
+        made = bridge.to_amqp10(basic, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
-    return Translation(made, _checked(notes, strict))
+    losses = _checked(notes, strict) if notes.losses else ()
+    return _TRANSLATION.build([made, losses])  # type: ignore[no-any-return]
 
 
 def to_basic(
@@ -94,19 +102,17 @@ def to_basic(
         ValueError: no profile is called so.
     """
     notes = Notes()
-    bridge = _profile(profile).bridge
+    bridge = _BRIDGES.get(profile) or _unknown(profile)
     try:
-        made = bridge.to_basic(message, notes, circumstances or Circumstances())
+        made = bridge.to_basic(message, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
-    return Translation(made, _checked(notes, strict))
+    losses = _checked(notes, strict) if notes.losses else ()
+    return _TRANSLATION.build([made, losses])  # type: ignore[no-any-return]
 
 
-def _profile(name: str) -> TranslationProfile:
-    found = PROFILES.get(name)
-    if found is None:
-        raise ValueError(f"no profile is called {name!r}: use one of {', '.join(PROFILES)}")
-    return found
+def _unknown(name: str) -> Any:
+    raise ValueError(f"no profile is called {name!r}: use one of {', '.join(PROFILES)}")
 
 
 def _checked(notes: Notes, strict: bool) -> tuple[Loss, ...]:

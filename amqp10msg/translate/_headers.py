@@ -8,11 +8,25 @@ from amqp10msg.primitives import Symbol
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
 
-__all__ = ["BY_ANNOTATION", "annotation_of", "header_of", "is_name", "place_of", "property_name"]
+__all__ = [
+    "BY_ANNOTATION",
+    "FOUND",
+    "SYMBOLS",
+    "annotation_of",
+    "header_of",
+    "is_name",
+    "place_of",
+    "property_name",
+]
 
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
-_SYMBOLS: dict[str, Symbol] = {}
+#: Keys of annotations by the names of headers, those that were asked for before.
+SYMBOLS: dict[str, Symbol] = {}
+#: What `header_of` found for keys, likewise.
+FOUND: dict[str, tuple[str, bool]] = {}
+# The bounds on both: names come from small vocabularies.
+_MOST, _LONGEST = 4096, 64
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -20,7 +34,7 @@ def annotation_of(name: str) -> Symbol | None:
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
-    known = _SYMBOLS.get(name)
+    known = SYMBOLS.get(name)
     if known is not None:
         return known
     if not name.isascii() or "\0" in name:
@@ -31,8 +45,8 @@ def annotation_of(name: str) -> Symbol | None:
         return None
     else:
         made = Symbol(name)
-    if len(_SYMBOLS) < 4096 and len(name) <= 64:
-        _SYMBOLS[name] = made
+    if len(SYMBOLS) < _MOST and len(name) <= _LONGEST:
+        SYMBOLS[name] = made
     return made
 
 
@@ -41,12 +55,20 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
     None where no header can be called so.
     """
-    if not isinstance(key, str) or not key.startswith("x-") or len(key) > 255 or "\0" in key:
+    if not isinstance(key, str):
+        return None
+    known = FOUND.get(key)
+    if known is not None:
+        return known
+    if not key.startswith("x-") or len(key) > 255 or "\0" in key:
         return None
     if key in _TAKEN:
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    return name, annotation_of(name) == key
+    found = name, annotation_of(name) == key
+    if len(FOUND) < _MOST and len(name) <= _LONGEST:
+        FOUND[key] = found
+    return found
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:

@@ -18,8 +18,8 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.translate import residual
 from amqp10msg.translate._merge import restored_basic, restored_message
-from amqp10msg.translate._to_amqp10 import natural
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, exact_octets, read
+from amqp10msg.translate._to_amqp10 import natural, translated
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, exact_octets, read, usual
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
@@ -28,20 +28,16 @@ _KEPT = (0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
 _SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78}
 
 
-def to_amqp10(basic: BasicMessage, notes: Notes) -> Message:
-    """Translate from 0-9-1 to 1.0 without loss."""
-    table = basic.properties.headers
-    entries: list[Any] | None = None
-    if table is not None:
-        entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
-        for name, _, _ in entries:
-            if name == residual.NAME:
-                return _with_residual(basic, entries, notes)
-    return natural(basic, entries, notes).message(basic)
+def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
+    """Translate from 0-9-1 to 1.0 without loss; no circumstance matters."""
+    made: Message | None = translated(basic, notes)
+    return _with_residual(basic, notes) if made is None else made
 
 
-def _with_residual(basic: BasicMessage, entries: list[Any], notes: Notes) -> Message:
+def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
     """Translate a message that carries what was left over when it was a 1.0 message."""
+    table: Any = basic.properties.headers
+    entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
     found = [entry for entry in entries if entry[0] == residual.NAME]
     _, letter, value = found[0]
     content = None
@@ -50,7 +46,7 @@ def _with_residual(basic: BasicMessage, entries: list[Any], notes: Notes) -> Mes
     if content is not None and _is_of_message(content):
         rest = [entry for entry in entries if entry[0] != residual.NAME]
         try:
-            return restored_message(basic, rest, content, notes)
+            return restored_message(basic, rest, content, notes, to_basic)
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
     made = natural(basic, entries, notes).message(basic)
@@ -87,14 +83,21 @@ def _is_of_message(content: dict[Any, Any]) -> bool:
     return bool(content)
 
 
-def to_basic(message: Message, notes: Notes) -> BasicMessage:
-    """Translate from 1.0 to 0-9-1 without loss."""
-    format_ = message.message_format
-    known = message._wire
+def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
+    """Translate from 1.0 to 0-9-1 without loss; no circumstance matters."""
     # Most messages are encoded as this library would, and nothing needs a second look.
-    if known is not None and not message._lenient and _wire.write_message(message) == known:
-        return _usual(message, known, notes, canonical=True)
+    made = usual(message, notes)
+    if made is None:
+        return _unusual(message, notes)
+    if made.carried or made.saved is not None:
+        return _finished(made, message, notes, canonical=True)
+    return made.basic
+
+
+def _unusual(message: Message, notes: Notes) -> BasicMessage:
+    """Translate a message that was edited, or is not encoded as this library would."""
     wire = message.encode()
+    format_ = message.message_format
     if message._lenient:
         return _whole(wire, format_, notes)
     if message._wire is not wire:
@@ -102,23 +105,22 @@ def to_basic(message: Message, notes: Notes) -> BasicMessage:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
             return _whole(wire, format_, notes)
-    return _usual(message, wire, notes, canonical=False)
+    return _finished(read(message, wire, notes), message, notes, canonical=False)
 
 
-def _usual(message: Message, wire: bytes, notes: Notes, *, canonical: bool) -> BasicMessage:
-    """Translate a message that follows the rules."""
-    format_ = message.message_format
-    made = read(message, wire, notes)
+def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool) -> BasicMessage:
+    """Put what the rules cannot say into the residual, or take it out of the one that is there."""
     if made.carried or not canonical:
         exact_octets(made)
     if made.saved is not None:
         return _restored(made, notes)
     if not made.carried:
         return made.basic
+    format_ = message.message_format
     basic = _packed(made.basic, made.carried)
-    if _returns(basic, wire, format_):
+    if _returns(basic, made.raw, format_):
         return basic
-    return _packed(made.basic, _all_of(wire, format_))
+    return _packed(made.basic, _all_of(made.raw, format_))
 
 
 def _restored(made: Reading, notes: Notes) -> BasicMessage:

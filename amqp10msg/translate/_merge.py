@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -33,6 +34,7 @@ from amqp10msg.translate._to_amqp10 import (
     ROUTING_KEY,
     TABLE,
     Natural,
+    decorated,
     is_delivered,
     natural,
     one_field,
@@ -52,9 +54,20 @@ _BY_FIELD = {row.field: row for row in ROWS if row.section}
 
 
 def restored_message(
-    basic: BasicMessage, entries: list[Any], content: dict[int, Any], notes: Notes
+    basic: BasicMessage,
+    entries: list[Any],
+    content: dict[int, Any],
+    notes: Notes,
+    to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
     """Make the 1.0 message that a 0-9-1 message was, with the edits made to it since.
+
+    Args:
+        basic: the message.
+        entries: of its headers, without the residual.
+        content: the residual.
+        notes: takes the losses.
+        to_basic: the other direction, to see what was edited.
 
     Raises:
         AmqpError, ValueError: the residual is not what this library wrote.
@@ -64,13 +77,17 @@ def restored_message(
         basic, properties=attrs.evolve(basic.properties, headers=table), body=basic.body
     )
     if WHOLE in content:
-        return _restored_whole(plain, entries, content, notes)
+        return _restored_whole(plain, entries, content, notes, to_basic)
     made = natural(plain, entries or None, Notes())
     return _assembled(plain, made, content, notes)
 
 
 def _restored_whole(
-    basic: BasicMessage, entries: list[Any], content: dict[int, Any], notes: Notes
+    basic: BasicMessage,
+    entries: list[Any],
+    content: dict[int, Any],
+    notes: Notes,
+    to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
     wire = content[WHOLE]
     try:
@@ -78,8 +95,6 @@ def _restored_whole(
     except DecodeError:
         original = Message.decode(wire, strict=False)
     original.message_format = content.get(1, 0)
-    from amqp10msg.translate._lossless import to_basic  # noqa: PLC0415  (the other direction)
-
     before = to_basic(original, Notes())
     held = before.properties.headers
     rest = held.entries[:-1] if isinstance(held, FieldTable) else []
@@ -131,15 +146,14 @@ def _assembled(
 
 def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
     delivered = is_delivered(basic)
-    whole = Natural()
-    whole.header = made.header
-    natural_message = whole.message(attrs.evolve(basic, body=b""))
-    mine = natural_message.header
+    mine = made.header_section(basic, delivered)
     raw = content.get(0x70)
     if raw is None:
-        return _only(natural_message, 0x70)
+        if mine is None:
+            return b""
+        return decorated(mine) if delivered else _encoded(mine)
     if raw == b"":
-        return b"" if not made.header else _encoded(attrs.evolve(mine or Header()))
+        return _encoded(mine) if made.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]
     now = mine or Header()
     changes: dict[str, Any] = {}
@@ -156,14 +170,6 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
     return _encoded(attrs.evolve(original, **changes)) if changes else bytes(raw)
 
 
-def _only(message: Message, code: int) -> bytes:
-    octets = message.encode()
-    for found, start, _, end in _wire.Reader(octets, 0, UNLIMITED).scan():
-        if found == code:
-            return octets[start:end]
-    return b""
-
-
 def _encoded(section: Any) -> bytes:
     octets: bytes = _wire.encode_value(section)
     return octets
@@ -173,11 +179,11 @@ def _properties(
     basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
     """Give the properties section, and the fields that stand as they were."""
-    mine = Properties(**made.properties)
+    mine = made.properties_section() or Properties()
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
     if raw is None and sparse is None:
-        return (_encoded(mine) if made.properties else b""), set()
+        return (_encoded(mine) if made.properties is not None else b""), set()
     if raw is not None:
         original: Properties = Message.decode(raw).properties  # type: ignore[assignment]
         given = set(_FIELDS)

@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal
-from amqp10msg.errors import TranslationError
+from amqp10msg.errors import DecodeError, TranslationError
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
     AmqpMap,
@@ -108,6 +109,8 @@ class Qpid:
 
     def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
         """Translate as its 1.0 to 0-8 converter does."""
+        if message._lenient:
+            message = _strictly(message)
         header = message.header or Header()
         own = message.properties or Properties()
         body, content_type = _payload(message)
@@ -376,6 +379,16 @@ def _field(value: Any, name: str, notes: Notes) -> tuple[str, Any]:
         str,
         bytes,
     ) or value is None else int(value)
+
+
+def _strictly(message: Message) -> Message:
+    """Read a message again as the broker reads it, which takes no section of another form."""
+    try:
+        return Message.decode(
+            message.encode(), limits=UNLIMITED, message_format=message.message_format
+        )
+    except DecodeError as error:
+        raise TranslationError(error.path, f"the broker cannot read it: {error.reason}") from None
 
 
 def _payload(message: Message) -> tuple[bytes, str | None]:

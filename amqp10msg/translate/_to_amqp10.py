@@ -1,11 +1,18 @@
-"""The lossless way from 0-9-1 to 1.0."""
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""The lossless way from 0-9-1 to 1.0.
+
+Runs as it is, and compiled with the C types of `_to_amqp10.pxd`. The usual values go straight to
+their places; `table` and `_values` know the others.
+"""
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
+import attrs
+
 from amqp10msg import _wire
+from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic._codec import write_value
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_table
@@ -21,7 +28,7 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import annotation_of, is_name
+from amqp10msg.translate._headers import SYMBOLS, annotation_of, is_name
 from amqp10msg.translate._values import NOTHING, to_value
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
@@ -41,7 +48,11 @@ __all__ = [
     "is_delivered",
     "natural",
     "one_field",
+    "translated",
 ]
+
+_COMPILED = not __file__.endswith(".py")
+_ANY = 2**31 - 1
 
 MARKER = "amqp-1.0"
 # Keys of the residual on the 1.0 side, besides the numbers of the properties.
@@ -54,34 +65,109 @@ EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
 ROUTING_KEY = 20
 
 # Without the checks of what is given: everything is made here.
-_fill: Any = Message.__attrs_init__
-_values = attrgetter(*(row.name for row in ROWS))
-_RULES = tuple(
-    (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
-)
+_MESSAGE = Slots(Message)
+_HEADER = Slots(Header)
+_PROPERTIES = Slots(Properties)
+_DATA = Slots(Data)
 _new_int: Any = int.__new__
+_Int = Int
+_INTS = [Int(number) for number in range(-128, 128)]
+_MessageAnnotations: Any = MessageAnnotations
+_ApplicationProperties: Any = ApplicationProperties
+_SYMBOLS = SYMBOLS
+
 _NAME = Symbol(residual.NAME)
+_RESIDUAL = residual.NAME
 _EXCHANGE = Symbol("x-exchange")
 _ROUTING_KEY = Symbol("x-routing-key")
 
+# The rows as the loop over the properties wants them, and the usual form of each one's value.
+_GIVEN = Slots(BasicProperties, [row.name for row in ROWS])
+_RULES = tuple(
+    (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
+)
+_KEYS = tuple(row.annotation for row in ROWS)
+_ID, _TEXT, _USER, _NOTE, _TTL, _SECONDS, _MODE, _CONTENT = range(1, 9)
+_FORM_OF = {
+    **dict.fromkeys(("message_id", "correlation_id"), _ID),
+    **dict.fromkeys(("type", "app_id", "cluster_id"), _NOTE),
+    "reply_to": _TEXT,
+    "user_id": _USER,
+    "expiration": _TTL,
+    "timestamp": _SECONDS,
+    "delivery_mode": _MODE,
+    **dict.fromkeys(("content_type", "content_encoding"), _CONTENT),
+}
+_FORMS = bytes(_FORM_OF.get(row.name, 0) for row in ROWS)
+_PLACES: dict[str, int] = {
+    field.name: place
+    for cls in (Header, Properties)
+    for place, field in enumerate(attrs.fields(cls))
+}
+_SLOTS = bytes(_PLACES.get(row.field, 0) for row in ROWS)
+#: Content types and codings that the fields hold exactly, by the row: small vocabularies.
+_CONTENTS: list[dict[str, Symbol]] = [{} for _ in ROWS]
+_MOST_CONTENTS, _LONGEST_CONTENT = 1024, 64
+_TYPE = next(index for index, row in enumerate(ROWS) if row.name == "type")
+_DURABLE, _TTL_SLOT = _PLACES["durable"], _PLACES["ttl"]
+_FIRST_ACQUIRER, _COUNT = _PLACES["first_acquirer"], _PLACES["delivery_count"]
+_BLANK_HEADER = [field.default for field in attrs.fields(Header)]
+_BLANK_PROPERTIES: list[Any] = [None] * len(attrs.fields(Properties))
+# Twelve digits with their thousands fit a timestamp, and nine a ttl.
+_MAX_SECONDS = 10**12
+_MAX_DIGITS = 9
+
 
 class Natural:
-    """What a 0-9-1 message becomes by the rules alone, and what these cannot say."""
+    """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
 
-    __slots__ = (
-        *("annotations", "application", "body", "body_octets", "carried", "header", "is_data"),
-        *("properties",),
-    )
+    `header` and `properties` are the values of the sections' fields, in their order, and None as
+    long as there is none.
+    """
 
     def __init__(self) -> None:
-        self.header: dict[str, Any] = {}
-        self.properties: dict[str, Any] = {}
-        self.annotations = MessageAnnotations()
-        self.application = ApplicationProperties()
+        self.header: Any = None
+        self.properties: Any = None
+        self.annotations = _MessageAnnotations.__new__(_MessageAnnotations)
+        self.application = _ApplicationProperties.__new__(_ApplicationProperties)
         self.carried: dict[int, Any] = {}
         self.body: Any = None
-        self.body_octets: bytes | None = None
+        self.body_octets: Any = None
         self.is_data = True
+        self.has_residual = False
+
+    def set_header(self, slot: int, value: Any) -> None:
+        """Set a field of the header."""
+        if self.header is None:
+            self.header = _BLANK_HEADER.copy()
+        self.header[slot] = value
+
+    def set_property(self, slot: int, value: Any) -> None:
+        """Set a field of the properties."""
+        if self.properties is None:
+            self.properties = _BLANK_PROPERTIES.copy()
+        self.properties[slot] = value
+
+    def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
+        """Build the header."""
+        values = self.header
+        if delivered or basic.redelivered:
+            values = (values or _BLANK_HEADER).copy()
+            if delivered:
+                values[_FIRST_ACQUIRER] = not basic.redelivered
+            else:
+                values[_COUNT] = 1
+        if values is None:
+            return None
+        header: Header = _HEADER.build(values)
+        return header
+
+    def properties_section(self) -> Properties | None:
+        """Build the properties."""
+        if self.properties is None:
+            return None
+        properties: Properties = _PROPERTIES.build(self.properties)
+        return properties
 
     def message(self, basic: BasicMessage) -> Message:
         """Build the message."""
@@ -92,26 +178,20 @@ class Natural:
         if delivered:
             annotations[_EXCHANGE] = basic.exchange
             annotations[_ROUTING_KEY] = basic.routing_key
-        header = None
-        if delivered:
-            header = Header(**self.header, first_acquirer=not basic.redelivered)
-        elif basic.redelivered:
-            header = Header(**self.header, delivery_count=1)
-        elif self.header:
-            header = Header(**self.header)
-        made = Message.__new__(Message)
-        _fill(
-            made,
-            header,
-            None,
-            annotations or None,
-            Properties(**self.properties) if self.properties else None,
-            self.application or None,
-            self.body,
-            None,
-            0,
-            None,
-            False,
+        header = self.header_section(basic, delivered)
+        made: Message = _MESSAGE.build(
+            [
+                header,
+                None,
+                annotations or None,
+                self.properties_section(),
+                self.application or None,
+                self.body,
+                None,
+                0,
+                None,
+                False,
+            ],
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
@@ -130,6 +210,46 @@ class Natural:
     def octets_of_body(self) -> bytes:
         """Give the encoded body sections."""
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
+
+
+def is_plain(text: Any) -> bool:
+    """Tell whether something is a str of ASCII without NUL."""
+    if _COMPILED:
+        # Of C, as declared in the .pxd of the codec's attributes.
+        return plain_text(text, _ANY)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+    return type(text) is str and text.isascii() and "\0" not in text
+
+
+def is_ascii(text: Any) -> bool:
+    """Tell whether something is a str of ASCII."""
+    if type(text) is not str:
+        return False
+    known: str = text
+    return known.isascii()
+
+
+def is_extension(name: Any) -> bool:
+    """Tell whether a header's name begins with ``x-``."""
+    if type(name) is not str:
+        return bool(name[:2] == "x-")
+    known: str = name
+    return len(known) > 1 and known[0] == "x" and known[1] == "-"
+
+
+def added(section: Any, key: Any, value: Any) -> bool:
+    """Add an entry to a map section; give False, and nothing, where it has the key already."""
+    if _COMPILED:
+        return bool(add_entry(section, key, value))  # type: ignore[name-defined]  # noqa: F821
+    before = len(section)
+    section.setdefault(key, value)
+    return len(section) != before
+
+
+def int_of(number: int) -> Any:
+    """Give an int of AMQP; small ones are made once."""
+    if -128 <= number <= 127:
+        return _INTS[number + 128]
+    return _new_int(_Int, number)
 
 
 def is_delivered(basic: BasicMessage) -> bool:
@@ -171,7 +291,20 @@ def one_field(letter: str, value: Any) -> bytes:
     return bytes(out)
 
 
-def natural(basic: BasicMessage, entries: list[Any] | None, notes: Notes) -> Natural:
+def translated(basic: Any, notes: Any) -> Any:
+    """Translate a message by the rules; None where a header holds a residual."""
+    table = basic.properties.headers
+    entries = None
+    if table is not None:
+        entries = (table if type(table) is FieldTable else FieldTable(table)).entries
+    made = natural(basic, entries, notes)
+    if made.has_residual:
+        notes.losses.clear()
+        return None
+    return made.message(basic)
+
+
+def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     """Translate by the rules, and collect what needs the residual.
 
     Args:
@@ -184,7 +317,7 @@ def natural(basic: BasicMessage, entries: list[Any] | None, notes: Notes) -> Nat
     if given.type == MARKER:
         _marked_body(made, basic)
     if made.body is None:
-        made.body = Data(basic.body)
+        made.body = _DATA.build([basic.body])
     _properties(made, given, notes)
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
@@ -215,29 +348,74 @@ def _marked_body(made: Natural, basic: BasicMessage) -> None:
 
 
 def _properties(made: Natural, given: BasicProperties, notes: Notes) -> None:
-    is_data = made.is_data
-    for rule, value in zip(_RULES, _values(given), strict=True):
+    values = _GIVEN.values(given)
+    for index in range(len(_FORMS)):
+        value = values[index]
         if value is None:
             continue
-        number, name, section, field, annotation, forward = rule
-        if name == "type" and made.body_octets is not None:
+        if index == _TYPE and made.body_octets is not None:
             continue  # the kind of body says it
-        where, item, exact, how = forward(value, is_data)
-        if where == "field":
-            (made.header if section == "header" else made.properties)[field] = item
-        elif where == "annotation":
-            made.annotations[annotation] = item
-        if not exact:
-            made.carried[number] = _original(name, value)
-            action, reason = how
-            notes.add(
-                f"properties.{name.replace('_', '-')}",
-                action,  # type: ignore[arg-type]
-                value,
-                item,
-                reason,
-                recoverable=True,
-            )
+        if not _usual(made, index, value):
+            _by_rule(made, index, value, notes)
+
+
+def _usual(made: Natural, index: int, value: Any) -> bool:
+    """Put a property of its usual form where it belongs; give False for any other."""
+    form = _FORMS[index]
+    if form == _CONTENT:
+        item = _CONTENTS[index].get(value) if made.is_data and type(value) is str else None
+        if item is None:
+            return False
+        made.set_property(_SLOTS[index], item)
+        return True
+    if form == _MODE:
+        if value != 2:
+            return False
+        made.set_header(_DURABLE, True)
+        return True
+    if form == _SECONDS:
+        if type(value) is not int or not 0 <= value < _MAX_SECONDS:
+            return False
+        made.set_property(_SLOTS[index], value * 1000)
+        return True
+    if form == 0 or not is_plain(value):
+        return False
+    text: str = value
+    if form == _ID:
+        if text.startswith("urn:") or text.startswith("ID:"):  # noqa: PIE810  (C knows no tuple)
+            return False
+        made.set_property(_SLOTS[index], text)
+    elif form == _NOTE:
+        made.annotations[_KEYS[index]] = text
+    elif form == _TTL:
+        if not text.isdigit() or len(text) > _MAX_DIGITS or (text[0] == "0" and text != "0"):
+            return False
+        made.set_header(_TTL_SLOT, int(text))
+    else:
+        made.set_property(_SLOTS[index], text if form == _TEXT else text.encode("ascii"))
+    return True
+
+
+def _by_rule(made: Natural, index: int, value: Any, notes: Notes) -> None:
+    """Translate a property as its row says, and note what that does not keep."""
+    number, name, section, _, annotation, forward = _RULES[index]
+    where, item, exact, how = forward(value, made.is_data)
+    if where == "field":
+        if section == "header":
+            made.set_header(_SLOTS[index], item)
+        else:
+            made.set_property(_SLOTS[index], item)
+            if exact and _FORMS[index] == _CONTENT:
+                known = _CONTENTS[index]
+                if len(known) < _MOST_CONTENTS and len(value) <= _LONGEST_CONTENT:
+                    known[value] = item
+    elif where == "annotation":
+        made.annotations[annotation] = item
+    if not exact:
+        made.carried[number] = _original(name, value)
+        action, reason = how
+        path = f"properties.{name.replace('_', '-')}"
+        notes.add(path, action, value, item, reason, recoverable=True)  # type: ignore[arg-type]
 
 
 def _original(name: str, value: Any) -> Any:
@@ -253,6 +431,7 @@ def _original(name: str, value: Any) -> Any:
 def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
     application = made.application
     annotations = made.annotations
+    item: Any
     fields: dict[str, bytes] = {}
     order: list[int] = []
     whole = False
@@ -261,36 +440,36 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
     for name, letter, value in entries:
         position += 1
         # The usual letters without a call.
-        item: Any
         exact = True
         simple = True
-        if letter == "S" and type(value) is str and value.isascii():
+        if letter == "S" and is_ascii(value):
             item = value
         elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
-            item = _new_int(Int, value)
-        elif letter in "ld" or (letter == "t" and type(value) is bool):
+            item = int_of(value)
+        elif letter == "l" or letter == "d" or (letter == "t" and type(value) is bool):  # noqa: PLR1714
             item = value
         else:
             simple = False
-        if name[:2] == "x-":
+        if is_extension(name):
             order.append(position)
-            key = annotation_of(name)
+            key = _SYMBOLS.get(name)
+            if key is None:
+                key = annotation_of(name)
             if key is None:
                 item, exact = NOTHING, False
+                made.has_residual = made.has_residual or name == _RESIDUAL
             elif not simple:
                 item, exact = to_value(letter, value)
-            if item is not NOTHING and key not in annotations:
-                annotations[key] = item
-            else:
+            if item is not NOTHING and not added(annotations, key, item):
                 item = NOTHING
         else:
             if order:
                 mixed = True
             if not simple:
                 item, exact = to_value(letter, value, -1)
-            if item is not NOTHING and name not in application and is_name(name):
-                application[name] = item
-            else:
+            if item is not NOTHING and not (
+                (is_plain(name) or is_name(name)) and added(application, name, item)
+            ):
                 item = NOTHING
         if item is NOTHING:
             whole = True

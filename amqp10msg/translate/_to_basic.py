@@ -1,23 +1,30 @@
-"""The lossless way from 1.0 to 0-9-1."""
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""The lossless way from 1.0 to 0-9-1.
+
+Runs as it is, and compiled with the C types of `_to_basic.pxd`. The usual values go straight to
+their places; `table` and `_values` know the others.
+"""
 
 from __future__ import annotations
 
-from operator import attrgetter
 from typing import Any
 
 import attrs
 
 from amqp10msg import _wire
+from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, decode_table, finished
+from amqp10msg.basic.properties import BasicProperties, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import BY_ANNOTATION, header_of, property_name
+from amqp10msg.translate._canonical import is_canonical
+from amqp10msg.translate._headers import BY_ANNOTATION, FOUND, header_of, property_name
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
@@ -36,7 +43,9 @@ from amqp10msg.translate._values import to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
 
-__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "exact_octets", "field_of", "read"]
+__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "exact_octets", "field_of", "read", "usual"]
+
+_COMPILED = not __file__.endswith(".py")
 
 # Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
 WHOLE = 0  # the encoded message, where it is not of the usual form
@@ -44,36 +53,101 @@ SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
-_fields_of = attrgetter(*_FIELDS)
-# By position: the field, its row, and the property where plain text is taken as it is.
-_READ = tuple(
-    (
-        name,
-        _MAPPED.get(name),
-        _MAPPED[name].name if name in ("message_id", "correlation_id", "reply_to") else "",
-    )
-    for name in _FIELDS
-)
-_FORMED = ("urn", "ID:")
+_PROPERTIES = Slots(Properties)
+_HEADER = Slots(Header)
+# By position: the row of a field, and what its usual form is.
+_READ = tuple(_MAPPED.get(name) for name in _FIELDS)
+_ID, _TEXT, _OCTETS, _MOMENT, _CONTENT = range(1, 6)
+_FORM_OF = {
+    **dict.fromkeys(("message_id", "correlation_id"), _ID),
+    "reply_to": _TEXT,
+    "user_id": _OCTETS,
+    "creation_time": _MOMENT,
+    **dict.fromkeys(("content_type", "content_encoding"), _CONTENT),
+}
+_FORMS = bytes(_FORM_OF.get(name, 0) for name in _FIELDS)
+#: Content types and codings that come back to their fields, by the field: small vocabularies.
+_CONTENTS: list[dict[str, str]] = [{} for _ in _FIELDS]
+_MOST, _LONGEST = 1024, 64
+#: Where each of them stands among the properties of class basic.
+_TARGETS = bytes(_MAPPED[name].number - 1 if name in _MAPPED else 0 for name in _FIELDS)
 _WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
+_RESIDUAL = residual.NAME
+_BY_ANNOTATION = BY_ANNOTATION
+_FOUND = FOUND
+_INT_LETTERS = "bBsuIi"
+
+# Without the checks of what is given: everything is made here.
+_GIVEN = Slots(BasicProperties)
+_BASIC = Slots(BasicMessage)
+_Int = Int
+_Data = Data
+_BLANK: list[Any] = [None] * len(attrs.fields(BasicProperties))
+_PLACES = {name: place for place, name in enumerate(_GIVEN.names)}
+_HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
+    _PLACES[name] for name in ("headers", "delivery_mode", "priority", "expiration", "type")
+)
+
+
+def is_short(text: Any) -> bool:
+    """Tell whether something is a str of ASCII without NUL, of 255 characters at most."""
+    if _COMPILED:
+        # Of C, as declared in the .pxd of the codec's attributes.
+        return plain_text(text, 255)  # type: ignore[name-defined, no-any-return]  # noqa: F821
+    return type(text) is str and len(text) <= 255 and text.isascii() and "\0" not in text
+
+
+def begins_with_x(name: Any) -> bool:
+    """Tell whether a str begins with ``x-``."""
+    known: str = name
+    return len(known) > 1 and known[0] == "x" and known[1] == "-"
+
+
+def mapping_of(section: Any) -> Any:
+    """Give a map section as what a loop passes over quickest."""
+    if not isinstance(section, dict):
+        return dict(section)
+    return as_dict(section) if _COMPILED else section  # type: ignore[name-defined]  # noqa: F821
 
 
 class Reading:
-    """What a 1.0 message becomes by the rules alone, and what these cannot say."""
+    """What a 1.0 message becomes by the rules alone, and what these cannot say.
 
-    __slots__ = ("basic", "carried", "entries", "message", "raw", "restored", "saved", "split")
+    `given` are the values of the properties in their order, of which `read` makes `basic`.
+    """
 
     def __init__(self, message: Message, wire: bytes) -> None:
         self.message = message
         self.raw = wire
-        self.basic = BasicMessage(BasicProperties())
+        self.basic: BasicMessage = None  # type: ignore[assignment]
+        self.given = _BLANK.copy()
+        self.payload: Any = b""
+        self.exchange = ""
+        self.routing_key = ""
+        self.redelivered = False
         self.entries: list[Any] = []
         self.carried: dict[int, Any] = {}
         self.saved: Any = None
         self.restored: set[str] = set()
         self.split = 0
+
+    def build(self) -> None:
+        """Make `basic` of what was read."""
+        if self.entries:
+            table = FieldTable.__new__(FieldTable)
+            table.entries = self.entries
+            self.given[_HEADERS] = table
+        self.basic = _BASIC.build(
+            [
+                _GIVEN.build(self.given),
+                self.payload,
+                self.exchange,
+                self.routing_key,
+                self.redelivered,
+            ]
+        )
 
 
 def _encoded(section: Any) -> bytes:
@@ -81,7 +155,7 @@ def _encoded(section: Any) -> bytes:
     return octets
 
 
-def read(message: Message, wire: bytes, notes: Notes) -> Reading:
+def read(message: Any, wire: Any, notes: Any) -> Reading:
     """Translate by the rules, and collect what needs the residual.
 
     Args:
@@ -90,7 +164,6 @@ def read(message: Message, wire: bytes, notes: Notes) -> Reading:
         notes: takes the losses.
     """
     made = Reading(message, wire)
-    basic = made.basic
     _body(made, notes)
     header = message.header
     delivered = _delivery(made)
@@ -122,9 +195,16 @@ def read(message: Message, wire: bytes, notes: Notes) -> Reading:
             )
     if message.message_format:
         made.carried[1] = message.message_format
-    if made.entries:
-        basic.properties.headers = FieldTable.of(made.entries)
+    made.build()
     return made
+
+
+def usual(message: Any, notes: Any) -> Reading | None:
+    """Read a message that is encoded as this library would; None where it is not."""
+    known = message._wire
+    if known is None or message._lenient or not is_canonical(message, known):
+        return None
+    return read(message, known, notes)
 
 
 def _delivery(made: Reading) -> str:
@@ -138,8 +218,8 @@ def _delivery(made: Reading) -> str:
         return ""
     if not exchange and not key:
         return ""
-    made.basic.exchange, made.basic.routing_key = exchange, key
-    return "exact" if keys[-2:] == [_EXCHANGE, _ROUTING_KEY] else "other"
+    made.exchange, made.routing_key = exchange, key
+    return "exact" if keys[len(keys) - 2 :] == [_EXCHANGE, _ROUTING_KEY] else "other"
 
 
 def _is_transient(made: Reading) -> bool:
@@ -152,78 +232,66 @@ def _is_transient(made: Reading) -> bool:
     return bool(annotations.get(_MODE.annotation) == 1)
 
 
-def _header(made: Reading, header: Header, delivered: str, notes: Notes) -> None:
-    given = made.basic.properties
+def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     exact = True
-    if header.durable and not (delivered and _is_transient(made)):
-        given.delivery_mode = 2
-    if header.priority != 4:
-        value, same = _PRIORITY.backward(int(header.priority))
-        given.priority = value
+    durable, priority, ttl, first_acquirer, count = _HEADER.values(header)
+    if durable and not (delivered and _is_transient(made)):
+        made.given[_DELIVERY_MODE] = 2
+    if priority != 4:
+        value, same = _PRIORITY.backward(int(priority))
+        made.given[_PRIORITY_AT] = value
         if not same:
             exact = False
             notes.add(
-                *("header.priority", "clamped", header.priority, value),
+                *("header.priority", "clamped", priority, value),
                 "a priority of 0-9-1 is 0 to 9",
                 recoverable=True,
             )
-    if header.ttl is not None:
-        given.expiration = str(int(header.ttl))
+    if ttl is not None:
+        made.given[_EXPIRATION] = str(int(ttl))
     if delivered:
-        made.basic.redelivered = not header.first_acquirer
-        if (
-            header.delivery_count
-            or delivered == "other"
-            or not made.raw.startswith(decorated(header))
-        ):
+        made.redelivered = not first_acquirer
+        if count or delivered == "other" or not made.raw.startswith(decorated(header)):
             exact = False
     else:
-        if header.delivery_count:
-            made.basic.redelivered = True
-        if header.first_acquirer or header.delivery_count > 1:
+        if count:
+            made.redelivered = True
+        if first_acquirer or count > 1:
             exact = False
             notes.add(
-                *("header", "carried", header, made.basic.redelivered),
+                *("header", "carried", header, made.redelivered),
                 "0-9-1 says only whether it may have been delivered before",
                 recoverable=True,
             )
-        if not (
-            header.durable
-            or header.priority != 4
-            or header.ttl is not None
-            or header.delivery_count
-        ):
+        if not (durable or priority != 4 or ttl is not None or count):
             exact = False
     if not exact:
         made.carried[0x70] = _encoded(header)
 
 
-def _properties(made: Reading, properties: Properties, notes: Notes) -> None:
-    given = made.basic.properties
+def _properties(made: Reading, properties: Any, notes: Notes) -> None:
     sparse: dict[int, bytes] = {}
     empty = True
-    index = -1
-    for value in _fields_of(properties):
-        index += 1
+    values = _PROPERTIES.values(properties)
+    for index in range(len(_FORMS)):
+        value = values[index]
         if value is None:
             continue
         empty = False
-        name, row, target = _READ[index]
-        if (
-            target
-            and type(value) is str
-            and len(value) <= 255
-            and value.isascii()
-            and "\0" not in value
-            and value[:3] not in _FORMED
-        ):
-            setattr(given, target, value)  # an id or address of the usual form
+        if _usual(made, index, value):
             continue
-        mapped, exact = row.backward(value) if row is not None else (None, False)
-        if row is not None and mapped is not None:
-            setattr(given, row.name, mapped)
-            if exact and row.name.startswith("content_"):
+        name = _FIELDS[index]
+        row = _READ[index]
+        if row is None:
+            mapped, exact = None, False
+        else:
+            mapped, exact = row.backward(value)
+            if exact and _FORMS[index] == _CONTENT:
                 exact = row.forward(mapped, _is_data(made)).where == "field"
+                if exact and len(value) <= _LONGEST and len(_CONTENTS[index]) < _MOST:
+                    _CONTENTS[index][value] = mapped
+        if mapped is not None:
+            made.given[_TARGETS[index]] = mapped
         if not exact:
             sparse[index] = _field_octets(name, value)
             notes.add(
@@ -238,6 +306,37 @@ def _properties(made: Reading, properties: Properties, notes: Notes) -> None:
         made.carried[0x73] = _encoded(properties)
     elif sparse:
         made.carried[SPARSE + 0x73] = sparse
+
+
+def _usual(made: Reading, index: int, value: Any) -> bool:
+    """Put a field of its usual form where it belongs; give False for any other."""
+    form = _FORMS[index]
+    if form == 0:
+        return False
+    if form == _CONTENT:
+        if not isinstance(value, str) or type(made.message.body) is not _Data:
+            return False
+        known = _CONTENTS[index].get(value)
+        if known is None:
+            return False
+        made.given[_TARGETS[index]] = known
+        return True
+    if form == _MOMENT:
+        if type(value) is not int or value < 0 or value % 1000:
+            return False
+        made.given[_TARGETS[index]] = value // 1000
+        return True
+    if form == _OCTETS:
+        if type(value) is not bytes or not value.isascii():
+            return False
+        value = value.decode("ascii")
+    if not is_short(value):
+        return False
+    text: str = value
+    if form == _ID and (text.startswith("urn:") or text.startswith("ID:")):  # noqa: PIE810
+        return False
+    made.given[_TARGETS[index]] = text
+    return True
 
 
 def _field_octets(name: str, value: Any) -> bytes:
@@ -257,26 +356,28 @@ def _is_data(made: Reading) -> bool:
     return isinstance(body[0] if isinstance(body, list) else body, Data)
 
 
-def _application(made: Reading, application: dict[Any, Any], notes: Notes) -> None:
+def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    annotations: Any = made.message.message_annotations or {}
-    for key, value in application.items():
-        letter = _LETTERS.get(type(value), "")
-        if (
-            letter
-            and type(key) is str
-            and len(key) <= 255
-            and key[:2] != "x-"
-            and key.isascii()
-            and "\0" not in key
-        ):
-            entries.append((key, letter, int(value) if letter in "bBsuIi" else value))
-            continue
+    plain = mapping_of(application)
+    for key, value in plain.items():
+        kind = type(value)
+        if is_short(key) and not begins_with_x(key):
+            # In the order of their frequency.
+            if kind is str:
+                entries.append((key, "S", value))
+                continue
+            if kind is _Int:
+                entries.append((key, "I", int(value)))
+                continue
+            letter = _LETTERS.get(kind)
+            if letter is not None:
+                entries.append((key, letter, int(value) if letter in _INT_LETTERS else value))
+                continue
         named = property_name(key)
         letter, item, exact = to_field(value) if named is not None else ("", None, False)
-        if named is None or not letter or (not named[1] and _header_exists(named[0], annotations)):
+        if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
             whole = True
             notes.add(
                 f"application-properties[{key!r}]",
@@ -299,21 +400,24 @@ def _application(made: Reading, application: dict[Any, Any], notes: Notes) -> No
         made.carried[SPARSE + 0x74] = sparse
 
 
-def _header_exists(name: str, annotations: Any) -> bool:
+def _header_exists(made: Reading, name: str) -> bool:
     """Tell whether an annotation becomes a header of this name."""
-    return any(found is not None and found[0] == name for found in map(header_of, annotations))
+    for key in made.message.message_annotations or ():
+        found = header_of(key)
+        if found is not None and found[0] == name:
+            return True
+    return False
 
 
-def _annotations(made: Reading, annotations: dict[Any, Any], delivered: str, notes: Notes) -> None:
-    given = made.basic.properties
-    header = made.message.header
+def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) -> None:
     exact = True
     produced = False
     last = 0
     names: set[str] = set()
-    saved = residual.NAME in annotations
-    for key, value in annotations.items():
-        if key == residual.NAME:
+    plain = mapping_of(annotations)
+    saved = _RESIDUAL in plain
+    for key, value in plain.items():
+        if saved and key == _RESIDUAL:
             made.saved = _read_saved(value, notes)
             if made.saved is None:
                 exact = False
@@ -323,19 +427,21 @@ def _annotations(made: Reading, annotations: dict[Any, Any], delivered: str, not
         if delivered and key in (_EXCHANGE, _ROUTING_KEY):
             produced = True
             continue
-        row = BY_ANNOTATION.get(key) if isinstance(key, str) else None
+        row = _BY_ANNOTATION.get(key) if isinstance(key, str) else None
         if row is not None:
-            held = _annotated(made, row, value, header)
+            held = _annotated(made, row, value)
             if held is not None:
-                setattr(given, row.name, held)
+                made.given[row.number - 1] = held
                 produced = True
                 exact = exact and row.number > last and not names
                 last = row.number
                 continue
-        found = header_of(key)
+        found = _FOUND.get(key)
+        if found is None:
+            found = header_of(key)
         letter = _LETTERS.get(type(value), "")
         item, same = value, True
-        if letter and letter in "bBsuIi":
+        if letter and letter in _INT_LETTERS:
             item = int(value)
         elif found is not None and not letter:
             letter, item, same = to_field(value)
@@ -357,8 +463,10 @@ def _annotations(made: Reading, annotations: dict[Any, Any], delivered: str, not
                 *("retyped", value, item, "0-9-1 has no such type, or the name is another"),
                 recoverable=True,
             )
-    if saved and list(annotations)[-3 if delivered else -1] != residual.NAME:
-        exact = False
+    if saved:
+        keys = list(plain)
+        if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
+            exact = False
     if not exact or not produced or delivered == "other":
         made.carried[0x72] = _encoded(annotations)
 
@@ -421,19 +529,23 @@ def field_of(octets: bytes) -> tuple[str, Any]:
     reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
     reader.pos = 1
     value = reader.value(octets[0], len(octets), 0)
-    finished(reader)
+    reader.finish()
     return chr(octets[0]), value
 
 
-def _annotated(made: Reading, row: Any, value: Any, header: Header | None) -> Any:
+def _annotated(made: Reading, row: Any, value: Any) -> Any:
     """Give the property that an annotation holds, None where it is not to be believed."""
-    if getattr(made.basic.properties, row.name) is not None:
+    if made.given[row.number - 1] is not None:
         return None  # the field says it
+    section = row.section
+    if not section and row.name != "type" and is_short(value):
+        return value
+    header = made.message.header
     if (
-        row.section == "header"
+        section == "header"
         and header is not None
         and getattr(header, row.field) != row.default
-        and not (row is _MODE and (made.basic.exchange or made.basic.routing_key))
+        and not (row is _MODE and (made.exchange or made.routing_key))
     ):
         return None
     held = row.annotated(value, _is_data(made))
@@ -441,24 +553,23 @@ def _annotated(made: Reading, row: Any, value: Any, header: Header | None) -> An
     if (
         row.name == "type"
         and held == MARKER
-        and (not isinstance(made.message.body, Data) or body_of(made.basic.body) is not None)
+        and (not isinstance(made.message.body, Data) or body_of(made.payload) is not None)
     ):
         return None
     return held
 
 
 def _body(made: Reading, notes: Notes) -> None:
-    message, basic = made.message, made.basic
-    body = message.body
-    if type(body) is Data:
-        basic.body = bytes(body.data)
+    body = made.message.body
+    if type(body) is _Data:
+        made.payload = bytes(body.data)
         return
     if body is None:
         made.carried[SHAPE] = []
         notes.add("body", "carried", None, b"", "0-9-1 has always a payload", recoverable=True)
         return
     if isinstance(body, list) and isinstance(body[0], Data):
-        basic.body = b"".join(bytes(part.data) for part in body)
+        made.payload = b"".join([bytes(part.data) for part in body])
         made.carried[SHAPE] = []  # filled with what stands on the wire
         notes.add(
             *("body", "retyped", len(body), 1, "the data sections are joined"), recoverable=True
@@ -467,8 +578,8 @@ def _body(made: Reading, notes: Notes) -> None:
     parts = [
         part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
     ]
-    basic.body = made.raw[parts[0][1] : parts[-1][3]]
-    basic.properties.type = MARKER
+    made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
+    made.given[_TYPE] = MARKER
 
 
 def exact_octets(made: Reading) -> None:

@@ -44,14 +44,6 @@ class _Bridge(Protocol):
     def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage: ...
 
 
-class _Lossless:
-    def to_amqp10(self, basic: BasicMessage, notes: Notes, _: Circumstances) -> Message:
-        return _lossless.to_amqp10(basic, notes)
-
-    def to_basic(self, message: Message, notes: Notes, _: Circumstances) -> BasicMessage:
-        return _lossless.to_basic(message, notes)
-
-
 @attrs.frozen
 class _RabbitMQ:
     broker: Any
@@ -136,7 +128,7 @@ def _profiles() -> dict[str, TranslationProfile]:
         TranslationProfile(
             "lossless",
             "A message that follows the specification and can be translated back octet for octet.",
-            _Lossless(),
+            _lossless,
             reversible=True,
         )
     ]

@@ -53,11 +53,13 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
-@attrs.define
 class Notes:
     """Collects losses while a message is translated."""
 
-    losses: list[Loss] = attrs.Factory(list)
+    __slots__ = ("losses",)
+
+    def __init__(self) -> None:
+        self.losses: list[Loss] = []
 
     def add(
         self,

@@ -1,0 +1,82 @@
+# C types for _to_amqp10.py. Changes in the same commit as _to_amqp10.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg.basic._attributes cimport Slots, add_entry, plain_text
+
+# Typed so that X.__new__(X) is a C call.
+cdef type _MessageAnnotations
+cdef type _ApplicationProperties
+cdef Slots _MESSAGE
+cdef Slots _HEADER
+cdef Slots _PROPERTIES
+cdef Slots _DATA
+cdef Slots _GIVEN
+cdef dict _SYMBOLS
+cdef tuple _RULES
+cdef tuple _KEYS
+cdef bytes _FORMS
+cdef bytes _SLOTS
+cdef int _ID
+cdef int _TEXT
+cdef int _USER
+cdef int _NOTE
+cdef int _TTL
+cdef int _SECONDS
+cdef int _MODE
+cdef int _CONTENT
+cdef list _CONTENTS
+cdef list _INTS
+cdef int _TYPE
+cdef int _DURABLE
+cdef int _TTL_SLOT
+cdef int _FIRST_ACQUIRER
+cdef int _COUNT
+cdef list _BLANK_HEADER
+cdef list _BLANK_PROPERTIES
+cdef int _MAX_DIGITS
+cdef bint _COMPILED
+cdef Py_ssize_t _ANY
+
+
+@cython.final
+cdef class Natural:
+    cdef public list header
+    cdef public list properties
+    cdef public object annotations
+    cdef public object application
+    cdef public dict carried
+    cdef public object body
+    cdef public object body_octets
+    cdef public bint is_data
+    cdef bint has_residual
+
+    cdef set_header(self, int slot, value)
+    cdef set_property(self, int slot, value)
+    @cython.locals(values=list)
+    cpdef header_section(self, basic, bint delivered)
+    cpdef properties_section(self)
+    cpdef message(self, basic)
+    cpdef octets_of_body(self)
+
+
+cpdef bint is_plain(text) except -1
+@cython.locals(known=str)
+cdef bint is_ascii(text) except -1
+@cython.locals(known=str)
+cdef bint is_extension(name) except -1
+cdef bint added(section, key, value) except -1
+cdef object int_of(long long number)
+cpdef object translated(basic, notes)
+cpdef bint is_delivered(basic) except -1
+@cython.locals(made=Natural)
+cpdef Natural natural(basic, entries, notes)
+cdef _marked_body(Natural made, basic)
+@cython.locals(values=list, index=int)
+cdef _properties(Natural made, given, notes)
+@cython.locals(form=int, text=str)
+cdef bint _usual(Natural made, int index, value) except -1
+cdef _by_rule(Natural made, int index, value, notes)
+@cython.locals(fields=dict, order=list, whole=bint, mixed=bint, position=Py_ssize_t, exact=bint,
+               simple=bint)
+cdef _headers(Natural made, list entries, notes)

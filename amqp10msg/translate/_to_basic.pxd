@@ -1,0 +1,81 @@
+# C types for _to_basic.py. Changes in the same commit as _to_basic.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg.basic._attributes cimport Slots, as_dict, plain_text
+
+# Typed so that X.__new__(X) is a C call.
+cdef type _Data
+cdef type _Int
+cdef Slots _PROPERTIES
+cdef Slots _HEADER
+cdef Slots _GIVEN
+cdef Slots _BASIC
+cdef bint _COMPILED
+cdef dict _LETTERS
+cdef dict _BY_ANNOTATION
+cdef dict _FOUND
+cdef tuple _READ
+cdef list _FIELDS
+cdef bytes _FORMS
+cdef bytes _TARGETS
+cdef str _INT_LETTERS
+cdef list _BLANK
+cdef int _ID
+cdef int _TEXT
+cdef int _OCTETS
+cdef int _MOMENT
+cdef int _CONTENT
+cdef list _CONTENTS
+cdef int _HEADERS
+cdef int _DELIVERY_MODE
+cdef int _PRIORITY_AT
+cdef int _EXPIRATION
+cdef int _TYPE
+
+
+cdef bint is_short(text) except -1
+@cython.locals(known=str)
+cdef bint begins_with_x(name) except -1
+cdef dict mapping_of(section)
+
+
+@cython.final
+cdef class Reading:
+    cdef public object message
+    cdef public object raw
+    cdef public object basic
+    cdef list given
+    cdef object payload
+    cdef object exchange
+    cdef object routing_key
+    cdef object redelivered
+    cdef public list entries
+    cdef public dict carried
+    cdef public object saved
+    cdef public set restored
+    cdef public Py_ssize_t split
+
+    cdef build(self)
+
+
+@cython.locals(made=Reading)
+cpdef Reading read(message, wire, notes)
+cpdef Reading usual(message, notes)
+cdef _delivery(Reading made)
+cdef bint _is_transient(Reading made) except -1
+@cython.locals(exact=bint)
+cdef _header(Reading made, header, delivered, notes)
+@cython.locals(sparse=dict, empty=bint, values=list, index=int)
+cdef _properties(Reading made, properties, notes)
+@cython.locals(form=int, text=str)
+cdef bint _usual(Reading made, int index, value) except -1
+cdef bint _is_data(Reading made) except -1
+@cython.locals(sparse=dict, whole=bint, entries=list, plain=dict, letter=str,
+               kind=type)
+cdef _application(Reading made, application, notes)
+cdef bint _header_exists(Reading made, name) except -1
+@cython.locals(exact=bint, produced=bint, last=int, names=set, plain=dict, saved=bint, letter=str)
+cdef _annotations(Reading made, annotations, delivered, notes)
+cdef _annotated(Reading made, row, value)
+cdef _body(Reading made, notes)

@@ -1,0 +1,263 @@
+"""``python -m fuzz.basic``: what must hold of octets of AMQP 0-9-1, and of every translation.
+
+Content headers, tables, the older content of AMQP 0-9 and 1.0 messages, spoilt by chance, go
+through the codec in its three dialects and through every profile of the translator: a value,
+DecodeError or TranslationError, whatever the octets; what was decoded encodes as it came; the
+lossless profile translates everything, and back to the same octets. Every so many inputs the pure
+build must give the same as the compiled one. What breaks this is kept in fuzz/findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import random
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import amqp10msg
+import amqp10msg.basic.classes
+import amqp10msg.translate
+from fuzz import builds
+from fuzz.builds import described
+from fuzz.mutate import mutate
+from fuzz.worker import MOST_FINDINGS
+
+FINDINGS = Path(__file__).with_name("findings")
+VECTORS = Path(__file__).parents[1] / "tests" / "vectors" / "translations.jsonl.gz"
+DIALECTS = ("rabbitmq", "spec", "qpid")
+COMPARED = 16
+"""Of so many inputs, one goes through the other build too, which is slow."""
+
+
+def seeds() -> dict[str, list[bytes]]:
+    """Give octets by what they are: what clients and brokers sent, and what is made of it."""
+    found: dict[str, set[bytes]] = {kind: set() for kind in CHECKS}
+    with gzip.open(VECTORS, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            entry = json.loads(line)
+            if "message" in entry:
+                found["message"].add(bytes.fromhex(entry["message"]))
+                continue
+            raw = bytes.fromhex(entry["basic"][0])
+            found["header"].add(b"\0\x3c\0\0" + bytes(8) + raw)
+            found["properties"].add(raw)
+            try:
+                table = amqp10msg.basic.decode_properties(raw).headers
+            except amqp10msg.DecodeError:
+                continue
+            if table is not None:
+                octets = amqp10msg.basic.encode_table(table)
+                found["table"].add(octets)
+                found["older"] |= set(_older(table, octets))
+    return {kind: sorted(octets) for kind, octets in found.items()}
+
+
+def _older(table: Any, octets: bytes) -> Iterator[bytes]:
+    """Make older content around a table."""
+    classes = amqp10msg.basic.classes
+    yield classes.encode_class_header(classes.FileProperties("text/plain", headers=table), 5)
+    yield classes.encode_class_header(classes.StreamProperties(headers=table, priority=3), 5)
+    yield classes.encode_class_header(classes.TunnelProperties(table, "p", "d", 2, 1), 5)
+    yield classes.encode_transfer(
+        classes.Transfer(1, "d", ttl=5, message_id="m", application_headers=table, body=octets)
+    )
+
+
+def _part(package: ModuleType, name: str) -> Any:
+    """Give a subpackage of this very copy of the package."""
+    part = package
+    for step in name.split("."):
+        part = getattr(part, step)
+    return part
+
+
+def table(package: ModuleType, octets: bytes) -> Any:
+    """Read a table in every dialect; it is written as it came."""
+    basic = _part(package, "basic")
+    return _read_all(package, basic.decode_table, basic.encode_table, octets)
+
+
+def properties(package: ModuleType, octets: bytes) -> Any:
+    """Read properties in every dialect, and translate them."""
+    basic = _part(package, "basic")
+    found = _read_all(package, basic.decode_properties, basic.encode_properties, octets)
+    return found, _translated(package, found[0], octets)
+
+
+def header(package: ModuleType, octets: bytes) -> Any:
+    """Read a content header in every dialect, and translate it."""
+    basic = _part(package, "basic")
+    found = _read_all(package, basic.decode_content_header, basic.encode_content_header, octets)
+    return found, _translated(package, getattr(found[0], "properties", None), octets)
+
+
+def older(package: ModuleType, octets: bytes) -> Any:
+    """Read older content, and translate it as class basic."""
+    classes = _part(package, "basic.classes")
+    made = []
+    try:
+        content, size = classes.decode_class_header(octets)
+        if classes.encode_class_header(content, size) != octets:
+            raise AssertionError("a header of older content does not encode as it came")
+        made.append(content)
+    except package.DecodeError as error:
+        made.append(_told(error))
+    try:
+        transfer = classes.decode_transfer(octets)
+        if classes.encode_transfer(transfer) != octets:
+            raise AssertionError("a transfer does not encode as it came")
+        made.append(transfer)
+    except package.DecodeError as error:
+        made.append(_told(error))
+    for content in made:
+        if not isinstance(content, tuple):
+            made.append(_both_ways(package, classes.to_basic_message(content, octets)))
+            break
+    return made
+
+
+def message(package: ModuleType, octets: bytes) -> Any:
+    """Read a 1.0 message and translate it."""
+    translate = _part(package, "translate")
+    found: list[Any] = []
+    for strict in (True, False):
+        try:
+            made = package.Message.decode(octets, strict=strict)
+        except package.DecodeError as error:
+            found.append(_told(error))
+            continue
+        basic = translate.to_basic(made).message
+        back = translate.to_amqp10(basic).message
+        if back.encode() != octets:
+            raise AssertionError("a 1.0 message does not come back from class basic")
+        found.append(basic)
+        # The octets are another message to the profiles where reading was lenient.
+        found += _each(package, translate.to_basic, made)
+    return found
+
+
+CHECKS = {
+    "header": header,
+    "properties": properties,
+    "table": table,
+    "older": older,
+    "message": message,
+}
+
+
+def _read_all(package: ModuleType, read: Any, write: Any, octets: bytes) -> list[Any]:
+    found = []
+    for dialect in DIALECTS:
+        try:
+            made = read(octets, dialect=dialect)
+        except package.DecodeError as error:
+            found.append(_told(error))
+            continue
+        if write(made, dialect=dialect) != octets:
+            raise AssertionError(f"what was read as {dialect} does not encode as it came")
+        found.append(made)
+    return found
+
+
+def _told(error: Any) -> tuple[Any, ...]:
+    return error.rule, error.offset, error.path, error.condition, error.reason
+
+
+def _translated(package: ModuleType, given: Any, octets: bytes) -> Any:
+    """Translate properties with a payload, an exchange and a key that the octets choose."""
+    if type(given).__name__ != "BasicProperties":
+        return None
+    where = ("", "", False) if octets[-1:] < b"\x80" else ("amq.topic", "k", True)
+    return _both_ways(
+        package, _part(package, "basic").BasicMessage(given, octets[: octets[0]], *where)
+    )
+
+
+def _both_ways(package: ModuleType, given: Any) -> Any:
+    translate = _part(package, "translate")
+    write = _part(package, "basic").encode_properties
+    made = translate.to_amqp10(given).message
+    wire = made.encode()
+    for form in (made, package.Message.decode(wire)):
+        back = translate.to_basic(form).message
+        if (
+            write(back.properties) != write(given.properties)
+            or back.body != given.body
+            or (back.exchange, back.routing_key, back.redelivered)
+            != (given.exchange, given.routing_key, given.redelivered)
+        ):
+            raise AssertionError("a message of class basic does not come back from 1.0")
+    return wire, _each(package, translate.to_amqp10, given)
+
+
+def _each(package: ModuleType, way: Any, given: Any) -> list[Any]:
+    """Translate as every bridge does it; give what comes out, or how it is refused."""
+    translate = _part(package, "translate")
+    found: list[Any] = []
+    circumstances = translate.Circumstances(arrival_time=0)
+    for profile in translate.PROFILES:
+        try:
+            made = way(given, profile, circumstances=circumstances)
+        except package.errors.TranslationError as error:
+            found.append((error.path, error.reason))
+        else:
+            losses = [(loss.path, loss.action, loss.recoverable) for loss in made.losses]
+            found.append((made.message, losses))
+    return found
+
+
+def agreement(one: ModuleType, other: ModuleType, kind: str, octets: bytes) -> None:
+    """Hold two builds against each other.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    first, second = (described(CHECKS[kind](package, octets)) for package in (one, other))
+    if first != second:
+        raise AssertionError(f"{first!r:.300} and {second!r:.300}")
+
+
+def main() -> int:
+    """Run until the inputs are used up; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.basic", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--findings", type=Path, default=FINDINGS)
+    chosen = parser.parse_args()
+    other = builds.load(pure=True) if amqp10msg.COMPILED else None
+    draw = random.Random(chosen.seed)
+    known = seeds()
+    kinds = list(CHECKS)
+    begin = time.perf_counter()
+    found = 0
+    for number in range(chosen.inputs):
+        kind = kinds[number % len(kinds)]
+        octets = mutate(known[kind], draw)
+        try:
+            if other is not None and number % COMPARED < 1:
+                agreement(amqp10msg, other, kind, octets)
+            else:
+                CHECKS[kind](amqp10msg, octets)
+        except Exception as error:
+            found += 1
+            chosen.findings.mkdir(exist_ok=True)
+            name = f"basic-{kind}-{hashlib.sha256(octets).hexdigest()[:16]}"
+            (chosen.findings / name).write_bytes(octets)
+            told = f"FINDING {name} {type(error).__name__}: {error}"
+            print(told, file=sys.stderr, flush=True)
+            if found >= MOST_FINDINGS:
+                raise RuntimeError(f"{found} findings are enough") from error
+    seconds = time.perf_counter() - begin
+    print(f"{chosen.inputs} inputs, {found} findings, {seconds:.0f} s")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
