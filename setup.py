@@ -1,8 +1,8 @@
 """Compiles the kernel where there is a compiler; everything else stands in pyproject.toml.
 
 The kernel modules are plain Python with a ``.pxd`` beside them that gives Cython their C types.
-They run as they are (columns._scan has a plain implementation beside it instead), so a failed
-compilation costs speed and nothing else:
+They run as they are (columns._scan, in Cython's own language, has a plain implementation beside it
+instead), so a failed compilation costs speed and nothing else:
 
 ``AMQP10MSG_EXT``
     ``auto`` (default) compiles, and installs the pure build with a warning where that fails;
@@ -25,7 +25,7 @@ from typing import ClassVar
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# A module here is a .py with its .pxd beside it, or a .pyx that takes the place of the .py.
+# A module here is a .py with its .pxd beside it, or a .pyx, whose .py runs instead if there is one.
 KERNELS = (
     "amqp10msg._memory",
     "amqp10msg._wire",

@@ -22,7 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    Array,
     Data,
+    Decimal32,
+    Decimal64,
+    Decimal128,
     Float,
     Header,
     Limits,
@@ -116,9 +122,15 @@ def test_what_is_common_needs_no_help() -> None:
         application_properties={"a": None, "b": True, "c": ULong(7), "d": "text", "e": 0.5},
         footer={"x-opt-crc": UInt(1)},
     ).encode()
+    nested = Message(
+        AmqpValue({"a": [1, None, {"b": 0.5}], Symbol("c"): Array("map", [{}, {"d": b"e"}])}),
+        message_annotations={"x-opt-a": [], "x-opt-b": {"k": [True]}, "x-opt-c": Array("int", [5])},
+        application_properties={"a": Decimal32.from_decimal("1.5"), "b": Float(float("nan"))},
+    ).encode()
+    sequences = Message([AmqpSequence([1, "two"]), AmqpSequence([])]).encode()
     plain_annotation = Message(b"", message_annotations={ULong(1): Symbol("x")}).encode()
 
-    assert 0 == odd_rows([REFERENCE, common, b""])
+    assert 0 == odd_rows([REFERENCE, common, nested, sequences, b""])
     assert 2 == odd_rows([REFERENCE[:-1], plain_annotation, common])
 
 
@@ -130,6 +142,59 @@ def test_drawn_messages_in_every_spelling(octets: list[bytes]) -> None:
 @given(st.lists(malformed() | messages().map(Message.encode).flatmap(mutated), max_size=4))
 def test_bad_and_spoilt_messages(octets: list[bytes]) -> None:
     assert_same(octets)
+
+
+@given(st.lists(st.text() | st.text(st.sampled_from('"\\/\b\f\n\r\t\0\x1f\x7f aä€😀'))))
+def test_bodies_of_text_are_escaped_as_json_does(texts: list[str]) -> None:
+    octets = [Message(AmqpValue(text)).encode() for text in texts]
+
+    assert 0 == odd_rows(octets)
+    assert [["string", text] for text in texts] == [
+        json.loads(found) for found in columns.decode(octets)["body_json"].to_pylist()
+    ]
+    assert_same(octets)
+
+
+@given(st.data(), st.sampled_from([Decimal32, Decimal64, Decimal128]))
+def test_every_decimal_is_written_as_python_does(data: st.DataObject, cls: Any) -> None:
+    bits = st.integers(0, 2 ** (8 * cls.width) - 1).map(cls)
+    # Few digits and small exponents are rare among all bits.
+    plain = st.decimals(-9999, 9999, places=3).map(cls.from_decimal)
+    values = data.draw(st.lists(bits | plain, max_size=9))
+    octets = [Message(b"", application_properties={"k": value}).encode() for value in values]
+
+    assert sum(not value.to_decimal().is_finite() for value in values) == odd_rows(octets)
+    assert_same(octets)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3, 15, 16, 17, 18, 30])
+def test_values_nested_deeper_than_the_kernel_goes(depth: int) -> None:
+    value: Any = "end"
+    for _ in range(depth):
+        value = [value]
+    octets = [
+        Message(AmqpValue(value)).encode(),
+        Message(b"", message_annotations={"x-opt-a": value}).encode(),
+    ]
+
+    assert (0 if depth <= 16 else 2) == odd_rows(octets)
+    for limit in (1, 2, 3, depth, depth + 1, depth + 2, depth + 3, depth + 4):
+        assert_same(octets, ALL, Limits(depth=limit))
+        assert_same(octets, ALL, Limits(items=limit))
+
+
+def test_an_error_changes_its_own_row_only() -> None:
+    octets = [REFERENCE, REFERENCE[:-1], b"", REFERENCE, b"\0", REFERENCE] * 50
+
+    assert_same(octets)
+    found = columns.decode(octets, ["error_code", "message_id", "error_offset", "wire"])
+    assert ["msg-00417", None, None, "msg-00417", None, "msg-00417"] * 50 == found[
+        "message_id"
+    ].to_pylist()
+    assert [None, "truncated", None, None, "truncated", None] * 50 == found[
+        "error_code"
+    ].to_pylist()
+    assert octets == found["wire"].to_pylist()
 
 
 @given(st.sampled_from(PROJECTIONS), st.lists(messages().flatmap(encodings), max_size=3))
@@ -221,39 +286,49 @@ def test_memory_is_given_back_and_never_shared() -> None:
     assert kept[1].equals(expected["application_properties"])
 
 
-def test_offsets_that_point_outside() -> None:
+def a_layout() -> Any:
+    """A layout with one column, which no section fills."""
     scan = pytest.importorskip("amqp10msg.columns._scan")
+    schema = pa.schema({"a": pa.string()})
+    return scan.Layout(
+        needs=[False] * 9,
+        composites=[],
+        maps=[],
+        picks=[],
+        body=[-1] * 4,
+        kinds=[scan.TEXT],
+        kind_names=(),
+        results=[(scan.COLUMN, 0)],
+        importer=lambda address: pa.RecordBatch._import_from_c(address, schema),
+    )
+
+
+@pytest.mark.parametrize("size", [4, 8])
+def test_offsets_that_point_outside(size: int) -> None:
+    layout = a_layout()
     data = pa.py_buffer(REFERENCE)
-    for size in (4, 8):
-        for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):
-            ends = pa.py_buffer(
-                b"".join(o.to_bytes(size, sys.byteorder, signed=True) for o in offsets)
-            )
-            scanner = scan.Scanner([False] * 9, [], [], [], [-1] * 4, False, [4], {}, (), 5, 500)
-            arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1)
-            if offsets == [0, 500]:
-                assert [] == scanner.scan(*arguments)
-            else:
-                with pytest.raises(ValueError, match="point outside"):
-                    scanner.scan(*arguments)
+    for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):
+        ends = pa.py_buffer(b"".join(o.to_bytes(size, sys.byteorder, signed=True) for o in offsets))
+        arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1, 5, 500, 5)
+        if offsets == [0, 500]:
+            assert (pa.record_batch({"a": pa.nulls(1, pa.string())}), []) == layout.read(*arguments)
+        else:
+            with pytest.raises(ValueError, match="point outside"):
+                layout.read(*arguments)
 
 
-def test_a_scanner_is_set_up_and_used_once() -> None:
-    scan = pytest.importorskip("amqp10msg.columns._scan")
-    arguments: list[Any] = [[False] * 9, [], [], [], [-1] * 4, False, [4], {}, (), 5, 5]
-    scanner = scan.Scanner(*arguments)
-    with pytest.raises(TypeError):
-        scanner.__init__(*arguments)
+def test_an_array_shorter_than_it_says() -> None:
+    layout = a_layout()
 
-    assert [] == scanner.scan(0, 0, 0, 0, 4, 0, 0, 0, 0)
-    with pytest.raises(IndexError):
-        scanner.column(1)
-    with pytest.raises(IndexError):
-        scanner.map_column(0)
-    with pytest.raises(IndexError):
-        scanner.pick_column(0)
-    with pytest.raises(ValueError, match="shorter"):
-        scan.Scanner(*arguments).scan(0, 0, 0, 0, 4, 0, 0, 0, 1)
+    assert (pa.record_batch({"a": pa.nulls(0, pa.string())}), []) == layout.read(
+        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 5
+    )
+    for arguments in ((0, 0, 0, 0, 4, 0, 0, 0, 1), (0, 0, 0, 8, 4, 1, 0, 0, 1)):
+        with pytest.raises(ValueError, match="shorter"):
+            layout.read(*arguments, 5, 5, 5)
+    for first, rows, width in ((-1, 0, 4), (0, -1, 4), (0, 0, 5)):
+        with pytest.raises(ValueError, match="no valid array"):
+            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 5)
 
 
 def test_random_faults_in_whole_batches() -> None:

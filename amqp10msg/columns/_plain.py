@@ -42,7 +42,8 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
         cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
         cells |= judged(octets, limits, profile)
-    cells["wire"] = octets
+    if plan.schema.get_field_index("wire") >= 0:
+        cells["wire"] = octets
     return cells
 
 

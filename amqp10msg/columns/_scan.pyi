@@ -1,0 +1,44 @@
+# The kernel of `amqp10msg.columns.decode`, _scan.pyx.
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+BOOL: int
+INT16: int
+INT32: int
+INT64: int
+TEXT: int
+
+COLUMN: int
+MAP: int
+PICK: int
+PARTS: int
+
+class Layout:
+    def __init__(
+        self,
+        needs: Sequence[bool],
+        composites: Sequence[tuple[int, Sequence[tuple[int, int, int, Any]]]],
+        maps: Sequence[tuple[int, bool]],
+        picks: Sequence[tuple[int, bytes]],
+        body: Sequence[int],
+        kinds: Sequence[int],
+        kind_names: Sequence[bytes],
+        results: Sequence[tuple[int, int]],
+        importer: Callable[[int], Any],
+    ) -> None: ...
+    def read(
+        self,
+        data: int,
+        data_size: int,
+        offsets: int,
+        offsets_size: int,
+        width: int,
+        valid: int,
+        valid_size: int,
+        first: int,
+        rows: int,
+        max_items: int,
+        max_size: int,
+        max_depth: int,
+    ) -> tuple[Any, list[int]]: ...
