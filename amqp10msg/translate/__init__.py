@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
@@ -37,7 +36,6 @@ __all__ = [
 ]
 
 _USUAL = Circumstances()
-_TRANSLATION = Slots(Translation)
 _BRIDGES = {name: profile.bridge for name, profile in PROFILES.items()}
 
 
@@ -73,7 +71,7 @@ def to_amqp10(
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     losses = _checked(notes, strict) if notes.losses else ()
-    return _TRANSLATION.build([made, losses])  # type: ignore[no-any-return]
+    return Translation(made, losses)
 
 
 def to_basic(
@@ -108,7 +106,7 @@ def to_basic(
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
     losses = _checked(notes, strict) if notes.losses else ()
-    return _TRANSLATION.build([made, losses])  # type: ignore[no-any-return]
+    return Translation(made, losses)
 
 
 def _unknown(name: str) -> Any:

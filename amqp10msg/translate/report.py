@@ -6,6 +6,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from amqp10msg._calls import quickened
+
 __all__ = ["Action", "Loss", "Notes", "Translation"]
 
 M = TypeVar("M")
@@ -18,6 +20,7 @@ Action: TypeAlias = Literal[
 ]
 
 
+@quickened
 @attrs.frozen
 class Loss:
     """One thing that the translated message does not say as the original did.
@@ -40,6 +43,7 @@ class Loss:
     recoverable: bool
 
 
+@quickened
 @attrs.frozen
 class Translation(Generic[M]):
     """A translated message with the report of what was lost on the way.
