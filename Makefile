@@ -35,7 +35,7 @@ PROTON := $(VENV)/.proton-$(C)
 ARROW := $(VENV)/.arrow
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark demo test check coverage bench fuzz docs clean
+.PHONY: help setup spark demo test kills check coverage bench fuzz docs clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -46,9 +46,9 @@ setup: $(VENV)/.package $(PROTON) $(ARROW) $(KERNEL)  ## .venv with everything t
 	  "compiled" if amqp10msg.COMPILED else "pure, about 8 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
 
-spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need, and Java beside it
-	@echo "$(PIP) --editable '.[spark]'"
-	@$(EDITABLE) '.[spark]'
+spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need
+	@echo "$(PIP) --group spark --editable '.[spark,delta]'"
+	@$(EDITABLE) '.[spark,delta]' --group spark
 
 demo: setup  ## decode, explain, validate and re-encode recorded messages
 	@$(PY) -m amqp10msg.cli demo --pipeline
@@ -69,6 +69,9 @@ check: setup spark  ## lint, format, types, layers and a documentation build wit
 	$(BIN)/mypy
 	$(PY) -m pytest -q tests/test_layers.py
 	$(SPHINX) docs docs/_build/html
+
+kills: spark  ## SIGKILL of the spooler, of Spark's JVM and of its workers, 30 times each
+	AMQP10MSG_KILLS=30 $(PY) -m pytest -s tests/test_net_spool.py tests/test_spark_kills.py
 
 coverage: setup  ## branch coverage of the pure build, the one that coverage can see
 	AMQP10MSG_PURE=1 $(PYTEST) -m 'not once' --cov --cov-report=term --cov-report=html

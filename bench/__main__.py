@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -40,6 +42,20 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
     return {"columns": columns.run, "columns-300": columns.run_short}
 
 
+def _pipeline() -> dict[str, Callable[[Effort], Figure]]:
+    """Give the figures that need Spark and Java, where they are installed."""
+    if find_spec("pyspark") is None or not (os.environ.get("JAVA_HOME") or shutil.which("java")):
+        return {}
+    from bench import pipeline  # noqa: PLC0415 - without pyspark it does not import
+
+    return {
+        "pipeline-decode": pipeline.run_decode,
+        "pipeline-parquet": pipeline.run_parquet,
+        "pipeline-cores": pipeline.run_cores,
+        "pipeline-memory": pipeline.run_memory,
+    }
+
+
 FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
     {
         "decode": decode.run,
@@ -54,6 +70,7 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "filter": filters.run,
         "translate": translation.run,
         **_columns(),
+        **_pipeline(),
         "startup": startup.run,
         "node": node.run,
         **({"serve": serve.run} if peers.PROTON.load() is not None else {}),
@@ -74,6 +91,19 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=Effort().rounds,
         help="interleaved rounds (default %(default)s)",
+    )
+    parser.add_argument(
+        "--rows",
+        type=int,
+        default=Effort().rows,
+        help="messages of the pipeline's figures (default %(default)s; the floors: 5000000)",
+    )
+    parser.add_argument(
+        "--repeats",
+        type=int,
+        nargs="+",
+        default=Effort().repeats,
+        help="how many times as many messages the figure of memory takes, a fifth of --rows",
     )
     parser.add_argument(
         "--smoke", action="store_true", help="run everything briefly; the times mean nothing"
@@ -102,7 +132,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 1
-    effort = SMOKE if options.smoke else Effort(rounds=options.rounds)
+    effort = (
+        SMOKE
+        if options.smoke
+        else Effort(rounds=options.rounds, rows=options.rows, repeats=tuple(options.repeats))
+    )
     machine = report.machine()
     if not options.markdown:
         print("\n".join(f"{key:20} {value}" for key, value in machine.items()))

@@ -43,12 +43,24 @@ class Effort:
     """Messages that wait at a node."""
     transfers: int = 1_000
     """Messages that go through a server in one call."""
+    rows: int = 1_000_000
+    """Messages in a job of the pipeline."""
+    repeats: tuple[int, ...] = (10,)
+    """How many times as many messages where the figure is about memory."""
     warm_up: bool = True
     """Whether a call that does not count precedes each batch."""
 
 
 SMOKE = Effort(
-    rounds=2, batch_ms=0.05, starts=2, mebibytes=2, entries=100, queued=2_000, transfers=20
+    rounds=2,
+    batch_ms=0.05,
+    starts=2,
+    mebibytes=2,
+    entries=100,
+    queued=2_000,
+    transfers=20,
+    rows=1_000,
+    repeats=(2,),
 )
 """Just enough to see that the figures run; its times mean nothing."""
 

@@ -1,136 +1,299 @@
-"""``python -m bench.pipeline``: what the PySpark pipeline costs, beside Spark alone.
+"""The PySpark pipeline beside Spark alone: the time of its processes, its scaling, its memory.
 
-A program of its own, since a session and its data take minutes. Figures are seconds of CPU time of
-the JVM and of all its workers: the clock on the wall says more about who else uses the machine.
+Figures are for a message. Where it says processor time, that is of the JVM and of all workers; the
+clock on the wall also tells who else uses the machine.
 """
 
 from __future__ import annotations
 
-import argparse
+import contextlib
 import os
 import shutil
+import statistics
 import tempfile
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from random import Random
 from typing import Any
 
-from amqp10msg import Message, Properties
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from amqp10msg import Message, Properties, spark
+from bench.harness import Effort, Timing, Timings
+from bench.report import Figure, Floor
+
+MASTER = "local[2]"
+FILES = 8
+DISTINCT = 20_000
+JOB = "job decode, Parquet to Parquet"
+COPY = "the same Parquet copied by Spark alone"
+ALL = "spark.decode, all columns"
+TWO = "spark.decode, two columns"
+IDENTITY = "mapInArrow that does nothing"
+#: The octets of a message.
+SIZE = 300
 
 
-def _ticks() -> float:
-    """CPU seconds of all processes below this one, those that ended among them."""
-    parents: dict[int, int] = {}
-    spent: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        parents[int(entry.name)] = int(fields[1])
-        spent[int(entry.name)] = sum(map(int, fields[11:15]))
-
-    def is_below(pid: int) -> bool:
-        while pid > 1:
-            pid = parents.get(pid, 0)
-            if pid == os.getpid():
-                return True
-        return False
-
-    return sum(ticks for pid, ticks in spent.items() if is_below(pid)) / os.sysconf("SC_CLK_TCK")
-
-
-def _messages(count: int, size: int) -> list[bytes]:
-    """Messages with what most have: properties, three application properties, a body."""
-    return [
-        Message(
-            bytes(size),
+def messages(count: int) -> list[bytes]:
+    """Messages with what most have: properties, three application properties, a body of text."""
+    random = Random(count)
+    made = []
+    for number in range(count):
+        body = random.randbytes(120).hex().encode()
+        message = Message(
+            body,
             properties=Properties(
-                message_id=f"id-{i:08d}", to="orders", subject="created", creation_time=i
+                message_id=f"id-{number:08d}",
+                to="orders",
+                subject="created",
+                creation_time=1_700_000_000_000 + number,
             ),
-            application_properties={"tenant": f"t{i % 97}", "attempt": i % 5, "n": float(i)},
-        ).encode()
-        for i in range(count)
-    ]
+            application_properties={
+                "tenant": f"t{number % 97}",
+                "attempt": number % 5,
+                "n": float(number),
+            },
+        )
+        short = len(message.encode()) - SIZE
+        made.append(message.evolve(body=body[: len(body) - short]).encode())
+    return made
 
 
-def _generate(folder: Path, rows: int, size: int, files: int) -> None:
-    import pyarrow as pa  # noqa: PLC0415
-    import pyarrow.parquet as pq  # noqa: PLC0415
-
+def generate(folder: Path, rows: int) -> int:
+    """Write Parquet files of messages; give how many messages there are."""
     folder.mkdir()
-    some = pa.table({"wire": pa.array(_messages(10_000, size), pa.binary())})
-    for number in range(files):
+    some = pa.table({"wire": pa.array(messages(min(DISTINCT, rows)), pa.binary())})
+    each = max(1, rows // FILES // len(some))
+    for number in range(FILES):
         with pq.ParquetWriter(folder / f"{number}.parquet", some.schema) as writer:
-            for _ in range(max(1, rows // files // 10_000)):
+            for _ in range(each):
                 writer.write_table(some)
+    return FILES * each * len(some)
 
 
-def _measure(name: str, call: Callable[[], object], rows: int, runs: int) -> float:
-    best = float("inf")
-    wall = 0.0
-    for _ in range(runs):
-        cpu, clock = _ticks(), time.monotonic()
-        call()
-        spent = _ticks() - cpu
-        if spent < best:
-            best, wall = spent, time.monotonic() - clock
-    print(f"{name:44} {best:8.2f} s CPU {best / rows * 1e6:8.2f} µs a message {wall:8.2f} s wall")
-    return best
+@attrs.frozen
+class Place:
+    """A session, and input for it."""
+
+    session: Any
+    folder: Path
+    rows: int
+
+    @property
+    def raw(self) -> Any:
+        """The messages, as Spark reads them."""
+        return self.session.read.parquet(str(self.folder / "in"))
+
+    def read(self, df: Any) -> None:
+        """Have all rows made, and throw them away."""
+        df.write.format("noop").mode("overwrite").save()
+
+    def job(self, source: str = "in") -> None:
+        """Decode the input to Parquet."""
+        folder, job = self.folder, spark.Job("decode")
+        spark.run(self.session, str(folder / source), folder / "out", job, overwrite=True)
+
+    def copy(self) -> None:
+        """Have Spark write what it reads."""
+        self.raw.write.mode("overwrite").parquet(str(self.folder / "copy"))
 
 
-def main() -> None:
-    """Generate messages, run the cases, print the ratios."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--size", type=int, default=180, help="octets of a body")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--master", default="local[2]")
-    options = parser.parse_args()
-
-    from amqp10msg import spark  # noqa: PLC0415  (an extra)
-
-    session = spark.session(options.master, config={"spark.log.level": "ERROR"})
+@contextlib.contextmanager
+def place(rows: int, master: str = MASTER) -> Iterator[Place]:
+    """Start a session; it and its input are gone in the end."""
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-bench-"))
+    config = {
+        "spark.log.level": "ERROR",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        # A heap that neither grows nor shrinks, for the sake of the figure of memory.
+        "spark.driver.extraJavaOptions": "-Xms1g",
+    }
+    session = spark.session(master, config=config)
     try:
-        _generate(folder / "in", options.rows, options.size, 8)
-        rows = session.read.parquet(str(folder / "in")).count()
-        print(f"{rows:,} messages of {len(_messages(1, options.size)[0])} octets, best of runs")
-        raw = session.read.parquet(str(folder / "in"))
-
-        def noop(df: Any) -> None:
-            df.write.format("noop").mode("overwrite").save()
-
-        def case(name: str, call: Callable[[], object]) -> float:
-            return _measure(name, call, rows, options.runs)
-
-        identity = raw.mapInArrow(lambda batches: batches, raw.schema)
-        noop(spark.decode(raw))  # warms up JVM and workers
-        plain = case("mapInArrow identity", lambda: noop(identity))
-        all_columns = case("spark.decode, all columns", lambda: noop(spark.decode(raw)))
-        two = case(
-            "spark.decode, two columns",
-            lambda: noop(
-                spark.decode(raw, columns=["message_id", "application_properties.tenant"])
-            ),
-        )
-        copy = case(
-            "copy to Parquet, Spark alone",
-            lambda: raw.write.mode("overwrite").parquet(str(folder / "copy")),
-        )
-        job = case(
-            "job decode in the sink, all columns",
-            lambda: spark.write(raw, folder / "out", spark.Job("decode"), overwrite=True),
-        )
-        print(f"decode / identity: {all_columns / plain:.2f}")
-        print(f"two columns / identity: {two / plain:.2f}")
-        print(f"rate of the job / rate of the copy: {copy / job:.0%}")
+        yield Place(session, folder, generate(folder / "in", rows))
     finally:
         session.stop()
         shutil.rmtree(folder)
 
 
-if __name__ == "__main__":
-    main()
+@attrs.frozen
+class Spent:
+    """What calls took, in nanoseconds for a message."""
+
+    wall: tuple[float, ...]
+    cpu: tuple[float, ...]
+
+
+def measure(calls: Mapping[str, Callable[[], object]], rows: int, rounds: int) -> dict[str, Spent]:
+    """Run all calls in every round, after one that does not count."""
+    found: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in calls}
+    for number in range(rounds + 1):
+        for name, call in calls.items():
+            cpu, wall = cpu_seconds(), time.perf_counter()
+            call()
+            if number:
+                found[name][0].append((time.perf_counter() - wall) / rows * 1e9)
+                found[name][1].append((cpu_seconds() - cpu) / rows * 1e9)
+    return {name: Spent(tuple(wall), tuple(cpu)) for name, (wall, cpu) in found.items()}
+
+
+def processes() -> dict[int, list[str]]:
+    """The fields of stat (proc(5), from the third on) of this process and of all below it."""
+    found: dict[int, list[str]] = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                found[int(entry.name)] = (entry / "stat").read_text().rpartition(")")[2].split()
+
+    def is_below(pid: int) -> bool:
+        while pid > 1 and pid != os.getpid():
+            pid = int(found[pid][1]) if pid in found else 0
+        return pid == os.getpid()
+
+    return {pid: fields for pid, fields in found.items() if is_below(pid)}
+
+
+def cpu_seconds() -> float:
+    """Processor time of this process and of all below it, those that ended among them."""
+    ticks = sum(int(tick) for fields in processes().values() for tick in fields[11:15])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def resident() -> int:
+    """Octets of memory that the processes below this one have, shared ones divided."""
+    octets = 0
+    for pid in processes():
+        if pid != os.getpid():
+            with contextlib.suppress(OSError, ValueError):
+                text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+                octets += int(text.partition("\nPss:")[2].split()[0]) * 1024
+    return octets
+
+
+def peak(call: Callable[[], object]) -> int:
+    """The most memory that the processes below this one had while something ran."""
+    highest = 0
+    done = threading.Event()
+
+    def watch() -> None:
+        nonlocal highest
+        while not done.wait(0.2):
+            highest = max(highest, resident())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        call()
+    finally:
+        done.set()
+        watcher.join()
+    return highest
+
+
+def _rounds(effort: Effort) -> int:
+    return min(effort.rounds, 3)
+
+
+def run_decode(effort: Effort) -> Figure:
+    """Measure decoding in a DataFrame against sending the rows to Python and back."""
+    with place(effort.rows) as at:
+        identity = at.raw.mapInArrow(lambda batches: batches, at.raw.schema)
+        two = ("message_id", "application_properties.tenant")
+        calls = {
+            ALL: lambda: at.read(spark.decode(at.raw)),
+            TWO: lambda: at.read(spark.decode(at.raw, columns=two)),
+            IDENTITY: lambda: at.read(identity),
+        }
+        spent = measure(calls, at.rows, _rounds(effort))
+        rows = at.rows
+    timings = Timings(tuple(Timing(name, one.cpu) for name, one in spent.items()))
+    return Figure(
+        key="pipeline-decode",
+        title=f"Decode {rows:,} messages of {SIZE} octets in PySpark, {MASTER}: processor time",
+        timings=timings,
+        floors=(
+            Floor(
+                "all columns in at most 1.6x of the processor time of rows sent there and back",
+                timings.share(IDENTITY),
+                at_most=1.6,
+            ),
+        ),
+    )
+
+
+def run_parquet(effort: Effort) -> Figure:
+    """Measure a job from Parquet to Parquet against copying the Parquet."""
+    with place(effort.rows) as at:
+        spent = measure({JOB: at.job, COPY: at.copy}, at.rows, _rounds(effort))
+        rows = at.rows
+    timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
+    cpu = statistics.median(spent[COPY].cpu) / statistics.median(spent[JOB].cpu)
+    rates = ", ".join(f"{one.name} {1e9 / one.median:,.0f}" for one in timings.entries)
+    return Figure(
+        key="pipeline-parquet",
+        title=f"{rows:,} messages of {SIZE} octets, Parquet to typed Parquet, {MASTER}: the clock",
+        timings=timings,
+        floors=(
+            Floor(
+                "at least 60 % of the rate of a copy by Spark alone",
+                timings.times(COPY),
+                at_least=0.6,
+            ),
+        ),
+        remarks=(f"Messages a second: {rates}.", f"By processor time {cpu:.0%} of the rate."),
+    )
+
+
+def run_cores(effort: Effort) -> Figure:
+    """Measure the job on two cores against one."""
+    spent: dict[str, Spent] = {}
+    for cores in (2, 1):
+        with place(effort.rows, f"local[{cores}]") as at:
+            name = f"{JOB}, local[{cores}]"
+            spent |= measure({name: at.job}, at.rows, _rounds(effort))
+            rows = at.rows
+    timings = Timings(tuple(Timing(name, one.wall) for name, one in spent.items()))
+    return Figure(
+        key="pipeline-cores",
+        title=f"{rows:,} messages of {SIZE} octets on two cores and on one: the clock",
+        timings=timings,
+        floors=(
+            Floor("at least 1.8x the rate on two", timings.times(f"{JOB}, local[1]"), at_least=1.8),
+        ),
+    )
+
+
+def run_memory(effort: Effort) -> Figure:
+    """Measure what memory many times as many messages take."""
+    spent: dict[str, Spent] = {}
+    peaks: dict[str, int] = {}
+    with place(max(1, effort.rows // 5)) as at:
+        at.job()
+        for times in (1, *effort.repeats):
+            name = f"{at.rows * times:,} messages"
+            source = at.folder / f"in-{times}"
+            source.mkdir()
+            for number in range(times):
+                for file in (at.folder / "in").iterdir():
+                    os.link(file, source / f"{number}-{file.name}")
+            began = time.perf_counter(), cpu_seconds()
+            peaks[name] = peak(lambda: at.job(source.name))  # noqa: B023  (called here)
+            rows = at.rows * times
+            spent[name] = Spent(
+                ((time.perf_counter() - began[0]) / rows * 1e9,),
+                ((cpu_seconds() - began[1]) / rows * 1e9,),
+            )
+    first, *_, last = peaks.values()
+    timings = Timings(tuple(Timing(name, one.cpu) for name, one in spent.items()))
+    shown = ", ".join(f"{name} {octets / 1e6:,.0f} MB" for name, octets in peaks.items())
+    return Figure(
+        key="pipeline-memory",
+        title=f"{JOB}, {MASTER}: memory and processor time by how many messages there are",
+        timings=timings,
+        floors=(Floor("the most messages in at most 1.2x the memory", last / first, at_most=1.2),),
+        remarks=(f"Most memory of the JVM and its workers: {shown}.",),
+    )

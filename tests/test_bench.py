@@ -226,13 +226,17 @@ def test_the_spread_is_the_distance_between_the_quartiles() -> None:
 # The figures.
 
 
+#: Those that take a SparkSession are below.
+ALONE = {key: run for key, run in command.FIGURES.items() if not key.startswith("pipeline-")}
+
+
 @pytest.fixture(scope="module")
 def figures() -> dict[str, report.Figure]:
     """Every figure, run as briefly as can be."""
-    return {key: run(SMOKE) for key, run in command.FIGURES.items()}
+    return {key: run(SMOKE) for key, run in ALONE.items()}
 
 
-@pytest.mark.parametrize("key", command.FIGURES)
+@pytest.mark.parametrize("key", ALONE)
 def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key: str) -> None:
     figure = figures[key]
 
@@ -243,7 +247,7 @@ def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key:
     assert all(entry.median > 0 for entry in figure.timings.entries)
 
 
-@pytest.mark.parametrize("key", command.FIGURES)
+@pytest.mark.parametrize("key", ALONE)
 def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
     figures: dict[str, report.Figure], key: str
 ) -> None:
@@ -299,6 +303,29 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "translate": [8],
         **({"serve": [1]} if "serve" in command.FIGURES else {}),
     }
+
+
+@pytest.mark.xdist_group("spark")
+@pytest.mark.parametrize(
+    "key, limit",
+    [
+        ("pipeline-decode", 1.6),
+        ("pipeline-parquet", 0.6),
+        ("pipeline-cores", 1.8),
+        ("pipeline-memory", 1.2),
+    ],
+)
+def test_a_figure_of_the_pipeline_runs(key: str, limit: float) -> None:
+    if key not in command.FIGURES:
+        pytest.skip("needs pyspark and Java")
+
+    figure = command.FIGURES[key](SMOKE)
+
+    assert key == figure.key
+    assert all(entry.median > 0 for entry in figure.timings.entries)
+    (floor,) = figure.floors
+    assert limit == (floor.at_least or floor.at_most)
+    assert floor.measured is not None
 
 
 def test_the_pure_figure_runs_in_an_interpreter_without_the_compiled_kernel(

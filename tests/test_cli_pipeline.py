@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from click.testing import CliRunner, Result  # noqa: E402
 
 from amqp10msg.cli import main  # noqa: E402
-from amqp10msg.spark import Run, Stats, page  # noqa: E402
+from tests.pages import Page  # noqa: E402
 
 pytestmark = [
     pytest.mark.once,
@@ -53,27 +52,6 @@ def read(folder: Path) -> list[dict[str, Any]]:
     found = pq.ParquetDataset(folder).read().to_pylist()
     assert isinstance(found, list)
     return found
-
-
-class Page(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.open: list[str] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        assert not {name for name, _ in attrs} & {"src", "href", "onclick"}
-        if tag != "meta":
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert tag == self.open.pop()
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 def test_decode_says_what_it_did(source: Path, tmp_path: Path) -> None:
@@ -150,21 +128,3 @@ def test_what_is_wrong_is_said_in_a_line(
     assert status == result.exit_code
     assert text in result.stderr.splitlines()[-1]
     assert not out.exists()
-
-
-def test_a_page_about_nothing() -> None:
-    shown = Page(page(Run("t", "in", "out", 0.0), Stats()))
-
-    assert [] == shown.open
-    assert "svg" not in shown.tags
-
-
-def test_times_outside_of_the_calendar_have_a_place() -> None:
-    stats = Stats()
-    stats.add_times(pa.array([0, 1 << 62, -(1 << 62)], pa.timestamp("us", "UTC")))
-
-    shown = Page(page(Run("t", "in", "out", 1.0), stats))
-
-    assert "hour" in shown.text
-    assert 3 == sum(stats.hours.values())
-    assert stats == Stats.from_json(stats.as_json())

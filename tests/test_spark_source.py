@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 import pyarrow.parquet as pq  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
+from amqp10msg.spark import _places  # noqa: E402
 from amqp10msg.spark.sink import STATS, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -84,6 +87,74 @@ def test_nothing_to_read_is_an_error(spark_session: Any, tmp_path: Path) -> None
         df.count()
 
 
+@pytest.fixture
+def captured(monkeypatch: pytest.MonkeyPatch) -> list[files.Record]:
+    """Records as they come from a capture, which no form of plain file has all of."""
+    made = [
+        files.Record(0, SOUND[0], time=1_000_000, address="orders"),
+        files.Record(1, SOUND[1], time=2_000_000, address="bills"),
+        files.Record(2, SOUND[2], time=None, address=None),
+        files.Record(
+            3, None, "", "amqp-0-9-1", time=2_000_000, content_header=b"", payload=b"", address="x"
+        ),
+        files.Record(4, b"?", "cut off"),
+        files.Record(5, SOUND[3][:-1], time=3_000_000, address="orders"),
+    ]
+    monkeypatch.setattr(files, "read", lambda *_, **__: iter(made))
+    return made
+
+
+@pytest.mark.parametrize(
+    "options, offsets",
+    [
+        ({}, [0, 1, 2, 3, 4, 5]),
+        ({"protocol": "amqp-1.0"}, [0, 1, 2, 4, 5]),
+        ({"protocol": "amqp-0-9-1"}, [3, 4]),
+        ({"address": "orders"}, [0, 4, 5]),
+        ({"since": "1970-01-01T00:00:02Z"}, [1, 3, 4, 5]),
+        ({"until": "1970-01-01T00:00:02"}, [0, 4]),
+        ({"since": "1970-01-01T01:00:01+01:00", "until": "1970-01-01T00:00:02.5Z"}, [0, 1, 3, 4]),
+        ({"selector": "JMSMessageID = 'ID:AMQP_NO_PREFIX:m-1' OR n = '0'"}, [0, 1, 3, 4, 5]),
+        ({"selector": "n = 1 AND TRUE", "protocol": "amqp-1.0"}, [1, 4, 5]),
+    ],
+)
+def test_options_leave_messages_out(
+    captured: list[files.Record], tmp_path: Path, options: dict[str, str], offsets: list[int]
+) -> None:
+    write(tmp_path / "a.bin", SOUND)
+    reader = spark.Amqp10({"path": str(tmp_path), **options}).reader(StructType())
+
+    (part,) = reader.partitions()
+    batches: Any = reader.read(part)
+    found = [batch.to_pylist() for batch in batches]
+
+    assert offsets == [row["offset"] for rows in found for row in rows]
+    assert [captured[offset].wire for offset in offsets] == [r["wire"] for b in found for r in b]
+
+
+def test_a_filter_is_an_option(spark_session: Any, tmp_path: Path) -> None:
+    write(tmp_path / "a.bin", [*SOUND, b"no message"])
+    reader = spark_session.read.format("amqp10").option("rangeBytes", 300)
+
+    found = reader.option("selector", "n IN ('0', '4')").load(str(tmp_path)).collect()
+
+    expected = [*(wire for i, wire in enumerate(SOUND) if i in {0, 4}), b"no message"]
+    assert sorted(expected) == sorted(bytes(row.wire) for row in found)
+
+
+@pytest.mark.parametrize(
+    "option, value, text",
+    [
+        ("protocol", "http", "no protocol is called 'http'"),
+        ("since", "yesterday", "since is 'yesterday', and must be a time of ISO 8601"),
+        ("selector", "a >", "expected a value"),
+    ],
+)
+def test_a_wrong_filter_is_told(tmp_path: Path, option: str, value: str, text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        spark.Amqp10({"path": str(tmp_path), option: value}).reader(StructType())
+
+
 def job(df: Any, out: Path, mode: str = "append", **options: str) -> None:
     df.write.format("amqp10").mode(mode).options(**options).save(str(out))
 
@@ -100,7 +171,8 @@ def test_decode_divides_good_and_bad(spark_session: Any, tmp_path: Path) -> None
     for row in expected.to_pylist():
         by_error[row["error_code"] is not None].append(row)
     good, bad = (read(folder) for folder in output_of(out))
-    names = [n for n in columns.SCHEMA.names if n != "message_format" and not n.startswith("error")]
+    left_out = {"message_format", "section_offsets", *spark.ERRORS}
+    names = [name for name in columns.SCHEMA.names if name not in left_out]
     assert sorted(repr([r[n] for n in names]) for r in by_error[False]) == sorted(
         repr([r[n] for n in names]) for r in good
     )
@@ -168,6 +240,36 @@ def test_appended_files_join_those_that_are_there(spark_session: Any, tmp_path: 
     job(df, tmp_path / "out", "overwrite", columns="message_id")
 
     assert 40 == len(read(output_of(tmp_path / "out")[0]))
+    assert ["out"] == [path.name for path in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_put_takes_the_place_of_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    if not at_once:
+        monkeypatch.setattr(_places, "_exchanged", lambda *_: False)
+    made, target = tmp_path / "made", tmp_path / "out"
+    for text in ("old", "new"):
+        made.mkdir()
+        (made / text).write_text(text)
+        _places.put(made, target, tmp_path / "aside")
+        # Where two names can be exchanged, the old folder is where the new one was.
+        assert [text] == [path.name for path in target.iterdir()]
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def test_what_a_killed_job_put_aside_comes_back(tmp_path: Path) -> None:
+    aside = tmp_path / ".out.unfinished" / "before"
+    aside.mkdir(parents=True)
+    (aside / "old").write_text("")
+    writer = spark.Amqp10({"path": str(tmp_path / "out")}).writer(
+        StructType().add("wire", "binary"), overwrite=True
+    )
+
+    writer.abort([])
+
+    assert ["old"] == [path.name for path in (tmp_path / "out").iterdir()]
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
 
 

@@ -1,12 +1,8 @@
-"""``amqp10msg pipeline``: jobs on as many messages as there are, by way of Spark.
-
-This file can be given to spark-submit as well.
-"""
+"""``amqp10msg pipeline``: jobs on as many messages as there are, by way of Spark."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
 import json
 import sys
 import threading
@@ -24,6 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli._output import color_option, is_terminal, plural, safe, use_color
+from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
 
 __all__ = ["pipeline"]
@@ -73,6 +70,12 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def _show_job_file(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        click.echo(str(JOB_FILE))
+        context.exit()
+
+
 @click.group(
     epilog="""
 \b
@@ -80,7 +83,16 @@ Examples:
   amqp10msg pipeline decode captures/ typed/
   amqp10msg pipeline validate --profile azure archive.parquet checked/
   amqp10msg pipeline profile --master local[8] archive/ drift/
+  spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
 """
+)
+@click.option(
+    "--job-file",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_show_job_file,
+    help="Show the path of the file for spark-submit, which takes the same arguments.",
 )
 def pipeline() -> None:
     """Decode, judge, translate or profile many messages, by way of Spark.
@@ -173,11 +185,13 @@ def _run(
         raise click.ClickException(str(error)) from None
     start = time.monotonic()
     try:
-        df = _read(session, source, form)
         job = Job(kind, column, **options)
-        job.check(df.columns)
         with _progress(session, color):
-            spark.write(df, output, job, overwrite=overwrite)
+            spark.run(
+                *(session, source, output, job),
+                form=None if form == "auto" else form,
+                overwrite=overwrite,
+            )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except spark.SparkError as error:
@@ -192,24 +206,6 @@ def _run(
     else:
         _show(stats, seconds, output, page, use_color(color))
     return int(stats.errors > 0)
-
-
-def _read(session: Any, source: str, form: str) -> Any:
-    if form == "auto" and _is_parquet(source):
-        form = "parquet"
-    if form == "parquet":
-        return session.read.parquet(source)
-    reader = session.read.format("amqp10")
-    if form != "auto":
-        reader = reader.option("form", form)
-    return reader.load(source)
-
-
-def _is_parquet(source: str) -> bool:
-    path = Path(source)
-    return source.endswith(".parquet") or (
-        path.is_dir() and next(path.rglob("*.parquet"), None) is not None
-    )
 
 
 def _reason(text: str) -> str:
@@ -313,7 +309,3 @@ def _table(*names: str, right: set[str] | None = None) -> Table:
             no_wrap=name in {"Code", "Messages"},
         )
     return table
-
-
-if __name__ == "__main__":  # by spark-submit
-    importlib.import_module("amqp10msg.cli._app").main(["pipeline", *sys.argv[1:]])

@@ -24,9 +24,11 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.spark._stats import Stats
+from amqp10msg.spark.delta import to_delta
 from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, metrics, validate
 from amqp10msg.spark.jobs import Job
 from amqp10msg.spark.report import Run, page
+from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, session
 from amqp10msg.spark.sink import SparkError, read_stats, write
 from amqp10msg.spark.source import MESSAGES, Amqp10
@@ -47,7 +49,9 @@ __all__ = [
     "metrics",
     "page",
     "read_stats",
+    "run",
     "session",
+    "to_delta",
     "translate",
     "validate",
     "write",

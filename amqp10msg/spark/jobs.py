@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -16,6 +17,7 @@ from amqp10msg.spark._frames import fitted_type
 from amqp10msg.spark._stats import MAPS, Stats
 from amqp10msg.spark.functions import ERRORS, VALIDATED, judged
 from amqp10msg.spark.translating import Translator
+from amqp10msg.translate import Circumstances
 
 __all__ = ["KINDS", "QUARANTINE", "Job"]
 
@@ -48,10 +50,12 @@ class Job:
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the columns wanted; all where None.
+        columns: for ``decode``, the columns wanted; where None all but ``section_offsets``, which
+            say nothing without ``wire``.
         profile: the rules for ``validate`` (and for ``decode``, where None judges by none), the
             profile of translation for ``translate``.
         to: for ``translate``, ``amqp10`` or ``basic``.
+        circumstances: for ``translate``, what a broker's result depends on besides the message.
     """
 
     kind: str
@@ -59,6 +63,44 @@ class Job:
     columns: tuple[str, ...] | None = None
     profile: str | None = None
     to: str = "amqp10"
+    circumstances: Circumstances = attrs.field(factory=Circumstances)
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> Job:
+        """Read what `as_options` gave.
+
+        Raises:
+            ValueError: a number is none.
+        """
+        columns = options.get("columns")
+        arrival, offset = options.get("arrivalTime"), options.get("streamOffset")
+        return cls(
+            options.get("job", "decode"),
+            options.get("column", "wire"),
+            tuple(name.strip() for name in columns.split(",")) if columns else None,
+            options.get("profile"),
+            options.get("to", "amqp10"),
+            Circumstances(
+                options.get("user", "guest") or None,
+                None if offset is None else int(offset),
+                None if arrival is None else int(arrival),
+            ),
+        )
+
+    def as_options(self) -> dict[str, str]:
+        """Write the job as options of a data source."""
+        given = self.circumstances
+        options: dict[str, Any] = {
+            "job": self.kind,
+            "column": self.column,
+            "columns": None if self.columns is None else ",".join(self.columns),
+            "profile": self.profile,
+            "to": self.to,
+            "user": given.user or "",  # that there is none is said, too: it is not the default
+            "streamOffset": given.stream_offset,
+            "arrivalTime": given.arrival_time,
+        }
+        return {name: str(value) for name, value in options.items() if value is not None}
 
     def check(self, names: list[str]) -> None:
         """Check that the job can run on input with these columns.
@@ -89,7 +131,7 @@ class Job:
 
     def _decoded_names(self) -> list[str]:
         if self.columns is None:
-            return list(arrow.SCHEMA.names)
+            return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
         return [*self.columns, *(name for name in ERRORS if name not in self.columns)]
 
     def _carried(self, names: list[str]) -> list[str]:
@@ -102,8 +144,11 @@ class Job:
     def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
         """Do the job on a batch: give the good rows and the quarantined ones, and count them."""
         sound = self._sound(batch)
-        good, bad = getattr(self, f"_{self.kind}")(batch.filter(sound), stats)
-        broken = self._unreadable(batch.filter(pc.invert(sound)))
+        # Filters copy, and mostly there is nothing to leave out.
+        are_all = pc.all(sound, min_count=0).as_py()
+        given = batch if are_all else batch.filter(sound)
+        good, bad = getattr(self, f"_{self.kind}")(given, stats)
+        broken = self._unreadable(batch.filter(pc.invert(sound)) if not are_all else batch[:0])
         if broken.num_rows:
             bad = pa.Table.from_batches([broken, bad]).combine_chunks().to_batches()[0]
         stats.rows += good.num_rows + bad.num_rows
@@ -179,7 +224,7 @@ class Job:
             stats.add_types("application_properties", found.column("application_properties"))
         shown = [name for name in wanted if name not in ERRORS]
         fields = pa.schema([(name, fitted_type(found.schema.field(name).type)) for name in shown])
-        arrays = [found.column(field.name).cast(field.type) for field in fields]
+        arrays = [_fitted(found.column(field.name), field.type) for field in fields]
         errors = [found.column(name) for name in ERRORS]
         texts = self._texts(wire, errors[0])
         return self._split(
@@ -221,7 +266,9 @@ class Job:
     def _translate(
         self, batch: pa.RecordBatch, stats: Stats
     ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        translator = Translator(self.to, self.profile or "lossless")
+        translator = Translator(
+            self.to, self.profile or "lossless", circumstances=self.circumstances
+        )
         read = ["wire"] if self.to == "basic" else [n for n in _BASIC if n in batch.schema.names]
         given = [batch.column(self.column if name == "wire" else name) for name in read]
         made = translator.run(dict(zip(read, given, strict=True)))
@@ -274,6 +321,10 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
         return False
     stats.add_times(batch.column("time"))
     return True
+
+
+def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array if array.type == kind else array.cast(kind)
 
 
 def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:

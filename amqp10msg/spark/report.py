@@ -3,41 +3,56 @@
 from __future__ import annotations
 
 import datetime
+from collections import Counter
 from collections.abc import Iterable
 from html import escape
 
 import attrs
 
+from amqp10msg.spark._plots import COLORS, Bar, columns, lying, printable, stacked
 from amqp10msg.spark._stats import Stats
 
 __all__ = ["Run", "page"]
 
 _STYLE = """
-:root { color-scheme: light dark; --text: #1c2127; --faint: #69727d; --rule: #dfe3e8;
-  --card: #f7f8fa; --bar: #3574c4; --error: #b3261e; --page: #fff; }
-@media (prefers-color-scheme: dark) { :root { --text: #e4e7eb; --faint: #97a1ad; --rule: #353c45;
-  --card: #1f242a; --bar: #6ca4e8; --error: #f2837b; --page: #16191d; } }
+:root { color-scheme: light dark; --text: #1c2127; --faint: #5d6671; --rule: #dfe3e8;
+  --card: #f7f8fa; --c0: #3574c4; --error: #b3261e; --page: #fff; --c1: #d9822b; --c2: #3a8f5c;
+  --c3: #9355b5; --c4: #c23b6a; --c5: #1f8f9c; --c6: #8a939d; }
+@media (prefers-color-scheme: dark) { :root { --text: #e4e7eb; --faint: #a3acb7; --rule: #353c45;
+  --card: #1f242a; --c0: #6ca4e8; --error: #f2837b; --page: #16191d; --c1: #f0a35e; --c2: #6fc493;
+  --c3: #c08fe0; --c4: #ee7fa5; --c5: #5cc5d1; --c6: #78828d; } }
 body { margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: var(--text);
   background: var(--page); font: 15px/1.45 system-ui, sans-serif; }
-h1 { font-size: 1.4rem; } h2 { font-size: 1.05rem; margin: 2rem 0 0.6rem; }
-.faint, th { color: var(--faint); }
-ul.counts { display: flex; flex-wrap: wrap; gap: 0.6rem 2.4rem; padding: 1rem; list-style: none;
-  background: var(--card); border: 1px solid var(--rule); border-radius: 10px; }
+h1 { font-size: 1.4rem; margin-bottom: 0.2rem; } h2 { font-size: 1.05rem; margin: 2.2rem 0 0.2rem; }
+p { margin: 0.2rem 0 0.6rem; overflow-wrap: anywhere; }
+.faint, th { color: var(--faint); } th { font-weight: 600; }
+ul { display: flex; flex-wrap: wrap; gap: 0.6rem 2.4rem; padding: 0; list-style: none; }
+ul.counts { padding: 1rem; background: var(--card); border: 1px solid var(--rule);
+  border-radius: 10px; }
 ul.counts b { display: block; font-size: 1.45rem; font-variant-numeric: tabular-nums; }
-.error { color: var(--error); }
-table { border-collapse: collapse; width: 100%; }
-th, td { padding: 0.3rem 1rem 0.3rem 0; border-bottom: 1px solid var(--rule); text-align: left;
+ul.legend { gap: 0.2rem 1.2rem; margin: 0.5rem 0; }
+ul.legend svg { display: inline-block; width: 0.8em; height: 0.8em; border: 0; border-radius: 2px;
+  margin-right: 0.4em; }
+.error { color: var(--error); } td.drift { color: var(--error); font-weight: 600; }
+table { border-collapse: collapse; width: 100%; margin-top: 0.6rem; }
+th, td { padding: 0.3rem 1.4rem 0.3rem 0; border-bottom: 1px solid var(--rule); text-align: left;
   vertical-align: top; overflow-wrap: anywhere; }
+th:last-child, td:last-child { padding-right: 0; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-code { font: 0.92em ui-monospace, monospace; }
 svg { display: block; width: 100%; height: auto; background: var(--card);
-  border: 1px solid var(--rule); border-radius: 10px; }
-svg rect { fill: var(--bar); } svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
-svg rect.error { fill: var(--error); }
+  border: 1px solid var(--rule); border-radius: 10px; box-sizing: border-box; }
+svg rect, svg .c0 { fill: var(--c0); } svg rect.error { fill: var(--error); }
+svg text { fill: var(--faint); font: 11px system-ui, sans-serif; }
+svg text.name { fill: var(--text); font-size: 12px; } svg .grid { stroke: var(--rule); }
+svg .c1 { fill: var(--c1); } svg .c2 { fill: var(--c2); } svg .c3 { fill: var(--c3); }
+svg .c4 { fill: var(--c4); } svg .c5 { fill: var(--c5); } svg .c6 { fill: var(--c6); }
 """
 # Bars of a plot, and rows of a table, that a page can show at most.
 _MAX_BARS = 120
 _MAX_ROWS = 500
+_MAX_LYING = 20
+_TICKS = 6
+_DRIFTS = "drifts"
 
 
 @attrs.frozen
@@ -64,17 +79,18 @@ def page(run: Run, stats: Stats) -> str:
         ("messages", f"{stats.rows:,}", ""),
         ("good", f"{stats.good:,}", ""),
         ("in quarantine", f"{stats.errors:,}", "error" if stats.errors else ""),
-        ("bytes", f"{stats.octets:,}", ""),
+        ("of messages", _octets(stats.octets), ""),
         ("seconds", f"{run.seconds:,.1f}", ""),
         ("messages a second", f"{rate:,.0f}", ""),
+        ("a second", _octets(round(stats.octets / run.seconds) if run.seconds > 0 else 0), ""),
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
     numbers = "".join(f'<li class="{kind}"><b>{n}</b> {name}</li>\n' for name, n, kind in counts)
     parts = [
         _rules(stats),
-        _plot("Messages over time", "one bar an hour or more, UTC", _hours(stats)),
-        _plot("Sizes of messages", "in bytes, a bar for each power of two", _sizes(stats)),
+        _hours(stats),
+        _sizes(stats),
         _types(stats),
         _losses(stats),
     ]
@@ -90,32 +106,51 @@ def page(run: Run, stats: Stats) -> str:
     )
 
 
+def _octets(count: int) -> str:
+    """Write a number of octets in three digits and a unit."""
+    for unit, size in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            shown = count / size
+            return f"{shown:.{2 if shown < 10 else 1 if shown < 100 else 0}f} {unit}"
+    return f"{count} bytes"
+
+
 def _rules(stats: Stats) -> str:
     if not stats.rules:
         return ""
     rows = sorted(stats.rules.items(), key=lambda item: (-item[1].messages, item[0]))
-    bars = _bars([(code, row.messages) for code, row in rows], "error")
+    bars = [(code, row.messages) for code, row in rows[:_MAX_LYING]]
     table = _table(
-        ("code", "clause", "messages", "first in"),
+        ("code", "clause", "messages", "first in (file: offset)"),
         ((code, row.clause, f"{row.messages:,}", row.first) for code, row in rows),
     )
-    return f"<h2>Why messages are in quarantine</h2>\n{bars}{table}"
+    plot = lying(bars, "messages in quarantine by the code of the error", "error")
+    note = "Messages by the rule that they break first."
+    return f'<h2>Why messages are in quarantine</h2>\n<p class="faint">{note}</p>\n{plot}{table}'
 
 
-def _hours(stats: Stats) -> list[tuple[str, int]]:
-    """Give messages over time, several hours a bar where there are many."""
+def _hours(stats: Stats) -> str:
+    """Draw messages over time, several hours a bar where there are many."""
     if not stats.hours:
-        return []
+        return ""
     first, last = min(stats.hours), max(stats.hours)
     step = max(1, -(-(last - first + 1) // _MAX_BARS))
-    bars = [0] * ((last - first) // step + 1)
+    counts = [0] * ((last - first) // step + 1)
     for hour, count in stats.hours.items():
-        bars[(hour - first) // step] += count
-    return [(_moment(first + index * step), count) for index, count in enumerate(bars)]
+        counts[(hour - first) // step] += count
+    ticks = {index * len(counts) // _TICKS for index in range(_TICKS)}
+    bars = [
+        Bar(count, _moment(first + index * step), _moment(first + index * step, index in ticks))
+        for index, count in enumerate(counts)
+    ]
+    unit = "an hour" if step == 1 else f"in {step:,} hours"
+    return _plot("Messages over time", f"Messages {unit}, by UTC.", bars)
 
 
-def _moment(hour: int) -> str:
+def _moment(hour: int, is_wanted: bool = True) -> str:
     """Write an hour since the Unix epoch as a date, also outside of what datetime can hold."""
+    if not is_wanted:
+        return ""
     try:
         moment = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC) + datetime.timedelta(hours=hour)
     except OverflowError:
@@ -123,30 +158,73 @@ def _moment(hour: int) -> str:
     return moment.strftime("%Y-%m-%d %H:00")
 
 
-def _sizes(stats: Stats) -> list[tuple[str, int]]:
+def _sizes(stats: Stats) -> str:
     if not stats.sizes:
-        return []
-    bits = range(min(stats.sizes), max(stats.sizes) + 1)
-    return [(f"{1 << (b - 1):,}-{(1 << b) - 1:,}", stats.sizes.get(b, 0)) for b in bits]
+        return ""
+    bars = [
+        Bar(
+            stats.sizes.get(bits, 0),
+            f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes",
+            _power(bits - 1),
+        )
+        for bits in range(min(stats.sizes), max(stats.sizes) + 1)
+    ]
+    return _plot("Sizes of messages", "Messages by size in bytes, from each power of two up.", bars)
+
+
+def _power(exponent: int) -> str:
+    """Write a power of two."""
+    unit = ("", " Ki", " Mi", " Gi", " Ti")[min(exponent // 10, 4)]
+    return f"{1 << exponent - 10 * min(exponent // 10, 4)}{unit}"
 
 
 def _types(stats: Stats) -> str:
     if not stats.types:
         return ""
-    drifting = {(section, key) for section, key, _ in stats.drifting()}
-    rows = [
-        (
-            section.replace("_", "-"),
-            key,
-            ", ".join(f"{name} {count:,}" for name, count in types.most_common()),
-            "drifts" if (section, key) in drifting else "",
-        )
+    listed = [
+        (section, key, types)
         for section, keys in sorted(stats.types.items())
         for key, types in sorted(keys.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
-    said = f"{len(drifting):,} of {len(rows):,} properties have more than one type."
-    table = _table(("section", "property", "messages by type", ""), rows)
-    return f'<h2>Types of properties</h2>\n<p class="faint">{said}</p>\n{table}'
+    drifting = {(section, key) for section, key, _ in stats.drifting()}
+    table = _table(
+        ("section", "property", "messages by type", ""),
+        (
+            (
+                section.replace("_", "-"),
+                key,
+                ", ".join(f"{name} {count:,}" for name, count in types.most_common()),
+                _DRIFTS if (section, key) in drifting else "",
+            )
+            for section, key, types in listed
+        ),
+    )
+    said = f"{len(drifting):,} of {len(listed):,} properties have more than one type."
+    return (
+        f'<h2>Types of properties</h2>\n<p class="faint">{said}</p>\n'
+        f"{_types_plot([(key, types) for _, key, types in listed])}{table}"
+    )
+
+
+def _types_plot(rows: list[tuple[str, Counter[str]]]) -> str:
+    """Draw how the values of each property divide by type, those with the most types first."""
+    rows = sorted(rows, key=lambda row: -len(row[1]))[:_MAX_LYING]
+    total: Counter[str] = Counter()
+    for _, types in rows:
+        total.update(types)
+    names = [name for name, _ in total.most_common()]
+
+    def color_of(name: str) -> int:
+        return min(names.index(name), COLORS - 1)
+
+    legend = "".join(
+        f'<li><svg viewBox="0 0 1 1"><rect class="c{color_of(name)}" width="1" height="1"/></svg>'
+        f"{escape(printable(name))}</li>\n"
+        for name in names
+    )
+    drawn = [(key, dict(types.most_common())) for key, types in rows]
+    plot = stacked(drawn, color_of, "share of the types of each property")
+    return f'<ul class="legend">\n{legend}</ul>\n{plot}'
 
 
 def _losses(stats: Stats) -> str:
@@ -158,65 +236,27 @@ def _losses(stats: Stats) -> str:
 
 def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     listed = list(rows)
-    numeric = {"messages"}
     cells = "".join(
         "<tr>"
         + "".join(
-            f'<td class="{"n" if name in numeric else ""}">{escape(_safe(cell))}</td>'
+            f'<td class="{_kind(name, cell)}">{escape(printable(cell))}</td>'
             for name, cell in zip(head, row, strict=True)
         )
         + "</tr>\n"
         for row in listed[:_MAX_ROWS]
     )
-    heads = "".join(
-        f'<th scope="col" class="{"n" if name in numeric else ""}">{name}</th>' for name in head
-    )
+    heads = "".join(f'<th scope="col" class="{_kind(name)}">{name}</th>' for name in head)
     more = len(listed) - _MAX_ROWS
     rest = f'<p class="faint">… and {more:,} more</p>\n' if more > 0 else ""
     return f"<table><thead><tr>{heads}</tr></thead>\n<tbody>\n{cells}</tbody></table>\n{rest}"
 
 
-def _safe(text: str) -> str:
-    """Escape what a page cannot hold or show."""
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+def _kind(name: str, cell: str = "") -> str:
+    """Choose the class of a cell in the column of a name."""
+    if name == "messages":
+        return "n"
+    return "drift" if not name and cell == _DRIFTS else ""
 
 
-def _plot(title: str, note: str, bars: list[tuple[str, int]]) -> str:
-    if not bars:
-        return ""
-    return f'<h2>{title}</h2>\n<p class="faint">{note}</p>\n{_columns(bars)}'
-
-
-def _columns(bars: list[tuple[str, int]]) -> str:
-    """Draw upright bars, with the first and the last label and the highest number."""
-    width, height, top = 960, 150, 18
-    highest = max(count for _, count in bars) or 1
-    step = width / len(bars)
-    drawn = "".join(
-        f'<rect x="{index * step + step * 0.06:.2f}" width="{step * 0.88:.2f}" '
-        f'y="{top + height - height * count / highest:.2f}" '
-        f'height="{height * count / highest:.2f}"><title>{escape(label)}: {count:,}</title></rect>'
-        for index, (label, count) in enumerate(bars)
-    )
-    first, last = escape(bars[0][0]), escape(bars[-1][0])
-    return (
-        f'<svg viewBox="-12 0 {width + 24} {top + height + 24}" role="img">{drawn}'
-        f'<text x="0" y="12">{highest:,}</text>'
-        f'<text x="0" y="{top + height + 16}">{first}</text>'
-        f'<text x="{width}" y="{top + height + 16}" text-anchor="end">{last}</text></svg>\n'
-    )
-
-
-def _bars(bars: list[tuple[str, int]], kind: str) -> str:
-    """Draw lying bars with their labels."""
-    bars = bars[:20]
-    highest = max(count for _, count in bars) or 1
-    drawn = "".join(
-        f'<text x="250" y="{index * 22 + 19}" text-anchor="end">{escape(_safe(label))}</text>'
-        f'<rect class="{kind}" x="260" y="{index * 22 + 8}" height="14" '
-        f'width="{max(2.0, 600 * count / highest):.2f}"></rect>'
-        f'<text x="{max(2.0, 600 * count / highest) + 266:.2f}" y="{index * 22 + 19}">'
-        f"{count:,}</text>"
-        for index, (label, count) in enumerate(bars)
-    )
-    return f'<svg viewBox="0 0 960 {len(bars) * 22 + 16}" role="img">{drawn}</svg>\n'
+def _plot(title: str, note: str, bars: list[Bar]) -> str:
+    return f'<h2>{title}</h2>\n<p class="faint">{note}</p>\n{columns(bars, note)}'

@@ -31,32 +31,10 @@ from pyspark.sql.types import StructType
 
 from amqp10msg import files
 from amqp10msg.spark._frames import spark_schema
-from amqp10msg.spark.sink import JobWriter
+from amqp10msg.spark._parts import MESSAGES, PARQUET, PART, Reading, parquet_parts, row_of_part
+from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 
-__all__ = ["MESSAGES", "Amqp10"]
-
-#: The columns of messages from files; see `amqp10msg.files.Record`.
-MESSAGES = pa.schema(
-    [
-        ("source", pa.string()),
-        ("offset", pa.int64()),
-        ("time", pa.timestamp("us", "UTC")),
-        ("protocol", pa.string()),
-        ("connection", pa.string()),
-        ("address", pa.string()),
-        ("delivery_tag", pa.binary()),
-        ("message_format", pa.int64()),
-        ("wire", pa.binary()),
-        ("content_header", pa.binary()),
-        ("payload", pa.binary()),
-        ("exchange", pa.string()),
-        ("routing_key", pa.string()),
-        ("fault", pa.string()),
-    ]
-)
-# A batch ends with the first of these.
-_BATCH_ROWS = 8_192
-_BATCH_OCTETS = 16 << 20
+__all__ = ["MESSAGES", "Amqp10", "files_of"]
 
 
 class Amqp10(DataSource):
@@ -68,9 +46,15 @@ class Amqp10(DataSource):
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
         maxSize: octets that one message may take.
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
+        protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
+        address: only messages of links with this address.
+        since, until: only messages captured in this time, the end excluded: ISO 8601, in UTC where
+            there is no offset. Those whose time nobody knows are left out.
+        selector: only messages of 1.0 that pass this JMS message selector.
 
-    There is no push-down of filters: that of PySpark 4.3 gives wrong results where one DataFrame is
-    used twice. For the options of writing see ``amqp10msg.spark.sink.JobWriter``.
+    What could not be read passes each of these. They are options because there is no push-down of
+    filters: that of PySpark 4.3 gives wrong results where one DataFrame is used twice. For the
+    options of writing see ``amqp10msg.spark.sink.JobWriter``.
     """
 
     @classmethod
@@ -80,6 +64,8 @@ class Amqp10(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns of `MESSAGES`."""
+        if _parts_alone(self.options):
+            return StructType().add(PART, "string")
         return spark_schema(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
@@ -92,7 +78,31 @@ class Amqp10(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
         """Give what does a job in the sink."""
-        return JobWriter(dict(self.options), schema.fieldNames(), overwrite)
+        return JobWriter(self.options, schema.fieldNames(), overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802
+        """Give what does a job in the sink of a stream, batch by batch."""
+        if overwrite:
+            raise ValueError("amqp10 as a sink of streams appends: use outputMode('append')")
+        return StreamJobWriter(self.options, schema.fieldNames())
+
+
+def files_of(source: str) -> list[str]:
+    """List files: those below folders, without hidden and unfinished ones, in order."""
+    given = source.removeprefix("file://")
+    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
+    listed = []
+    for path in found:
+        if path.is_dir():
+            listed += [
+                str(file)
+                for file in path.rglob("*")
+                if file.is_file()
+                and not any(part[0] in "._" for part in file.relative_to(path).parts)
+            ]
+        else:
+            listed.append(str(path))
+    return sorted(listed)
 
 
 @attrs.frozen
@@ -100,8 +110,9 @@ class _Options:
     path: str
     form: str | None
     octets: int
-    max_size: int
     max_files: int | None
+    reading: Reading
+    parts_alone: bool
 
     @classmethod
     def of(cls, options: Any) -> _Options:
@@ -112,28 +123,18 @@ class _Options:
             options["path"],
             options.get("form"),
             int(options.get("rangeBytes", 128 << 20)),
-            int(options.get("maxSize", files.MAX_SIZE)),
             None if limit is None else int(limit),
+            Reading.of(options),
+            _parts_alone(options),
         )
 
     def paths(self) -> list[str]:
-        """List the files: below folders, without hidden and unfinished ones, in order."""
-        given = self.path.removeprefix("file://")
-        found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
-        listed = []
-        for path in found:
-            if path.is_dir():
-                listed += [
-                    str(file)
-                    for file in path.rglob("*")
-                    if file.is_file()
-                    and not any(part[0] in "._" for part in file.relative_to(path).parts)
-                ]
-            else:
-                listed.append(str(path))
-        return sorted(listed)
+        return files_of(self.path)
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
+        if self.form == PARQUET:
+            found = parquet_parts(paths)
+            return [] if found is None else [_Part(part) for part in found[1]]
         return [
             _Part(part)
             for path in paths
@@ -141,49 +142,14 @@ class _Options:
         ]
 
 
+def _parts_alone(options: Any) -> bool:
+    """Tell whether a row for each part is wanted, for `run`, in place of what is in it."""
+    return str(options.get("partsAlone", "")).lower() == "true"
+
+
 class _Part(InputPartition):
     def __init__(self, part: files.Range) -> None:
         super().__init__(part)
-
-
-def _read(part: files.Range, options: _Options) -> Iterator[pa.RecordBatch]:
-    rows: list[tuple[Any, ...]] = []
-    octets = 0
-    for record in files.read(
-        part.path, part.form, start=part.start, stop=part.stop, max_size=options.max_size
-    ):
-        rows.append(
-            (
-                part.path,
-                record.offset,
-                record.time,
-                record.protocol,
-                record.connection,
-                record.address,
-                record.delivery_tag,
-                record.message_format,
-                record.wire,
-                record.content_header,
-                record.payload,
-                record.exchange,
-                record.routing_key,
-                record.fault or None,
-            )
-        )
-        octets += len(record.wire or b"") + len(record.payload or b"")
-        if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
-            yield _batch(rows)
-            rows, octets = [], 0
-    if rows:
-        yield _batch(rows)
-
-
-def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
-        schema=MESSAGES,
-    )
 
 
 class _Reader(DataSourceReader):
@@ -197,7 +163,9 @@ class _Reader(DataSourceReader):
         return self._options.parts(paths)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(partition.value, self._options)
+        if self._options.parts_alone:
+            return iter([row_of_part(partition.value)])
+        return self._options.reading.batches(partition.value)
 
 
 class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -243,4 +211,4 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._options.parts([p for p in paths if start["last"] < p <= end["last"]])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return _read(partition.value, self._options)
+        return self._options.reading.batches(partition.value)

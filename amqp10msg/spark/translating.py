@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -11,9 +10,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.message import Message
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
+from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 
 __all__ = ["Translator", "translate"]
 
@@ -54,6 +55,7 @@ def translate(
     *,
     column: str = "wire",
     strict: bool = False,
+    circumstances: Circumstances | None = None,
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
     """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
@@ -67,6 +69,7 @@ def translate(
         profile: a name of `amqp10msg.translate.PROFILES`.
         column: the column of the 1.0 messages: read for ``basic``, new for ``amqp10``.
         strict: refuse messages of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message, the same for all.
         keep: the columns of `df` to carry through; all but those read where None.
 
     Returns:
@@ -78,7 +81,7 @@ def translate(
         ValueError: no profile is called so; a column is not there, is of another type, or stands
             for two things.
     """
-    translator = Translator(to, profile, strict)
+    translator = Translator(to, profile, strict, circumstances)
     if to == "basic":
         required(df, column, BINARY)
         read, new = [column], translator.schema
@@ -108,27 +111,32 @@ class Translator:
         to: ``amqp10`` or ``basic``.
         profile: a name of `amqp10msg.translate.PROFILES`.
         strict: refuse messages of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
 
     Raises:
         ValueError: there is no such direction or profile.
     """
 
-    def __init__(self, to: str, profile: str, strict: bool = False) -> None:
+    def __init__(
+        self,
+        to: str,
+        profile: str,
+        strict: bool = False,
+        circumstances: Circumstances | None = None,
+    ) -> None:
         if to not in {"amqp10", "basic"}:
             raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
-        profiles = importlib.import_module("amqp10msg.translate").PROFILES
-        if profile not in profiles:
-            raise ValueError(f"no profile is called {profile!r}: use {', '.join(profiles)}")
+        if profile not in PROFILES:
+            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
         self._one = _to_basic if to == "basic" else _to_amqp10
-        self._profile = profile
-        self._strict = strict
+        self._how = {"profile": profile, "strict": strict, "circumstances": circumstances}
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
         values = [array.to_pylist() for array in given.values()]
         made = [
-            _translated(self._one, self._profile, self._strict, dict(zip(given, row, strict=True)))
+            _translated(self._one, self._how, dict(zip(given, row, strict=True)))
             for row in zip(*values, strict=True)
         ]
         return {
@@ -138,13 +146,13 @@ class Translator:
 
 
 def _translated(
-    one: Callable[..., dict[str, Any]], profile: str, strict: bool, given: dict[str, Any]
+    one: Callable[..., dict[str, Any]], how: dict[str, Any], given: dict[str, Any]
 ) -> dict[str, Any]:
     """Translate one message; what goes wrong with it is part of the row."""
     if all(value is None for value in given.values()):
         return {}
     try:
-        return one(profile, strict, **given)
+        return one(how, **given)
     except DecodeError as error:
         return _fault(error.rule, error.offset, str(error))
     except AmqpError as error:
@@ -155,17 +163,15 @@ def _fault(code: str, offset: int | None, text: str) -> dict[str, Any]:
     return {"error_code": code, "error_offset": offset, "error_text": _printable(text)}
 
 
-def _to_basic(profile: str, strict: bool, wire: bytes) -> dict[str, Any]:
-    translation = importlib.import_module("amqp10msg.translate")
-    basic = importlib.import_module("amqp10msg.basic")
+def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
     try:
         message = Message.decode(wire)
     except DecodeError:
         message = Message.decode(wire, strict=False)  # a broker may take what breaks rules
-    made = translation.to_basic(message, profile, strict=strict)
+    made = to_basic(message, **how)
     found = made.message
     return {
-        "content_header": basic.encode_content_header(found.properties, len(found.body)),
+        "content_header": encode_content_header(found.properties, len(found.body)),
         "payload": found.body,
         "exchange": found.exchange,
         "routing_key": found.routing_key,
@@ -174,16 +180,13 @@ def _to_basic(profile: str, strict: bool, wire: bytes) -> dict[str, Any]:
 
 
 def _to_amqp10(
-    profile: str,
-    strict: bool,
+    how: dict[str, Any],
     content_header: bytes | None,
     payload: bytes | None,
     exchange: str | None = None,
     routing_key: str | None = None,
 ) -> dict[str, Any]:
-    translation = importlib.import_module("amqp10msg.translate")
-    basic = importlib.import_module("amqp10msg.basic")
-    header = basic.decode_content_header(content_header or b"")
+    header = decode_content_header(content_header or b"")
     body = payload or b""
     if header.body_size != len(body):
         raise DecodeError(
@@ -192,12 +195,12 @@ def _to_amqp10(
             4,
             rule="truncated" if header.body_size > len(body) else "trailing-octets",
         )
-    message = basic.BasicMessage(header.properties, body, exchange or "", routing_key or "")
-    made = translation.to_amqp10(message, profile, strict=strict)
+    message = BasicMessage(header.properties, body, exchange or "", routing_key or "")
+    made = to_amqp10(message, **how)
     return {"wire": made.message.encode(), "losses": _losses(made)}
 
 
-def _losses(made: Any) -> list[dict[str, Any]]:
+def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
     return [
         {
             "path": _printable(loss.path),

@@ -1,0 +1,51 @@
+"""``python -m tests.connect_client FOLDER``: every function and the sink, by way of Spark Connect.
+
+The server is Spark's own, started for this process. Prints what it found as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Observation, SparkSession
+
+from amqp10msg import Message, Properties, encode_value, spark
+
+WIRE = Message(b"hello", properties=Properties(message_id="m-1")).encode()
+
+
+def main() -> None:
+    folder = sys.argv[1]
+    os.environ.update(PYSPARK_PYTHON=sys.executable, SPARK_LOCAL_IP="127.0.0.1")
+    builder: Any = SparkSession.builder
+    builder.remote("local[1]").config("spark.sql.warehouse.dir", folder).getOrCreate()
+    session = spark.session("sc://localhost")
+    wires = session.createDataFrame(pa.table({"wire": [WIRE, WIRE[:-1]]}))
+    seen = Observation()
+    decoded = spark.metrics(spark.decode(wires, columns=["message_id"]), seen).collect()
+    basic = spark.translate(wires, "basic")
+    values = session.createDataFrame(pa.table({"v": [encode_value("x")]}))
+    spark.write(wires, f"{folder}/out", spark.Job("validate"))
+    found = {
+        "session": type(session).__module__,
+        "zone": session.conf.get("spark.sql.session.timeZone"),
+        "decode": [[row.message_id, row.error_code] for row in decoded],
+        "metrics": seen.get,
+        "validate": [row.valid for row in spark.validate(wires).collect()],
+        "translate": [row.error_code for row in basic.collect()],
+        "encode": [
+            bytes(row.wire) == WIRE for row in spark.encode(spark.decode(wires.limit(1))).collect()
+        ],
+        "decode_values": [row.v.s for row in spark.decode_values(values, "v").collect()],
+        "written": session.read.parquet(f"{folder}/out/messages").count(),
+    }
+    session.stop()
+    print(json.dumps(found))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

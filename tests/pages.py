@@ -1,0 +1,39 @@
+"""HTML pages, read as far as tests ask about them."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+__all__ = ["Page"]
+
+
+class Page(HTMLParser):
+    """What is in a page; nothing in it may be fetched or run.
+
+    Attributes:
+        tags: the names of all elements.
+        open: of those that were not closed.
+        text: all of it.
+        elements: name and attributes of all elements.
+    """
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.elements: list[tuple[str, dict[str, str]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        assert not {name for name, _ in attrs} & {"src", "href", "onclick"}
+        self.elements.append((tag, {name: value or "" for name, value in attrs}))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert tag == self.open.pop()
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
