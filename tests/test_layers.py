@@ -24,7 +24,9 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"_path", "errors", "limits", "primitives"},
+        {"_fill"},
+        {"_memory"},
+        {"_calls", "_path", "errors", "limits", "primitives"},
         {"_kernel", "_wire"},
         {"composite"},
         {"_error", "sections"},

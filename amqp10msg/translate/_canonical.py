@@ -11,6 +11,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from amqp10msg import _wire
 from amqp10msg.basic._attributes import Slots
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int, Symbol, UInt
@@ -288,4 +289,4 @@ def is_canonical(message: Message, wire: Any) -> bool:
     # In the interpreter writing is quicker.
     if _COMPILED and Comparison(wire).message(message):
         return True
-    return bool(message._encode_as_is() == wire)
+    return bool(_wire.write_message(message) == wire)
