@@ -9,12 +9,15 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+from concurrent.futures import ThreadPoolExecutor
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "build" / "fuzz"
 BUILDS = ("pure", "compiled", "asan")
+_SOURCES = {".py", ".pyx", ".pxd"}
 _SANITIZERS = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 
 
@@ -45,19 +48,32 @@ def tree(build: str) -> Path:
     if build == "pure":
         return ROOT
     target = FOLDER / build
-    library = target / "amqp10msg" / f"_wire{sysconfig.get_config_var('EXT_SUFFIX')}"
-    sources = [*ROOT.glob("amqp10msg/_wire.p*"), *Path(__file__).parent.glob("*.c"), Path(__file__)]
-    newest = max(source.stat().st_mtime for source in sources)
-    built = library.exists() and library.stat().st_mtime > newest
-    made = library.read_bytes() if built else None
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    modules = _constant("KERNELS")
+    libraries = [target / f"{module.replace('.', '/')}{suffix}" for module in modules]
+    sources = [
+        *(path for path in (ROOT / "amqp10msg").rglob("*.p*") if path.suffix in _SOURCES),
+        *Path(__file__).parent.glob("*.c"),
+        *(Path(__file__), ROOT / "setup.py"),
+    ]
+    # Of the sources only those that are compiled make a library old.
+    compiled = {module.rpartition(".")[2] for module in modules} | {"coverage", "kernels", "setup"}
+    newest = max(path.stat().st_mtime for path in sources if path.stem in compiled)
+    # The modules take each other apart in C: they are of one make.
+    fresh = all(path.exists() and path.stat().st_mtime > newest for path in libraries)
+    made = [path.read_bytes() for path in libraries] if fresh else []
     # The sources around the kernel are copied each time: that costs nothing.
     shutil.rmtree(target, ignore_errors=True)
     ignored = shutil.ignore_patterns("*.so", "__pycache__")
     shutil.copytree(ROOT / "amqp10msg", target / "amqp10msg", ignore=ignored)
-    if made is None:
-        _compile(library, _SANITIZERS if build == "asan" else [])
-    else:
-        library.write_bytes(made)
+    if not made:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            flags = _SANITIZERS if build == "asan" else []
+            list(
+                pool.map(lambda pair: _compile(*pair, flags), zip(modules, libraries, strict=True))
+            )
+    for path, octets in zip(libraries, made, strict=False):
+        path.write_bytes(octets)
     return target
 
 
@@ -105,21 +121,23 @@ def _runtime(build: str) -> str:
     return " ".join(found)
 
 
-def _compile(library: Path, flags: list[str]) -> None:
-    source = FOLDER / "_wire.c"
-    directives = ",".join(f"{name}={value}" for name, value in _directives().items())
+def _compile(module: str, library: Path, flags: list[str]) -> None:
+    written = ROOT / module.replace(".", "/")
+    twin = written.with_suffix(".pyx")
+    source = FOLDER / f"{module}.c"
+    directives = ",".join(f"{name}={value}" for name, value in _constant("DIRECTIVES").items())
     subprocess.run(
         [
             *(sys.executable, "-m", "cython", "-3", "--directive", directives),
-            *("--module-name", "amqp10msg._wire", "--output-file", str(source)),
-            "amqp10msg/_wire.py",
+            *("--module-name", module, "--output-file", str(source)),
+            str((twin if twin.exists() else written.with_suffix(".py")).relative_to(ROOT)),
         ],
         cwd=ROOT,
         check=True,
     )
     shim = Path(__file__).with_name("coverage.c")
-    common = ["-fPIC", "-O1", "-g", f"-I{sysconfig.get_path('include')}"]
-    objects = [library.with_name("_wire.o"), library.with_name("coverage.o")]
+    common = ["-fPIC", "-O1", "-g", "-fno-var-tracking", f"-I{sysconfig.get_path('include')}"]
+    objects = [library.with_suffix(".kernel.o"), library.with_suffix(".coverage.o")]
     _cc(
         *common,
         *flags,
@@ -136,13 +154,12 @@ def _cc(*arguments: str) -> None:
     subprocess.run([*compiler()[:1], *arguments], check=True)
 
 
-def _directives() -> dict[str, object]:
-    """Read what the kernel is compiled with in setup.py, which cannot be imported."""
+def _constant(name: str) -> Any:
+    """Read what is compiled and how in setup.py, which cannot be imported."""
     for node in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "DIRECTIVES":
-            found: dict[str, object] = ast.literal_eval(node.value)
-            return found
-    raise RuntimeError("setup.py holds no DIRECTIVES")
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            return ast.literal_eval(node.value)
+    raise RuntimeError(f"setup.py holds no {name}")
 
 
 if __name__ == "__main__":
