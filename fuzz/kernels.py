@@ -69,9 +69,7 @@ def tree(build: str) -> Path:
     if not made:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             flags = _SANITIZERS if build == "asan" else []
-            list(
-                pool.map(lambda pair: _compile(*pair, flags), zip(modules, libraries, strict=True))
-            )
+            list(pool.map(_compile, modules, libraries, [flags] * len(modules)))
     for path, octets in zip(libraries, made, strict=False):
         path.write_bytes(octets)
     return target
