@@ -48,8 +48,8 @@ class Amqp10(DataSource):
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
         protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
         address: only messages of links with this address.
-        since, until: only messages captured in this time, the end excluded: ISO 8601, in UTC where
-            there is no offset. Those whose time nobody knows are left out.
+        since: only messages captured then or later: ISO 8601, in UTC where there is no offset.
+        until: only messages captured before, likewise; of no known time, neither lets them pass.
         selector: only messages of 1.0 that pass this JMS message selector.
 
     What could not be read passes each of these. They are options because there is no push-down of
