@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg._memory import quicken
+from amqp10msg._memory import Fresh, quicken
 
 __all__ = ["leaves", "quickened"]
 
@@ -57,6 +57,8 @@ def quickened(cls: type[T]) -> type[T]:
 
 
 def _default(field: Any) -> Any:
-    """Give a default that all instances share, else NotImplemented."""
-    shared = field.default is not attrs.NOTHING and not isinstance(field.default, attrs.Factory)  # type: ignore[arg-type]
-    return field.default if shared else NotImplemented
+    """Give a field's default, what makes it, or NotImplemented where the call must be complete."""
+    default = field.default
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return NotImplemented if default.takes_self else Fresh(default.factory)
+    return NotImplemented if default is attrs.NOTHING else default

@@ -15,6 +15,7 @@ from amqp10msg._fill import filler
 __all__ = [
     "SYMBOLS",
     "Cursor",
+    "Fresh",
     "Layout",
     "Output",
     "Texts",
@@ -496,6 +497,13 @@ class Layout:
 
 
 # In Python a class cannot be called faster than by its own __new__ and __init__.
+
+
+class Fresh:
+    """A default that is made anew for each instance."""
+
+    def __init__(self, factory: Any) -> None:
+        self.factory = factory
 
 
 def quicken(

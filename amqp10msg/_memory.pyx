@@ -723,6 +723,15 @@ cdef class _Call:
     cdef tuple converters
 
 
+cdef class Fresh:
+    """A default that is made anew for each instance."""
+
+    cdef object factory
+
+    def __init__(self, factory):
+        self.factory = factory
+
+
 cdef class _Range:
     cdef long long least
     cdef long long most
@@ -776,7 +785,11 @@ cdef object answer(cls, PyObject **args, size_t nargsf, PyObject *names):
             value = PyTuple_GET_ITEM(call.defaults, i)
             if <object>value is NotImplemented:
                 return slowly(cls, args, nargsf, names)
-            amqp_set(made, layout.offsets[i], value)
+            if type(<object>value) is Fresh:
+                default = (<Fresh>value).factory()
+                amqp_set(made, layout.offsets[i], <PyObject *>default)
+            else:
+                amqp_set(made, layout.offsets[i], value)
         elif (
             PyTuple_GET_ITEM(call.converters, i) != <PyObject *>None
             and not is_one_of(<object>value, <tuple>PyTuple_GET_ITEM(call.accepted, i))
@@ -844,7 +857,8 @@ def quicken(cls, names, positional, arguments, defaults, accepted, converters):
         names: of the attributes, first those that are arguments, in their order.
         positional: how many arguments may be given by position.
         arguments: how many of the attributes are arguments.
-        defaults: of each attribute; NotImplemented leaves the call to __init__ where it is needed.
+        defaults: of each attribute; `Fresh` makes one, and NotImplemented leaves the call to
+            __init__ where it is needed.
         accepted: for each attribute, the types whose instances its converter leaves as they are.
         converters: of each attribute, or None.
     """

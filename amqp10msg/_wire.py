@@ -1963,6 +1963,21 @@ def write_message(message: Any) -> Any:
     return None
 
 
+def encode_message(message: Any) -> bytes:
+    """Encode the message; what was decoded and not changed keeps its exact octets.
+
+    Raises:
+        EncodeError: a value cannot be encoded as what it must be; the error says where.
+    """
+    octets: Any = write_message(message)
+    wire = message._wire
+    if wire is None:
+        return octets or message._encode_new()
+    # Most senders choose the encodings that this library would choose. Otherwise section by
+    # section, to see whether it was so before, or to say where a fault is.
+    return octets if octets == wire else message._encode_changes(wire)
+
+
 _WIDE_CODES = {
     **{3: 0x50, 4: 0x60, 5: 0x70, 6: 0x80, 7: 0x51, 8: 0x61, 9: 0x71, 10: 0x81, 11: 0x72, 12: 0x82},
     **{13: 0x74, 14: 0x84, 15: 0x94, 16: 0x73, 17: 0x83, 18: 0x98},

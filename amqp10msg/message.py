@@ -160,18 +160,12 @@ class Message:
 
     # Encoding.
 
-    def encode(self) -> bytes:
-        """Encode the message; what was decoded and not changed keeps its exact octets.
+    if TYPE_CHECKING:
 
-        Raises:
-            EncodeError: a value cannot be encoded as what it must be; the error says where.
-        """
-        octets: bytes | None = _wire.write_message(self)
-        if self._wire is None:
-            return octets or self._encode_new()
-        # Most senders choose the encodings that this library would choose. Otherwise section by
-        # section, to see whether it was so before, or to say where a fault is.
-        return octets if octets == self._wire else self._encode_changes(self._wire)
+        def encode(self) -> bytes: ...  # noqa: D102  (the kernel's function has the docstring)
+
+    else:
+        encode = _wire.encode_message
 
     def _encode_new(self) -> bytes:
         """Encode one section after the other, to take what a user may have set or say where."""

@@ -8,7 +8,6 @@ from typing import Any
 import attrs
 
 from amqp10msg._calls import quickened
-from amqp10msg.basic._attributes import Slots
 from amqp10msg.basic._codec import Reader, write_rows
 from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
 from amqp10msg.basic.tables import Dialect
@@ -116,7 +115,6 @@ class ContentHeader:
 
 
 _HEAD = struct.Struct(">HHQ")
-_HEADER = Slots(ContentHeader)
 
 
 def decode_content_header(
@@ -146,7 +144,7 @@ def decode_content_header(
             "content-class",
         )
     reader.pos = _HEAD.size
-    made: ContentHeader = _HEADER.build([reader.properties(BASIC), size, class_id, weight])
+    made = ContentHeader(reader.properties(BASIC), size, class_id, weight)
     reader.finish()
     return made
 

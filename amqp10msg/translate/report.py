@@ -57,13 +57,12 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
+@quickened
+@attrs.define(weakref_slot=False)
 class Notes:
     """Collects losses while a message is translated."""
 
-    __slots__ = ("losses",)
-
-    def __init__(self) -> None:
-        self.losses: list[Loss] = []
+    losses: list[Loss] = attrs.Factory(list)
 
     def add(
         self,
