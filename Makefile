@@ -43,7 +43,7 @@ help:  ## this list
 setup: $(VENV)/.package $(PROTON) $(ARROW) $(KERNEL)  ## .venv with everything that the other verbs need
 	@cat $(PROTON) $(ARROW)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
-	  "compiled" if amqp10msg.COMPILED else "pure, about 8 times slower. To compile it, install " \
+	  "compiled" if amqp10msg.COMPILED else "pure, about 7 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
 
 spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need

@@ -104,7 +104,7 @@ class BuildKernel(build_ext):
             self.extensions = []
             rule = "*" * 78
             print(
-                f"{rule}\namqp10msg: installing the pure Python build, about 8 times slower."
+                f"{rule}\namqp10msg: installing the pure Python build, about 7 times slower."
                 f"\nNot compiled: {'; '.join(self.left_out)}."
                 "\nFor the compiled kernel install a C compiler and the Python headers"
                 "\n(Debian, Ubuntu: apt install gcc python3-dev) and install again."
