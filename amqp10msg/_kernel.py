@@ -15,7 +15,6 @@ KERNELS = (
     "amqp10msg._memory",
     "amqp10msg._wire",
     "amqp10msg.sections.mappings",
-    "amqp10msg.basic._attributes",
     "amqp10msg.basic._codec",
     "amqp10msg.translate._canonical",
     "amqp10msg.translate._to_amqp10",

@@ -42,7 +42,7 @@ STAND_IN = {
     "columns/_scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
 }
 for _folder, _names in {
-    "basic": ("_attributes", "_codec"),
+    "basic": ("_codec",),
     "translate": ("_canonical", "_to_amqp10", "_to_basic"),
 }.items():
     STAND_IN[f"{_folder}/__init__.py"] = ""

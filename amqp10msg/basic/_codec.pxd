@@ -7,7 +7,8 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from amqp10msg.basic._attributes cimport Slots, ascii_size
+from amqp10msg._memory cimport Layout as Attributes
+from amqp10msg._memory cimport ascii_size
 
 cdef bint _COMPILED
 cdef dict _KNOWN
@@ -49,7 +50,7 @@ cdef class Layout:
     cdef readonly tuple names
     cdef readonly bytes domains
     cdef list blank
-    cdef Slots slots
+    cdef Attributes attributes
 
 
 @cython.final
@@ -100,5 +101,5 @@ cpdef write_table(bytearray out, table, dialect, path=*, int depth=*)
 cdef _write_array(bytearray out, array, dialect, path, name, int depth)
 cpdef write_value(bytearray out, letter, value, dialect, path, name, int depth)
 cpdef write_number(bytearray out, value, int width, path)
-@cython.locals(start=Py_ssize_t, flags=int, values=list, domains=bytes, index=int, domain=int)
+@cython.locals(start=Py_ssize_t, flags=int, values=tuple, domains=bytes, index=int, domain=int)
 cpdef write_rows(bytearray out, Layout layout, source, dialect)

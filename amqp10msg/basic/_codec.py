@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic._attributes import Slots
+from amqp10msg._memory import Layout as Attributes
 from amqp10msg.basic.tables import (
     Dialect,
     FieldArray,
@@ -212,7 +212,7 @@ class Layout:
             ("shortstr", "table", "octet", "timestamp").index(row.domain) for row in rows
         )
         self.blank: list[Any] = [None] * len(rows)
-        self.slots = Slots(cls, [row.name for row in rows])
+        self.attributes = Attributes(cls, [row.name for row in rows])
 
 
 class Reader:
@@ -326,7 +326,7 @@ class Reader:
         except DecodeError as error:
             error.path = layout.names[index] + error.path
             raise
-        return layout.slots.build(found)
+        return layout.attributes.build(found)
 
     def table(self, depth: int) -> FieldTable:
         """Read a table: four octets of length, then name, letter and value of each field."""
@@ -640,7 +640,7 @@ def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
     start = len(out)
     out += b"\0\0"
     flags = 0
-    values = layout.slots.values(source)
+    values = layout.attributes.values(source)
     domains = layout.domains
     for index in range(len(domains)):
         value = values[index]

@@ -4,16 +4,16 @@ from libc.string cimport memcmp
 
 cimport cython
 
-from amqp10msg.basic._attributes cimport Slots, as_dict, same_number, text_size
+from amqp10msg._memory cimport Layout, as_dict, same_number, text_size
 
 cdef extern from "Python.h":
     int PyFloat_Pack8(double number, char *data, int little) except -1
     const char* PyUnicode_AsUTF8(object text) except NULL
 
 cdef bint _COMPILED
-cdef Slots _SECTIONS
-cdef Slots _HEADER
-cdef Slots _PROPERTIES
+cdef Layout _SECTIONS
+cdef Layout _HEADER
+cdef Layout _PROPERTIES
 cdef bytes _HEADER_KINDS
 cdef tuple _HEADER_DEFAULTS
 cdef bytes _PROPERTY_KINDS
@@ -49,7 +49,7 @@ cdef class Comparison:
     @cython.locals(end=Py_ssize_t, size=Py_ssize_t)
     cdef bint tail(self, Py_ssize_t place, Py_ssize_t count) except -1
     @cython.locals(place=Py_ssize_t, count=Py_ssize_t, index=Py_ssize_t)
-    cdef bint fields(self, int code, bytes kinds, list values, tuple defaults) except -1
+    cdef bint fields(self, int code, bytes kinds, tuple values, tuple defaults) except -1
     cdef bint field(self, int form, kind, value) except -1
     @cython.locals(place=Py_ssize_t, plain=dict)
     cdef bint mapping(self, int code, int symbol, section) except -1

@@ -11,8 +11,10 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import attrs
+
 from amqp10msg import _wire
-from amqp10msg.basic._attributes import Slots
+from amqp10msg._memory import Layout
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int, Symbol, UInt
 from amqp10msg.sections import (
@@ -31,9 +33,9 @@ _MESSAGE = (
     *("header", "message_annotations", "properties", "application_properties", "body"),
     *("delivery_annotations", "footer"),
 )
-_SECTIONS = Slots(Message, _MESSAGE)
-_HEADER = Slots(Header)
-_PROPERTIES = Slots(Properties)
+_SECTIONS = Layout(Message, _MESSAGE)
+_HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
+_PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER_KINDS = b"bBibi"
 _HEADER_DEFAULTS = (False, 4, None, False, 0)
 #: How a plain value of each field is written: s string, o binary, y symbol, t timestamp, i uint.

@@ -2,16 +2,16 @@
 
 cimport cython
 
-from amqp10msg.basic._attributes cimport Slots, add_entry, plain_text
+from amqp10msg._memory cimport Layout, add_entry, plain_text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _MessageAnnotations
 cdef type _ApplicationProperties
-cdef Slots _MESSAGE
-cdef Slots _HEADER
-cdef Slots _PROPERTIES
-cdef Slots _DATA
-cdef Slots _GIVEN
+cdef Layout _MESSAGE
+cdef Layout _HEADER
+cdef Layout _PROPERTIES
+cdef Layout _DATA
+cdef Layout _GIVEN
 cdef dict _SYMBOLS
 cdef tuple _RULES
 cdef tuple _KEYS
@@ -72,7 +72,7 @@ cpdef bint is_delivered(basic) except -1
 @cython.locals(made=Natural)
 cpdef Natural natural(basic, entries, notes)
 cdef _marked_body(Natural made, basic)
-@cython.locals(values=list, index=int)
+@cython.locals(values=tuple, index=int)
 cdef _properties(Natural made, given, notes)
 @cython.locals(form=int, text=str)
 cdef bint _usual(Natural made, int index, value) except -1

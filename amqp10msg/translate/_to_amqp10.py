@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.basic._attributes import Slots
+from amqp10msg._memory import Layout
 from amqp10msg.basic._codec import write_value
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_table
@@ -65,10 +65,10 @@ EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
 ROUTING_KEY = 20
 
 # Without the checks of what is given: everything is made here.
-_MESSAGE = Slots(Message)
-_HEADER = Slots(Header)
-_PROPERTIES = Slots(Properties)
-_DATA = Slots(Data)
+_MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])
+_HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
+_PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
+_DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _new_int: Any = int.__new__
 _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
@@ -82,7 +82,7 @@ _EXCHANGE = Symbol("x-exchange")
 _ROUTING_KEY = Symbol("x-routing-key")
 
 # The rows as the loop over the properties wants them, and the usual form of each one's value.
-_GIVEN = Slots(BasicProperties, [row.name for row in ROWS])
+_GIVEN = Layout(BasicProperties, [row.name for row in ROWS])
 _RULES = tuple(
     (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
 )

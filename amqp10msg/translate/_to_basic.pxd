@@ -2,15 +2,15 @@
 
 cimport cython
 
-from amqp10msg.basic._attributes cimport Slots, as_dict, plain_text
+from amqp10msg._memory cimport Layout, as_dict, plain_text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data
 cdef type _Int
-cdef Slots _PROPERTIES
-cdef Slots _HEADER
-cdef Slots _GIVEN
-cdef Slots _BASIC
+cdef Layout _PROPERTIES
+cdef Layout _HEADER
+cdef Layout _GIVEN
+cdef Layout _BASIC
 cdef bint _COMPILED
 cdef dict _LETTERS
 cdef dict _BY_ANNOTATION
@@ -66,7 +66,7 @@ cdef _delivery(Reading made)
 cdef bint _is_transient(Reading made) except -1
 @cython.locals(exact=bint)
 cdef _header(Reading made, header, delivered, notes)
-@cython.locals(sparse=dict, empty=bint, values=list, index=int)
+@cython.locals(sparse=dict, empty=bint, values=tuple, index=int)
 cdef _properties(Reading made, properties, notes)
 @cython.locals(form=int, text=str)
 cdef bint _usual(Reading made, int index, value) except -1

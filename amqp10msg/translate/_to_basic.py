@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _wire
-from amqp10msg.basic._attributes import Slots
+from amqp10msg._memory import Layout
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, decode_table
@@ -53,8 +53,8 @@ SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
-_PROPERTIES = Slots(Properties)
-_HEADER = Slots(Header)
+_PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
+_HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
 # By position: the row of a field, and what its usual form is.
 _READ = tuple(_MAPPED.get(name) for name in _FIELDS)
 _ID, _TEXT, _OCTETS, _MOMENT, _CONTENT = range(1, 6)
@@ -80,8 +80,8 @@ _FOUND = FOUND
 _INT_LETTERS = "bBsuIi"
 
 # Without the checks of what is given: everything is made here.
-_GIVEN = Slots(BasicProperties)
-_BASIC = Slots(BasicMessage)
+_GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
+_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
 _Int = Int
 _Data = Data
 _BLANK: list[Any] = [None] * len(attrs.fields(BasicProperties))
