@@ -105,7 +105,7 @@ def test_mutations_can_be_repeated() -> None:
 def test_functions_of_the_package_are_found() -> None:
     found = {(function.__module__, function.__qualname__) for function in functions("amqp10msg")}
     assert {
-        ("amqp10msg.message", "Message.encode"),
+        ("amqp10msg.message", "Message.evolve"),
         ("amqp10msg.message", "Message.violations"),
         ("amqp10msg._path", "path_of"),
     } <= found
