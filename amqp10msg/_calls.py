@@ -59,6 +59,7 @@ def quickened(cls: type[T]) -> type[T]:
 def _default(field: Any) -> Any:
     """Give a field's default, what makes it, or NotImplemented where the call must be complete."""
     default = field.default
+    # The ignore: attrs types its Factory as the function that it is called like.
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
         return NotImplemented if default.takes_self else Fresh(default.factory)
     return NotImplemented if default is attrs.NOTHING else default

@@ -1,4 +1,4 @@
-"""Functions that set the attributes of bare instances, without converters and checks.
+"""What sets the attributes of a bare instance, without converters and checks.
 
 For the decoder, whose values are right by construction. Written as source, as attrs writes its own
 methods: a statement that unpacks costs two thirds of an __init__ with as many arguments.
@@ -12,18 +12,15 @@ from typing import Any
 __all__ = ["filler"]
 
 
-def filler(*classes: Sequence[str]) -> Callable[..., None]:
-    """Give what takes an instance, or None, and the list of its values for each class in turn.
+def filler(names: Sequence[str]) -> Callable[..., None]:
+    """Give what takes an instance and the list of its values.
 
     Args:
-        classes: the names of each class's attributes, in the order of the values.
+        names: of the attributes, in the order of the values.
     """
-    arguments, body = [], []
-    for i, names in enumerate(classes):
-        targets = ", ".join(f"made{i}.{name}" for name in names)
-        arguments.append(f"made{i}, values{i}")
-        body.append(f"    if made{i} is not None:\n        [{targets}] = values{i}\n")
-    source = f"def fill({', '.join(arguments)}):\n{''.join(body)}"
+    targets = ", ".join(f"made.{name}" for name in names)
     scope: dict[str, Any] = {}
-    exec(source, scope)  # noqa: S102  (nothing in it but the names of attributes)
-    return scope["fill"]  # type: ignore[no-any-return]
+    # S102: there is nothing in the source but the names of attributes.
+    exec(f"def fill(made, values):\n    [{targets}] = values\n", scope)  # noqa: S102
+    fill: Callable[..., None] = scope["fill"]
+    return fill

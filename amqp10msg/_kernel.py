@@ -33,6 +33,7 @@ class _SourceFinder:
         from importlib.machinery import SourceFileLoader  # noqa: PLC0415
         from importlib.util import spec_from_file_location  # noqa: PLC0415
 
+        # pathlib likewise.
         file = os.path.join(path[0], name.rpartition(".")[2] + ".py")  # noqa: PTH118
         return spec_from_file_location(name, file, loader=SourceFileLoader(name, file))
 

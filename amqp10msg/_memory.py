@@ -78,7 +78,11 @@ def know(
     ulongs: list[Any],
     ints: list[Any],
 ) -> None:
-    """Tell the quick readers what to make values of, and the values of one octet."""
+    """Tell the quick readers what to make values of, and the values of one octet.
+
+    Raises:
+        ValueError: there are not 256 values of one octet.
+    """
     global _Symbol, _Timestamp, _Int, _UInt
     _Symbol, _Timestamp, _Int, _UInt = symbol, timestamp, int_, uint
     if any(len(values) != 256 for values in (ubytes, uints, ulongs, ints)):

@@ -174,7 +174,11 @@ cdef list _INTS = []
 
 
 def know(symbol, timestamp, int_, uint, ulong, ubytes, uints, ulongs, ints):
-    """Tell the quick readers what to make values of, and the values of one octet."""
+    """Tell the quick readers what to make values of, and the values of one octet.
+
+    Raises:
+        ValueError: there are not 256 values of one octet.
+    """
     global _Symbol, _Timestamp, _Int, _UInt, _ULong, _UBYTES, _UINTS, _ULONGS, _INTS
     if any([len(values) != 256 for values in (ubytes, uints, ulongs, ints)]):
         raise ValueError("there are 256 values of one octet")

@@ -1230,9 +1230,7 @@ class Writer(Output):
         """Fill in the header of a compound; the code is that of its short form."""
         self.depth -= 1
         if not self.end_compound(mark, code, count):
-            raise EncodeError(
-                f"a compound of {self.size} octets does not fit AMQP: 2^32 - 5 at most"
-            )
+            raise EncodeError("a list, map or array does not fit AMQP: 2^32 - 5 octets at most")
 
     # Values.
 
@@ -2038,6 +2036,7 @@ def register_message(cls: type, lenient: Callable[..., Any]) -> None:
         cls: the class of messages, whose attributes are in the order of `Reader.message`.
         lenient: reads a message that may break the rules.
     """
+    # What attrs.fields gives: the kernel does without an import of attrs.
     names = [field.name for field in cls.__attrs_attrs__]  # type: ignore[attr-defined]
     _MESSAGE[:] = Layout(cls, names), lenient
 

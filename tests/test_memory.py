@@ -5,6 +5,8 @@ from __future__ import annotations
 import copy
 import datetime
 import pickle
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import attrs
@@ -13,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    COMPILED,
     AmqpSequence,
     AmqpValue,
     ApplicationProperties,
@@ -294,6 +297,30 @@ def test_a_map_section_is_a_copy(cls: Any) -> None:
         cls(1)
     with pytest.raises(TypeError):
         cls({}, {})
+
+
+@pytest.mark.skipif(not COMPILED, reason="in Python a call is a frame")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: Header(durable=True, ttl=5),
+        lambda: Properties(message_id="m", creation_time=5),
+        lambda: Message(Data(b"x"), header=None, message_annotations={"x-opt-a": 1}),
+        lambda: (UInt(5), Timestamp(5), Symbol("s"), Footer({"a": 1})),
+    ],
+    ids=["Header", "Properties", "Message", "others"],
+)
+def test_a_call_that_is_right_takes_no_frame(call: Callable[[], Any]) -> None:
+    frames: list[str] = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, _: frames.append(f"{event} {frame.f_code.co_name}"))
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+
+    entered = [frame for frame in frames if frame in {"call __init__", "call __new__"}]
+    assert entered == []
 
 
 def test_subclasses_are_made_by_their_own_init() -> None:

@@ -128,6 +128,7 @@ def _put_ascii(out: Any, text: Any, width: int) -> bool:
         out += len(text).to_bytes(width, "big")
         out += text.encode("ascii")
         return True
+    # Declared in the .pxd of the kernel's leaf.
     size = ascii_size(text)  # type: ignore[name-defined]  # noqa: F821
     if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
         return False
