@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import os
@@ -20,6 +21,7 @@ except ModuleNotFoundError as _error:
         name="pyarrow",
     ) from _error
 
+from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.errors import AmqpError
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
@@ -60,7 +62,6 @@ class Spooled:
         payload: the body of a message of AMQP 0-9-1.
         exchange: the exchange that it was published to.
         routing_key: the key that it was published with.
-        message_id: of a message of AMQP 0-9-1.
     """
 
     address: str
@@ -72,7 +73,6 @@ class Spooled:
     payload: bytes | None = None
     exchange: str | None = None
     routing_key: str | None = None
-    message_id: str | None = None
 
     @property
     def protocol(self) -> str:
@@ -88,9 +88,7 @@ class Spooled:
         that was delivered twice.
         """
         if self.wire is None:
-            if self.message_id is not None:
-                return f"string:{self.message_id}"
-            return _hash((self.content_header or b"") + (self.payload or b""))
+            return self._basic_identity
         try:
             properties = scan(self.wire).section("properties")
             if properties is not None and properties.message_id is not None:
@@ -101,9 +99,32 @@ class Spooled:
         except AmqpError:
             return _hash(self.wire)
 
+    @property
+    def _basic_identity(self) -> str:
+        octets = self.content_header or b""
+        with contextlib.suppress(AmqpError):
+            properties = decode_content_header(octets).properties
+            if properties.message_id is not None:
+                return _text_identity(properties.message_id)
+            headers = FieldTable(properties.headers or {})
+            kept = [entry for entry in headers.entries if entry[0] not in _OF_DELIVERIES]
+            properties.headers = FieldTable.of(kept) if kept else None
+            octets = encode_properties(properties)
+        return _hash(octets + (self.payload or b""))
 
+
+# Headers that quorum queues of RabbitMQ add to what they deliver again.
+_OF_DELIVERIES = {"x-delivery-count", "x-acquired-count"}
 #: The types of a message-id (3.2.11).
 _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
+
+
+def _text_identity(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # octets that are no UTF-8, as surrogates
+        return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
+    return f"string:{text}"
 
 
 def _hash(octets: bytes) -> str:

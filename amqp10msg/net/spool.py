@@ -138,8 +138,8 @@ def spool_basic(
 ) -> int:
     """Consume a queue of AMQP 0-9-1 by way of pika, until it is idle or the process is ended.
 
-    The content header is what pika makes of the properties that it read, with their values; the
-    letters of header fields that pika has no type for are not those that came.
+    Every message is taken, also one with properties that nobody can read: its content header goes
+    to disk as it came.
 
     Args:
         url: of the broker, such as ``amqp://user:password@host:5672/vhost``.
@@ -155,47 +155,8 @@ def spool_basic(
     Raises:
         ConnectionError: the connection or the channel broke; what was acknowledged is on disk.
     """
-    import pika  # noqa: PLC0415  (an extra)
-    from pika.exceptions import AMQPError  # noqa: PLC0415
+    from amqp10msg.net._basic import consume  # noqa: PLC0415  (an extra)
 
     pending = _Pending(landing, batches or Batches(), now, monotonic)
-    try:
-        connection = pika.BlockingConnection(pika.URLParameters(url))
-        channel = connection.channel()
-        channel.basic_qos(prefetch_count=min(2 * pending.batches.rows, 65_535))
-        wait = min(pending.batches.seconds, pending.batches.idle or pending.batches.seconds)
-        for method, properties, body in channel.consume(queue, inactivity_timeout=wait):
-            if method is not None:
-                row = Spooled(
-                    queue,
-                    pending.time,
-                    str(method.delivery_tag).encode(),
-                    bool(method.redelivered),
-                    None,
-                    _content_header(properties, len(body)),
-                    body,
-                    method.exchange,
-                    method.routing_key,
-                    properties.message_id,
-                )
-                full = pending.add(row, method.delivery_tag)
-            else:
-                full = pending.due
-            ends = method is None and pending.is_idle
-            if full or ends:
-                taken = pending.take()
-                if taken:
-                    channel.basic_ack(taken[-1], multiple=True)
-            if ends:
-                break
-        channel.cancel()
-        connection.close()
-    except AMQPError as error:
-        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+    consume(url, queue, pending)
     return pending.total
-
-
-def _content_header(properties: Any, size: int) -> bytes:
-    """Write the payload of a content header frame of class basic (0-9-1, 4.2.6.1)."""
-    head = (60).to_bytes(2, "big") + bytes(2) + size.to_bytes(8, "big")
-    return head + b"".join(properties.encode())

@@ -1,0 +1,120 @@
+"""The consumer of pika behind the spooler: content headers as they came, acknowledged on disk.
+
+What pika makes of header fields cannot be written back: a double loses what is behind its point, a
+type that it does not know ends the connection.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from pika import BasicProperties, BlockingConnection, URLParameters, spec
+from pika.adapters.select_connection import SelectConnection
+from pika.exceptions import AMQPError
+from pika.frame import Header
+
+from amqp10msg.net.landing import Spooled
+
+__all__ = ["ExactConnection", "consume", "header_of", "readable"]
+
+# Of every frame: its type, its channel, the octets of its payload (0-9-1, 4.2.3).
+_FRAME = struct.Struct(">BHL")
+# Of a content header: class, weight, octets of the body (4.2.6.1).
+_CONTENT = struct.Struct(">HHQ")
+_END = bytes([spec.FRAME_END])
+
+
+def consume(url: str, queue: str, pending: Any) -> None:
+    """Take deliveries into a landing, and acknowledge them when they are on disk.
+
+    Args:
+        url: of the broker.
+        queue: its name.
+        pending: the landing, and what waits in it.
+
+    Raises:
+        ConnectionError: the connection or the channel broke.
+    """
+    # Its types do not know that the class of the connection behind it can be chosen.
+    connect: Any = BlockingConnection
+    try:
+        with connect(URLParameters(url), ExactConnection) as connection:
+            _consume(connection.channel(), queue, pending)
+    except AMQPError as error:
+        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+
+
+def _consume(channel: Any, queue: str, pending: Any) -> None:
+    batches = pending.batches
+    channel.basic_qos(prefetch_count=min(2 * batches.rows, 65_535))
+    wait = min(batches.seconds, batches.idle or batches.seconds)
+    for method, properties, body in channel.consume(queue, inactivity_timeout=wait):
+        if method is not None:
+            row = Spooled(
+                queue,
+                pending.time,
+                str(method.delivery_tag).encode(),
+                bool(method.redelivered),
+                None,
+                header_of(properties),
+                body,
+                readable(method.exchange),
+                readable(method.routing_key),
+            )
+            full = pending.add(row, method.delivery_tag)
+        else:
+            full = pending.due
+        ends = method is None and pending.is_idle
+        if full or ends:
+            taken = pending.take()
+            if taken:
+                channel.basic_ack(taken[-1], multiple=True)
+        if ends:
+            break
+    channel.cancel()
+
+
+class ExactConnection(SelectConnection):  # type: ignore[misc]  # pika has no types
+    """A connection that keeps content headers, and reads of them only how long the body is."""
+
+    def _read_frame(self) -> Any:
+        found = _content_header(self._frame_buffer)
+        return super()._read_frame() if found is None else found
+
+
+def _content_header(buffer: bytes) -> tuple[int, Header] | None:
+    """Read a whole content header at the start of what came, and how many octets it takes."""
+    if len(buffer) < _FRAME.size:
+        return None
+    kind, channel, size = _FRAME.unpack_from(buffer)
+    end = _FRAME.size + size
+    if kind != spec.FRAME_HEADER or size < _CONTENT.size or buffer[end : end + 1] != _END:
+        return None
+    octets = buffer[_FRAME.size : end]
+    _, _, body_size = _CONTENT.unpack_from(octets)
+    return end + 1, Header(channel, body_size, _Kept(octets))
+
+
+class _Kept(BasicProperties):  # type: ignore[misc]
+    """Properties that nobody read."""
+
+    def __init__(self, octets: bytes) -> None:
+        super().__init__()
+        self.octets = octets
+
+
+def header_of(properties: Any) -> bytes:
+    """Give the payload of the content header frame that properties came in.
+
+    Raises:
+        TypeError: this pika has another way of reading frames.
+    """
+    if not isinstance(properties, _Kept):
+        raise TypeError("this version of pika does not give the octets of content headers")
+    return properties.octets
+
+
+def readable(name: str | bytes) -> str:
+    """Give a short string as text: of what is no UTF-8, pika gives the octets."""
+    return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")

@@ -1,0 +1,281 @@
+"""The spooler over 0-9-1: content headers as they came, and what makes two deliveries one.
+
+The tests with a broker run against the RabbitMQ that AMQP10MSG_RABBITMQ names,
+``127.0.0.1:26672`` for example, which knows guest.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg.basic import (
+    BasicProperties,
+    FieldTable,
+    ScaledDecimal,
+    decode_content_header,
+    encode_content_header,
+    encode_properties,
+)
+from amqp10msg.testing import basic_properties
+
+pika = pytest.importorskip("pika")
+pytest.importorskip("pyarrow")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg.net._basic import ExactConnection, header_of, readable  # noqa: E402
+from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
+from amqp10msg.net.spool import Batches, spool_basic  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+ROOT = Path(__file__).parents[1]
+KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
+BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
+with_broker = pytest.mark.skipif(BROKER is None, reason="AMQP10MSG_RABBITMQ names no RabbitMQ")
+
+FULL = BasicProperties(
+    "text/plain",
+    # RabbitMQ gives them back in the order of their names.
+    headers=FieldTable.of(
+        [
+            ("byte", "b", -3),
+            ("decimal", "D", ScaledDecimal(2, -314)),
+            ("double", "d", 12.75),
+            ("float", "f", 1.5),
+            ("moment", "T", 1_700_000_000),
+            ("octets", "x", b"\xff\x00"),
+            ("short", "s", -2),
+            ("table", "F", FieldTable.of([("l", "l", -(2**63))])),
+            ("text", "S", "\udcff"),
+            ("void", "V", None),
+        ]
+    ),
+    delivery_mode=1,
+    timestamp=2**40,
+    type="order",
+)
+
+
+# Frames.
+
+
+def frames(octets: bytes) -> list[Any]:
+    """Have a connection read octets that stand in its buffer."""
+    connection: Any = ExactConnection.__new__(ExactConnection)
+    connection._frame_buffer = octets
+    found = []
+    while connection._frame_buffer:
+        count, frame = connection._read_frame()
+        if frame is None:
+            break
+        found.append(frame)
+        connection._frame_buffer = connection._frame_buffer[count:]
+    return found
+
+
+def framed(kind: int, payload: bytes) -> bytes:
+    return struct.pack(">BHL", kind, 3, len(payload)) + payload + b"\xce"
+
+
+@given(basic_properties(), st.integers(0, 2**64 - 1), st.data())
+def test_a_content_header_is_as_it_came(
+    properties: BasicProperties, size: int, data: st.DataObject
+) -> None:
+    octets = encode_content_header(properties, size)
+    both = framed(2, octets) + framed(3, b"body")
+    cut = data.draw(st.integers(0, len(both)))
+
+    header, body = frames(both)
+
+    assert (octets, size, 3) == (header_of(header.properties), header.body_size, 3)
+    assert b"body" == body.fragment
+    whole = (cut >= len(framed(2, octets))) + (cut == len(both))
+    assert whole == len(frames(both[:cut]))
+
+
+def test_what_pika_cannot_read_comes_too() -> None:
+    header = encode_content_header(BasicProperties(), 5)[:-2] + b"\x20\x00" + b"\0\0\0\x04\1a?\0"
+    with pytest.raises(pika.exceptions.InvalidFieldTypeException):
+        pika.frame.decode_frame(framed(2, header))
+
+    (frame,) = frames(framed(2, header))
+
+    assert header == header_of(frame.properties)
+
+
+def test_a_frame_without_its_end_is_an_error() -> None:
+    with pytest.raises(pika.exceptions.InvalidFrameError):
+        frames(framed(2, encode_content_header(BasicProperties(), 5))[:-1] + b"!")
+
+
+def test_another_way_of_reading_is_an_error() -> None:
+    with pytest.raises(TypeError, match="pika"):
+        header_of(pika.BasicProperties())
+
+
+def test_a_short_string_is_text() -> None:
+    assert ("né", "n\\xff") == (readable("né"), readable(b"n\xff"))
+
+
+# Identities.
+
+
+def delivery(properties: BasicProperties, body: bytes = b"b") -> Spooled:
+    header = encode_content_header(properties, len(body))
+    return Spooled("q", 0, b"1", False, None, header, body)
+
+
+@given(basic_properties(), st.integers(0, 9))
+def test_another_delivery_has_the_same_identity(properties: BasicProperties, count: int) -> None:
+    counted = attrs.evolve(properties)
+    entries = FieldTable(properties.headers or {}).entries
+    counted.headers = FieldTable.of([*entries, ("x-delivery-count", "l", count)])
+
+    assert delivery(properties).identity == delivery(counted).identity
+
+
+def test_identities_differ_where_messages_do() -> None:
+    made = [
+        delivery(BasicProperties(message_id="m")),
+        delivery(BasicProperties(message_id="m\udcff")),
+        delivery(BasicProperties(message_id="m\\udcff")),
+        delivery(BasicProperties()),
+        delivery(BasicProperties(type="t")),
+        delivery(BasicProperties(), b"c"),
+        Spooled("q", 0, b"1", False, None, b"no content header", b"b"),
+    ]
+
+    found = [one.identity for one in made]
+
+    assert ["string:m", "octets:6dff", "string:m\\udcff"] == found[:3]
+    assert len(made) == len(set(found))
+
+
+# A queue of a broker.
+
+
+class Exact(Any if TYPE_CHECKING else pika.BasicProperties):  # type: ignore[misc]
+    """Properties that are sent as the octets that they are made of."""
+
+    def __init__(self, properties: BasicProperties) -> None:
+        super().__init__()
+        self._octets = encode_properties(properties)
+
+    def encode(self) -> list[bytes]:
+        return [self._octets]
+
+
+@attrs.frozen
+class Queue:
+    """A queue, and a channel to publish by."""
+
+    name: str
+    channel: Any
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{BROKER}/%2f"
+
+    def publish(self, properties: BasicProperties, body: bytes) -> None:
+        self.channel.basic_publish("", self.name, body, Exact(properties))
+
+
+@pytest.fixture
+def queue() -> Iterator[Queue]:
+    assert BROKER is not None
+    host, _, port = BROKER.partition(":")
+    connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
+    channel = connection.channel()
+    name = f"amqp10msg-{uuid.uuid4()}"
+    channel.queue_declare(name)
+    yield Queue(name, channel)
+    channel.queue_delete(name)
+    connection.close()
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.parquet")):
+        found += pq.read_table(path).to_pylist()
+    return found
+
+
+@with_broker
+def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> None:
+    sent = [(FULL, b"one"), (BasicProperties(), b""), (BasicProperties(message_id="m"), b"x" * 9)]
+    for properties, body in sent:
+        queue.publish(properties, body)
+
+    with Landing(tmp_path) as landing:
+        batches = Batches(rows=2, seconds=0.1, idle=0.5)
+        total = spool_basic(queue.url, queue.name, landing, batches, now=lambda: 1.5)
+
+    found = rows(tmp_path)
+    assert len(sent) == total == len(found)
+    read = [decode_content_header(row["content_header"]) for row in found]
+    assert [encode_properties(properties) for properties, _ in sent] == [
+        encode_properties(header.properties) for header in read
+    ]
+    assert [len(body) for _, body in sent] == [header.body_size for header in read]
+    assert [body for _, body in sent] == [row["payload"] for row in found]
+    assert {(queue.name, "amqp-0-9-1", False, "", queue.name)} == {
+        tuple(row[n] for n in ("address", "protocol", "redelivered", "exchange", "routing_key"))
+        for row in found
+    }
+    assert 0 == queue.channel.queue_declare(queue.name, passive=True).method.message_count
+
+
+def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
+        spool_basic("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing)
+
+
+@with_broker
+def test_a_queue_that_is_not_there_is_an_error(queue: Queue, tmp_path: Path) -> None:
+    with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="no queue"):
+        spool_basic(queue.url, f"{queue.name}-not", landing)
+
+
+@with_broker
+def test_whatever_kills_it_nothing_is_lost(queue: Queue, tmp_path: Path) -> None:
+    """AMQP10MSG_KILLS says how often it is killed."""
+    count = 1_000 * KILLS
+    for number in range(count):
+        queue.publish(BasicProperties(message_id=f"m-{number}"), b"x" * (number % 300))
+    order = Random(KILLS)
+    command = [
+        *(sys.executable, "-m", "amqp10msg.cli", "spool", "--protocol", "0-9-1"),
+        *(queue.url, queue.name, str(tmp_path), "--rows", "50", "--seconds", "0.05"),
+    ]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    for _ in range(KILLS):
+        wanted = len(list(tmp_path.glob("*.parquet"))) + order.randint(1, 12)
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as process:
+            deadline = time.monotonic() + 30
+            while len(list(tmp_path.glob("*.parquet"))) < wanted and time.monotonic() < deadline:
+                time.sleep(0.002)
+            time.sleep(order.uniform(0, 0.02))
+            process.send_signal(signal.SIGKILL)
+    last = subprocess.run(
+        [*command, "--idle", "1"], env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert (0, "") == (last.returncode, last.stderr)
+    found = {row["identity"]: row["payload"] for row in rows(tmp_path)}
+    assert {f"string:m-{i}": b"x" * (i % 300) for i in range(count)} == found
