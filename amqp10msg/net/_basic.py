@@ -38,11 +38,13 @@ def consume(url: str, queue: str, pending: Any) -> None:
     """
     # Its types do not know that the class of the connection behind it can be chosen.
     connect: Any = BlockingConnection
+    at = URLParameters(url)
     try:
-        with connect(URLParameters(url), ExactConnection) as connection:
+        with connect(at, ExactConnection) as connection:
             _consume(connection.channel(), queue, pending)
     except AMQPError as error:
-        raise ConnectionError(f"{type(error).__name__}: {error}") from None
+        # What str gives is empty where there was no connection.
+        raise ConnectionError(f"{queue} at {at.host}:{at.port}: {error!r}") from None
 
 
 def _consume(channel: Any, queue: str, pending: Any) -> None:
