@@ -242,7 +242,8 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
 
 
 def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="q at 127.0.0.1:1: "):
+    expected = pytest.raises(ConnectionError, match=r"q at 127\.0\.0\.1:1: ")
+    with Landing(tmp_path) as landing, expected:
         spool_basic("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing)
 
 
