@@ -14,6 +14,7 @@ import doctest
 import importlib.util
 import os
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -41,6 +42,7 @@ FENCES = ("pycon", "python", "console")
 # Commands that are shown and not run here, and why.
 NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
+    r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
 }
 # Pages whose examples need an extra.
@@ -53,7 +55,10 @@ NEEDS = {
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
+    "docs/how-to/captures.md": ["pyarrow"],
 }
+# Files that the examples of a page are about.
+FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}
 FENCE = re.compile(
     r"^(?P<indent> *)```(?P<kind>[\w{}-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",
     re.MULTILINE | re.DOTALL,
@@ -165,6 +170,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_examples(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
     for module in NEEDS.get(page.relative_to(ROOT).as_posix(), []):
         pytest.importorskip(module)
+    for file in FILES.get(page.relative_to(ROOT).as_posix(), []):
+        shutil.copy(ROOT / file, folder)
     settings.load_profile("docs")
     request.addfinalizer(lambda: settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev")))
     namespace: dict[str, Any] = {"__name__": "__main__"}

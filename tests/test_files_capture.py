@@ -6,6 +6,7 @@ import io
 import ipaddress
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -14,7 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Described, Symbol, UInt, encode_value
+from amqp10msg import Described, Message, Symbol, UInt, encode_value, files
+from amqp10msg.basic import decode_content_header
 from amqp10msg.files import Record
 from amqp10msg.files.capture import read_capture
 
@@ -22,6 +24,7 @@ pytestmark = pytest.mark.once
 
 HEADER = b"AMQP\x00\x01\x00\x00"
 OLD_HEADER = b"AMQP\x00\x00\x09\x01"
+CAPTURE = Path(__file__).parent / "vectors" / "capture.pcap"
 CLIENT, SERVER = "10.0.0.1", "10.0.0.2"
 
 
@@ -445,3 +448,27 @@ def test_damaged_captures_never_raise(data: st.DataObject) -> None:
 )
 def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:
     assert [True] == [record.fault.startswith(fault) for record in read(octets)]
+
+
+# What tcpdump wrote.
+
+
+def test_a_capture_of_a_broker() -> None:
+    records = list(files.read(CAPTURE))
+
+    over_amqp10 = [record for record in records if record.protocol == "amqp-1.0"]
+    decoded = [Message.decode(record.wire or b"") for record in over_amqp10]
+    sent, received = decoded[::2], decoded[1::2]
+    assert [""] * 12 == [record.fault for record in records]
+    assert ["m-0", "m-1", "m-2", "large"] == [
+        message.properties and message.properties.message_id for message in sent
+    ]
+    assert Message(b"0123456789" * 300).body == sent[-1].body
+    assert [message.bare for message in sent] == [message.bare for message in received]
+    assert {("/queues/orders", 0)} == {(one.address, one.message_format) for one in over_amqp10}
+    assert [b"1", b"2", b"3", b"4"] == [record.delivery_tag for record in over_amqp10[::2]]
+    over_basic = [record for record in records if record.protocol == "amqp-0-9-1"]
+    headers = [decode_content_header(record.content_header or b"") for record in over_basic]
+    assert ["b-0", "b-1"] * 2 == [header.properties.message_id for header in headers]
+    assert [b'{"order": 0}', b'{"order": 1}'] * 2 == [record.payload for record in over_basic]
+    assert {("", "orders")} == {(one.exchange, one.routing_key) for one in over_basic}
