@@ -44,6 +44,9 @@ NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
+    r"pip wheel\b": "compiles for minutes",
+    r"python -m venv|environment/bin/": "fills an environment from an index of packages",
+    r"PYSPARK_PYTHON=\S+ spark-submit": "needs a cluster",
 }
 # Pages whose examples need an extra.
 NEEDS = {
@@ -54,6 +57,7 @@ NEEDS = {
     "docs/how-to/property-tests.md": ["hypothesis"],
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
+    "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
     "docs/how-to/captures.md": ["pyarrow"],
 }
