@@ -1,8 +1,11 @@
 """``python -m fuzz.columns``: the kernel of `amqp10msg.columns` against the plain implementation.
 
 Batches of messages spoilt by chance go through both; a difference is printed, and kept in
-fuzz/findings. Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it
-with libasan preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
+fuzz/findings. The rows that the kernel leaves to the plain implementation, errors above all, are
+compared in one batch of ten, since there one piece of code would be held to itself.
+
+Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
+preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
 """
 
 from __future__ import annotations
@@ -23,6 +26,8 @@ import pyarrow as pa
 
 from amqp10msg import Limits, corpus
 from amqp10msg.columns import SCHEMA, _decode, decode
+from amqp10msg.columns._schema import plan_of
+from amqp10msg.limits import DEFAULT_LIMITS
 from fuzz.mutate import mutate
 
 FINDINGS = Path(__file__).with_name("findings")
@@ -90,6 +95,25 @@ def exactly(octets: Sequence[bytes]) -> Any:
     return pa.Array.from_buffers(pa.binary(), len(octets), buffers)
 
 
+def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
+    """Tell whether `decode` gives something else than the plain implementation."""
+    array = exactly(octets)
+    found = decode(array, names, limits=limits)
+    found.validate(full=True)
+    return not same(found, plainly(array, names, limits))
+
+
+def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
+    """Tell the same of the rows that the kernel does not leave to the plain implementation."""
+    assert _decode.scanned is not None
+    plan = plan_of(names)
+    found, odd = _decode.scanned(exactly(octets), plan, limits or DEFAULT_LIMITS)
+    found.validate(full=True)
+    own = pa.array(sorted(set(range(len(octets))).difference(odd)), pa.int64())
+    alone = exactly([octets[i] for i in own.to_pylist()])
+    return not same(found.take(own), plainly(alone, names, limits))
+
+
 def seeds() -> list[bytes]:
     """Give the messages of the corpus and the recordings."""
     path = Path(__file__).parents[1] / "tests" / "vectors" / "recorded.jsonl.gz"
@@ -109,22 +133,17 @@ def main() -> int:
     draw = random.Random(chosen.seed)
     known = seeds()
     begin = time.perf_counter()
-    done = differ = good = 0
+    done = differ = 0
     while done < chosen.inputs:
         # What is whole among what is spoilt, so that columns have values between the nulls.
         octets = [
             draw.choice(known) if draw.random() < 0.3 else mutate(known, draw)
-            for _ in range(draw.choice((1, 3, 40)))
+            for _ in range(draw.choice((1, 3, 40, 400)))
         ]
         names = ALL if draw.random() < 0.7 else draw.choice(PROJECTIONS)
         limits = None if draw.random() < 0.9 else Limits(items=draw.randrange(40))
-        array = exactly(octets)
-        found = decode(array, names, limits=limits)
-        found.validate(full=True)
-        expected = plainly(array, names, limits)
-        if "error_code" in names:
-            good += found["error_code"].null_count
-        if not same(found, expected):
+        compare = differs if draw.random() < 0.1 or not names else kernel_differs
+        if compare(octets, names, limits):
             differ += 1
             joined = json.dumps([octet.hex() for octet in octets])
             FINDINGS.mkdir(exist_ok=True)
@@ -133,7 +152,7 @@ def main() -> int:
             print(f"FINDING {name}: {names}, {limits}", file=sys.stderr, flush=True)
         done += len(octets)
     seconds = time.perf_counter() - begin
-    print(f"{done} inputs, {good} of them seen to decode, {differ} differences, {seconds:.0f} s")
+    print(f"{done} inputs, {differ} differences, {seconds:.0f} s")
     return 1 if differ else 0
 
 
