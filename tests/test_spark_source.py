@@ -18,8 +18,8 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.spark import _places  # noqa: E402
-from amqp10msg.spark.sink import STATS, output_of  # noqa: E402
+from amqp10msg.jobs import _places  # noqa: E402
+from amqp10msg.jobs._output import STATS, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 

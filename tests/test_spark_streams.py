@@ -17,8 +17,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
+from amqp10msg.jobs import output_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
-from amqp10msg.spark.sink import output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 

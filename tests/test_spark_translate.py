@@ -21,9 +21,7 @@ basic = importlib.import_module("amqp10msg.basic")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.spark import Job  # noqa: E402
-from amqp10msg.spark.jobs import KINDS  # noqa: E402
-from amqp10msg.spark.sink import output_of  # noqa: E402
+from amqp10msg.jobs import KINDS, Job, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 

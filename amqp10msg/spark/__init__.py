@@ -23,15 +23,13 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.spark needs {_error.name}: pip install 'amqp10msg[spark]'", name=_error.name
     ) from _error
 
-from amqp10msg.spark._stats import Stats
+from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
 from amqp10msg.spark.delta import to_delta
-from amqp10msg.spark.functions import ERRORS, decode, decode_values, encode, metrics, validate
-from amqp10msg.spark.jobs import Job
-from amqp10msg.spark.report import Run, page
+from amqp10msg.spark.functions import decode, decode_values, encode, metrics, validate
 from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, session
-from amqp10msg.spark.sink import SparkError, read_stats, write
-from amqp10msg.spark.source import MESSAGES, Amqp10
+from amqp10msg.spark.sink import SparkError, write
+from amqp10msg.spark.source import Amqp10
 from amqp10msg.spark.translating import translate
 
 __all__ = [

@@ -11,9 +11,9 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
+from amqp10msg.jobs._fitting import fitted_schema
+
 __all__ = [
-    "fitted_schema",
-    "fitted_type",
     "kept_names",
     "mapped",
     "quoted",
@@ -23,42 +23,6 @@ __all__ = [
 
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
-
-
-def fitted_type(given: pa.DataType) -> pa.DataType:
-    """Give the Arrow type that Spark takes in place of one that it refuses, value for value."""
-    if pa.types.is_uint64(given):
-        return pa.decimal128(20, 0)
-    if pa.types.is_uint32(given):
-        return pa.int64()
-    if pa.types.is_uint16(given):
-        return pa.int32()
-    if pa.types.is_uint8(given):
-        return pa.int16()
-    if pa.types.is_timestamp(given):
-        return pa.timestamp("us", given.tz)
-    if pa.types.is_dictionary(given):
-        return fitted_type(given.value_type)
-    if given == pa.binary_view() or pa.types.is_fixed_size_binary(given):
-        return pa.binary()
-    if given == pa.string_view():
-        return pa.string()
-    if pa.types.is_struct(given):
-        return pa.struct([_fitted_field(field) for field in given])
-    if pa.types.is_map(given):
-        return pa.map_(fitted_type(given.key_type), _fitted_field(given.item_field))
-    if pa.types.is_list(given):
-        return pa.list_(_fitted_field(given.value_field))
-    return given
-
-
-def _fitted_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, fitted_type(field.type), field.nullable)
-
-
-def fitted_schema(schema: pa.Schema) -> pa.Schema:
-    """Give the schema with the types that Spark takes."""
-    return pa.schema([_fitted_field(field) for field in schema])
 
 
 def spark_schema(schema: pa.Schema) -> StructType:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import attrs
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
@@ -21,36 +20,16 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
+from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
 
 __all__ = [
-    "ERRORS",
-    "VALIDATED",
     "decode",
     "decode_values",
     "encode",
-    "judged",
     "metrics",
     "validate",
 ]
-
-#: The columns that say why a message could not be decoded.
-ERRORS = ("error_code", "error_clause", "error_offset")
-
-_VIOLATIONS = pa.list_(
-    pa.struct(
-        [
-            ("rule", pa.string()),
-            ("clause", pa.string()),
-            ("severity", pa.string()),
-            ("path", pa.string()),
-            ("offset", pa.int64()),
-            ("text", pa.string()),
-        ]
-    )
-)
-#: What `validate` says of a message.
-VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
 def decode(
@@ -178,30 +157,6 @@ def validate(
         return list(judged(batch.column(column), profile))
 
     return mapped(df, work, VALIDATED, keep=names, read=[column])
-
-
-def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Hold an array of messages to a profile: give the arrays of `VALIDATED`."""
-    sound: list[bool | None] = []
-    found: list[list[dict[str, Any]] | None] = []
-    for octets in array:
-        data = octets.as_py()
-        if data is None:
-            sound.append(None)
-            found.append(None)
-            continue
-        violations = validation.validate(data, profile)
-        sound.append(all(violation.severity != "error" for violation in violations))
-        found.append([_printable(attrs.asdict(violation)) for violation in violations])
-    return pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)
-
-
-def _printable(row: dict[str, Any]) -> dict[str, Any]:
-    """Escape what no UTF-8 can hold, which a text about damaged octets may quote."""
-    return {
-        key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for key, value in row.items()
-    }
 
 
 def decode_values(

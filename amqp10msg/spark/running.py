@@ -7,10 +7,9 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from amqp10msg.spark._parts import MESSAGES, PARQUET, parquet_parts
-from amqp10msg.spark.jobs import Job
+from amqp10msg.jobs import Job
+from amqp10msg.jobs._parts import MESSAGES, PARQUET, OnlySparkError, input_of, is_parquet
 from amqp10msg.spark.sink import write
-from amqp10msg.spark.source import files_of
 
 __all__ = ["run"]
 
@@ -43,41 +42,20 @@ def run(
         SparkError: it failed.
     """
     given = dict(options or {})
-    if form is None and _is_parquet(source):
+    if form is None and is_parquet(source):
         form = PARQUET
     if form != PARQUET:
         job.check(MESSAGES.names)
         df = _parts(session, source, given if form is None else {**given, "form": form})
-        write(df, path, job, overwrite=overwrite, options=given)
-        return
-    names = _direct_names(source)
-    if names is None:
-        write(session.read.parquet(source), path, job, overwrite=overwrite)
-        return
-    job.check(names)
-    df = _parts(session, source, {"form": PARQUET})
-    write(df, path, job, overwrite=overwrite)
+    else:
+        try:
+            job.check(input_of(source, PARQUET).names)
+            df = _parts(session, source, {"form": PARQUET})
+        except (OnlySparkError, FileNotFoundError):
+            df = session.read.parquet(source)
+    write(df, path, job, overwrite=overwrite, options=given)
 
 
 def _parts(session: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
     reader = session.read.format("amqp10").options(**options)
     return reader.option("partsAlone", "true").load(source)
-
-
-def _is_parquet(source: str) -> bool:
-    path = Path(source)
-    return source.endswith(".parquet") or (
-        path.is_dir() and next(path.rglob("*.parquet"), None) is not None
-    )
-
-
-def _direct_names(source: str) -> list[str] | None:
-    """Give the columns of Parquet that the workers can open; None where only Spark can.
-
-    Spark knows other file systems, folders that are columns, and files of several schemas.
-    """
-    paths = files_of(source)
-    if not paths or any("=" in path.removeprefix(source) for path in paths):
-        return None
-    found = parquet_parts(paths)
-    return None if found is None else list(found[0].names)

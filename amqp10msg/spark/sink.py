@@ -6,9 +6,6 @@ appears with a rename, after every task is done.
 
 from __future__ import annotations
 
-import json
-import shutil
-import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import cast
@@ -24,42 +21,25 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from amqp10msg.spark._parts import PART, Reading, part_of_row
-from amqp10msg.spark._places import ParquetFile, put, sync, write_synced
-from amqp10msg.spark._stats import Stats
-from amqp10msg.spark.jobs import Job
+from amqp10msg.jobs._job import Job
+from amqp10msg.jobs._output import BAD, BATCHES, GOOD, STATS, Done, Output
+from amqp10msg.jobs._parts import PART, Reading, part_of_row
+from amqp10msg.jobs._places import write_synced
 
-__all__ = [
-    "STATS",
-    "JobWriter",
-    "SparkError",
-    "StreamJobWriter",
-    "output_of",
-    "read_stats",
-    "write",
-]
+__all__ = ["JobWriter", "SparkError", "StreamJobWriter", "write"]
 
 #: What Spark raises where a job fails.
 SparkError = PySparkException
-#: The file with the counts of a job, in its folder.
-STATS = "_amqp10msg.json"
-_GOOD, _BAD = "messages", "quarantine"
-# The counts of the batches of a stream, and which query they are of.
-_BATCHES, _QUERY = "_batches", "_query"
+# Which query the batches of a stream are of.
+_QUERY = "_query"
 
 
 @attrs.define
-class _Done(WriterCommitMessage):
-    """What one task wrote, relative to the folder of the job, and counted; and for which query."""
+class _Task(WriterCommitMessage):
+    """What one task did, and for which query."""
 
-    files: list[str]
-    stats: Stats
+    done: Done
     query: str | None
-
-
-def output_of(path: str | Path) -> tuple[Path, Path]:
-    """Give the folders of the good and of the quarantined messages below an output folder."""
-    return Path(path) / _GOOD, Path(path) / _BAD
 
 
 def write(
@@ -84,19 +64,6 @@ def write(
     writer.save(str(path))
 
 
-def read_stats(path: str | Path) -> Stats:
-    """Read the counts of the last job that wrote to a folder, or of all batches of a stream.
-
-    Raises:
-        OSError: there are none.
-    """
-    stats = Stats()
-    batches = sorted((Path(path) / _BATCHES).glob("*.json"))
-    for file in batches or [Path(path) / STATS]:
-        stats.add(Stats.from_json(json.loads(file.read_text(encoding="utf-8"))))
-    return stats
-
-
 class _JobSink:
     """What both sinks do: the job in the tasks, and on the driver the files that count."""
 
@@ -107,34 +74,16 @@ class _JobSink:
         self._reading = Reading.of(options) if names == [PART] else None
         if self._reading is None:
             self._job.check(names)
-        self._path = Path(options["path"].removeprefix("file://"))
-        self._compression = options.get("compression", "snappy")
-        # Of one name, so that what a job left behind that was killed goes away with the next one;
-        # and because Spark makes another writer for the tasks of a stream than for its commits.
-        self._unfinished = self._path.with_name(f".{self._path.name}.unfinished")
-        self._parts = self._unfinished / "parts"
-        self._aside = self._unfinished / "before"
+        # Spark makes another writer for the tasks of a stream than for its commits.
+        path = options["path"].removeprefix("file://")
+        self._output = Output(path, options.get("compression", "snappy"))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Do the job on the rows of one task."""
         context = cast("TaskContext", TaskContext.get())
-        name = f"part-{context.partitionId():05d}-{context.taskAttemptId():08d}-{uuid.uuid4().hex}"
-        stats = Stats()
-        outputs = {
-            folder: ParquetFile(self._parts / folder / f"{name}.parquet", self._compression)
-            for folder in (_GOOD, _BAD)
-        }
-        try:
-            for batch in self._messages(iterator):
-                good, bad = self._job.run(batch, stats)
-                if self._job.kind != "profile":
-                    outputs[_GOOD].write(good)
-                outputs[_BAD].write(bad)
-        finally:
-            for output in outputs.values():
-                output.close()
-        files = [f"{folder}/{name}.parquet" for folder, file in outputs.items() if file.rows]
-        return _Done(files, stats, context.getLocalProperty("sql.streaming.queryId"))
+        name = f"{context.partitionId():05d}-{context.taskAttemptId():08d}"
+        done = self._output.write(name, self._messages(iterator), self._job)
+        return _Task(done, context.getLocalProperty("sql.streaming.queryId"))
 
     def _messages(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Give the rows of a task, or what is in the parts of files that they stand for."""
@@ -145,27 +94,9 @@ class _JobSink:
             for text in batch.column(0).to_pylist():
                 yield from self._reading.batches(part_of_row(text))
 
-    def _gather(self, messages: list[WriterCommitMessage | None]) -> tuple[Path, list[_Done]]:
-        """Put together what the tasks that count have written, and their counts beside it.
 
-        A task that was given up may still write beside the others, and nothing of that gets in.
-        """
-        done = [message for message in messages if isinstance(message, _Done)]
-        whole = self._unfinished / uuid.uuid4().hex
-        for folder in (_GOOD, _BAD):
-            (whole / folder).mkdir(parents=True)
-        stats = Stats()
-        for task in done:
-            stats.add(task.stats)
-            for file in task.files:
-                (self._parts / file).rename(whole / file)
-        write_synced(whole / STATS, json.dumps(stats.as_json(), indent=1))
-        for place in (whole / _GOOD, whole / _BAD, whole):
-            sync(place)
-        return whole, done
-
-    def _clear(self) -> None:
-        shutil.rmtree(self._unfinished, ignore_errors=True)
+def _tasks(messages: list[WriterCommitMessage | None]) -> list[_Task]:
+    return [message for message in messages if isinstance(message, _Task)]
 
 
 class JobWriter(_JobSink, DataSourceArrowWriter):
@@ -189,28 +120,12 @@ class JobWriter(_JobSink, DataSourceArrowWriter):
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
         """Keep what the tasks that count have written, and make it appear."""
-        whole, done = self._gather(messages)
-        if self._path.exists() and not self._overwrite:
-            self._append(whole, [file for task in done for file in task.files])
-        else:
-            put(whole, self._path, self._aside)
-        self._clear()
+        parts = [task.done for task in _tasks(messages)]
+        self._output.commit(parts, overwrite=self._overwrite)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:  # noqa: ARG002
         """Remove what was written."""
-        if self._aside.exists() and not self._path.exists():
-            self._aside.rename(self._path)  # of a job that was killed between two renames
-        self._clear()
-
-    def _append(self, whole: Path, files: list[str]) -> None:
-        for file in files:
-            target = self._path / file
-            target.parent.mkdir(parents=True, exist_ok=True)
-            (whole / file).rename(target)
-        (whole / STATS).replace(self._path / STATS)
-        for folder in (self._path / _GOOD, self._path / _BAD, self._path):
-            if folder.exists():
-                sync(folder)
+        self._output.abort()
 
 
 class StreamJobWriter(_JobSink, DataSourceStreamArrowWriter):
@@ -230,30 +145,33 @@ class StreamJobWriter(_JobSink, DataSourceStreamArrowWriter):
         Raises:
             ValueError: the folder is another query's.
         """
-        whole, done = self._gather(messages)
-        for query in {task.query for task in done if task.query is not None}:
+        tasks = _tasks(messages)
+        whole = self._output.gather(task.done for task in tasks)
+        for query in {task.query for task in tasks if task.query is not None}:
             self._claim(query)
         name = f"batch={batchId:09d}"
         for made, target in (
-            (STATS, f"{_BATCHES}/{name}.json"),
-            (_BAD, f"{_BAD}/{name}"),
-            (_GOOD, f"{_GOOD}/{name}"),
+            (STATS, f"{BATCHES}/{name}.json"),
+            (BAD, f"{BAD}/{name}"),
+            (GOOD, f"{GOOD}/{name}"),
         ):
-            put(whole / made, self._path / target, self._aside)
-        self._clear()
+            self._output.put(whole / made, target)
+        self._output.clear()
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
         """Remove what was written of a batch."""
-        self._clear()
+        self._output.clear()
 
     def _claim(self, query: str) -> None:
-        place = self._path / _QUERY
+        path = self._output.path
+        place = path / _QUERY
         if place.exists() and place.read_text(encoding="utf-8") == query:
             return
-        if self._path.exists() and any(self._path.iterdir()):
+        if path.exists() and any(path.iterdir()):
             raise ValueError(
-                f"{self._path}: the output of a job or of another query, which this one, {query}, "
+                f"{path}: the output of a job or of another query, which this one, {query}, "
                 "would overwrite: give each query, with its checkpoint, a folder of its own"
             )
-        write_synced(self._unfinished / _QUERY, query)
-        put(self._unfinished / _QUERY, place, self._aside)
+        made = self._output.unfinished / _QUERY
+        write_synced(made, query)
+        self._output.put(made, _QUERY)

@@ -8,9 +8,7 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 
 from __future__ import annotations
 
-import glob
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -30,11 +28,20 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
+from amqp10msg.jobs._parts import (
+    MESSAGES,
+    PARQUET,
+    PART,
+    RANGE_OCTETS,
+    Reading,
+    files_of,
+    parquet_parts,
+    row_of_part,
+)
 from amqp10msg.spark._frames import spark_schema
-from amqp10msg.spark._parts import MESSAGES, PARQUET, PART, Reading, parquet_parts, row_of_part
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 
-__all__ = ["MESSAGES", "Amqp10", "files_of"]
+__all__ = ["Amqp10"]
 
 
 class Amqp10(DataSource):
@@ -87,24 +94,6 @@ class Amqp10(DataSource):
         return StreamJobWriter(self.options, schema.fieldNames())
 
 
-def files_of(source: str) -> list[str]:
-    """List files: those below folders, without hidden and unfinished ones, in order."""
-    given = source.removeprefix("file://")
-    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
-    listed = []
-    for path in found:
-        if path.is_dir():
-            listed += [
-                str(file)
-                for file in path.rglob("*")
-                if file.is_file()
-                and not any(part[0] in "._" for part in file.relative_to(path).parts)
-            ]
-        else:
-            listed.append(str(path))
-    return sorted(listed)
-
-
 @attrs.frozen
 class _Options:
     path: str
@@ -122,7 +111,7 @@ class _Options:
         return cls(
             options["path"],
             options.get("form"),
-            int(options.get("rangeBytes", 128 << 20)),
+            int(options.get("rangeBytes", RANGE_OCTETS)),
             None if limit is None else int(limit),
             Reading.of(options),
             _parts_alone(options),

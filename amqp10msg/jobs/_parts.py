@@ -1,13 +1,14 @@
-"""Parts of files, and reading them.
+"""Files as input: which there are, their parts, and reading them.
 
-Whole jobs have the workers open their input: what Spark distributes is a row for each part, and no
-message passes through the JVM.
+Whole jobs have the workers open their input: what is distributed are the parts, not the messages.
 """
 
 from __future__ import annotations
 
+import errno
+import glob
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import files
-from amqp10msg.spark._filters import Filters
+from amqp10msg.jobs._filters import Filters
 
 __all__ = [
     "MESSAGES",
     "PARQUET",
     "PART",
+    "RANGE_OCTETS",
+    "Input",
+    "OnlySparkError",
     "Reading",
+    "files_of",
+    "input_of",
+    "is_parquet",
     "parquet_parts",
     "part_of_row",
     "row_of_part",
@@ -53,8 +60,14 @@ _BATCH_OCTETS = 16 << 20
 #: The column of the rows that stand for parts.
 PART = "amqp10msg_part"
 PARQUET = "parquet"
-# Octets of a part, as they are in memory: a task of a second or less.
+#: Octets of a part of a file of messages.
+RANGE_OCTETS = 128 << 20
+# Octets of a part of Parquet, as they are in memory: a task of a second or less.
 _PART_OCTETS = 64 << 20
+
+
+class OnlySparkError(ValueError):
+    """Input that Spark alone can read."""
 
 
 def row_of_part(part: files.Range) -> pa.RecordBatch:
@@ -67,8 +80,90 @@ def part_of_row(text: str) -> files.Range:
     return files.Range(**json.loads(text))
 
 
-def parquet_parts(paths: list[str]) -> tuple[pa.Schema, list[files.Range]] | None:
+def files_of(source: str) -> list[str]:
+    """List files: those below folders, without hidden and unfinished ones, in order."""
+    given = source.removeprefix("file://")
+    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
+    listed = []
+    for path in found:
+        if path.is_dir():
+            listed += [
+                str(file)
+                for file in path.rglob("*")
+                if file.is_file()
+                and not any(part[0] in "._" for part in file.relative_to(path).parts)
+            ]
+        else:
+            listed.append(str(path))
+    return sorted(listed)
+
+
+def is_parquet(source: str) -> bool:
+    """Tell whether a file, a folder or a pattern is one of Parquet."""
+    path = Path(source.removeprefix("file://"))
+    return source.endswith(".parquet") or (
+        path.is_dir() and next(path.rglob("*.parquet"), None) is not None
+    )
+
+
+@attrs.frozen
+class Input:
+    """Input of a job that any process on this machine can open.
+
+    Attributes:
+        names: its columns.
+        parts: what can be read side by side.
+        octets: how large its files are, together.
+    """
+
+    names: list[str]
+    parts: list[files.Range]
+    octets: int
+
+
+def input_of(
+    source: str, form: str | None, size_of_part: Callable[[int], int] | None = None
+) -> Input:
+    """Find the input of a job.
+
+    Args:
+        source: a file, a folder with what is below it, or a pattern.
+        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
+        size_of_part: gives how many octets a part should have, for as many as there are in all;
+            as is best for Spark where None.
+
+    Raises:
+        OnlySparkError: it is not for one machine, or not of one schema.
+        FileNotFoundError: there is no such file.
+        ValueError: a file is none of its form, or it cannot be told.
+        OSError: a file cannot be read.
+    """
+    wants_parquet = form == PARQUET or (form is None and is_parquet(source))
+    if wants_parquet and "://" in source.removeprefix("file://"):
+        raise OnlySparkError(f"{source}: only Spark reads other file systems than this machine's")
+    paths = files_of(source)
+    if not paths:
+        said = "there is no such file, or the folder is empty"
+        raise FileNotFoundError(errno.ENOENT, said, source)
+    octets = sum(Path(path).stat().st_size for path in paths)
+    size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
+    if not wants_parquet:
+        parts = [part for path in paths for part in files.ranges(path, form, octets=size)]
+        return Input(MESSAGES.names, parts, octets)
+    if any("=" in path.removeprefix(source) for path in paths):
+        raise OnlySparkError(f"{source}: only Spark reads folders that are columns, name=value")
+    found = parquet_parts(paths, min(size, _PART_OCTETS))
+    if found is None:
+        raise OnlySparkError(f"{source}: only Spark reads Parquet files of several schemas as one")
+    return Input(list(found[0].names), found[1], octets)
+
+
+def parquet_parts(
+    paths: list[str], most: int = _PART_OCTETS
+) -> tuple[pa.Schema, list[files.Range]] | None:
     """Divide Parquet files into parts of whole row groups, which they count from and to.
+
+    A part ends with the row group that makes it `most` octets or more.
 
     Returns:
         The schema and the parts; None where the files have not one schema.
@@ -88,7 +183,7 @@ def parquet_parts(paths: list[str]) -> tuple[pa.Schema, list[files.Range]] | Non
         start = octets = 0
         for group in range(metadata.num_row_groups):
             octets += metadata.row_group(group).total_byte_size
-            if octets >= _PART_OCTETS or group == metadata.num_row_groups - 1:
+            if octets >= most or group == metadata.num_row_groups - 1:
                 parts.append(files.Range(path, PARQUET, start, group + 1))
                 start, octets = group + 1, 0
     return None if schema is None else (schema, parts)

@@ -9,8 +9,8 @@ from html import escape
 
 import attrs
 
-from amqp10msg.spark._plots import COLORS, Bar, columns, lying, printable, stacked
-from amqp10msg.spark._stats import Stats
+from amqp10msg.jobs._plots import COLORS, Bar, columns, lying, printable, stacked
+from amqp10msg.jobs._stats import Stats
 
 __all__ = ["Run", "page"]
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import DecodeError
+from amqp10msg.jobs._fitting import fitted_type
+from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs._stats import MAPS, Stats
+from amqp10msg.jobs._translating import Translator
 from amqp10msg.message import Message
-from amqp10msg.spark._frames import fitted_type
-from amqp10msg.spark._stats import MAPS, Stats
-from amqp10msg.spark.functions import ERRORS, VALIDATED, judged
-from amqp10msg.spark.translating import Translator
 from amqp10msg.translate import Circumstances
 
 __all__ = ["KINDS", "QUARANTINE", "Job"]

@@ -1,0 +1,154 @@
+"""The folder that a job writes: made elsewhere, part by part, and there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import attrs
+import pyarrow as pa
+
+from amqp10msg.jobs._job import Job
+from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
+from amqp10msg.jobs._stats import Stats
+
+__all__ = ["BAD", "BATCHES", "GOOD", "STATS", "Done", "Output", "output_of", "read_stats"]
+
+#: The file with the counts of a job, in its folder.
+STATS = "_amqp10msg.json"
+#: The folders of the good and of the quarantined messages.
+GOOD, BAD = "messages", "quarantine"
+#: The folder with the counts of the batches of a stream.
+BATCHES = "_batches"
+
+
+def output_of(path: str | Path) -> tuple[Path, Path]:
+    """Give the folders of the good and of the quarantined messages below an output folder."""
+    return Path(path) / GOOD, Path(path) / BAD
+
+
+def read_stats(path: str | Path) -> Stats:
+    """Read the counts of the last job that wrote to a folder, or of all batches of a stream.
+
+    Raises:
+        OSError: there are none.
+    """
+    stats = Stats()
+    batches = sorted((Path(path) / BATCHES).glob("*.json"))
+    for file in batches or [Path(path) / STATS]:
+        stats.add(Stats.from_json(json.loads(file.read_text(encoding="utf-8"))))
+    return stats
+
+
+@attrs.frozen
+class Done:
+    """What was made of one part.
+
+    Attributes:
+        files: what was written, relative to the folder of the job.
+        stats: what was counted.
+    """
+
+    files: list[str]
+    stats: Stats
+
+
+class Output:
+    """A folder with ``messages/`` and ``quarantine/`` that a job makes.
+
+    What is not finished stands beside it, under one name, so that what a job left behind that was
+    killed goes away with the next one.
+
+    Args:
+        path: the folder.
+        compression: of the Parquet files.
+    """
+
+    def __init__(self, path: str | Path, compression: str = "snappy") -> None:
+        self.path = Path(path)
+        self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
+        self._compression = compression
+        self._parts = self.unfinished / "parts"
+        self._aside = self.unfinished / "before"
+
+    def write(self, name: str, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+        """Do a job on the batches of one part, and write what it gives.
+
+        Args:
+            name: how the part's files begin; another of the same name is another part.
+            batches: the messages.
+            job: what to do.
+        """
+        file_name = f"part-{name}-{uuid.uuid4().hex}.parquet"
+        stats = Stats()
+        outputs = {
+            folder: ParquetFile(self._parts / folder / file_name, self._compression)
+            for folder in (GOOD, BAD)
+        }
+        try:
+            for batch in batches:
+                good, bad = job.run(batch, stats)
+                if job.kind != "profile":
+                    outputs[GOOD].write(good)
+                outputs[BAD].write(bad)
+        finally:
+            for output in outputs.values():
+                output.close()
+        return Done([f"{folder}/{file_name}" for folder, o in outputs.items() if o.rows], stats)
+
+    def gather(self, parts: Iterable[Done]) -> Path:
+        """Put together what was made of the parts that count, and their counts beside it.
+
+        A task that was given up may still write beside the others, and nothing of that gets in.
+        """
+        whole = self.unfinished / uuid.uuid4().hex
+        for folder in (GOOD, BAD):
+            (whole / folder).mkdir(parents=True)
+        stats = Stats()
+        for done in parts:
+            stats.add(done.stats)
+            for file in done.files:
+                (self._parts / file).rename(whole / file)
+        write_synced(whole / STATS, json.dumps(stats.as_json(), indent=1))
+        for place in (whole / GOOD, whole / BAD, whole):
+            sync(place)
+        return whole
+
+    def put(self, made: Path, name: str = "") -> None:
+        """Have what was made appear as the folder, or as what is called so in it."""
+        put(made, self.path / name, self._aside)
+
+    def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
+        """Have what was made of the parts appear.
+
+        Where the folder is there and is not to be replaced, the files are moved into it one by one.
+        """
+        whole = self.gather(parts)
+        if self.path.exists() and not overwrite:
+            self._append(whole, [file for done in parts for file in done.files])
+        else:
+            self.put(whole)
+        self.clear()
+
+    def abort(self) -> None:
+        """Remove what was written, and bring back what a job took away that was killed then."""
+        if self._aside.exists() and not self.path.exists():
+            self._aside.rename(self.path)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what is not finished."""
+        shutil.rmtree(self.unfinished, ignore_errors=True)
+
+    def _append(self, whole: Path, files: list[str]) -> None:
+        for file in files:
+            target = self.path / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (whole / file).rename(target)
+        (whole / STATS).replace(self.path / STATS)
+        for folder in (*output_of(self.path), self.path):
+            if folder.exists():
+                sync(folder)
