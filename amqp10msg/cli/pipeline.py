@@ -1,27 +1,23 @@
-"""``amqp10msg pipeline``: jobs on as many messages as there are, by way of Spark."""
+"""``amqp10msg pipeline``: jobs on as many messages as there are, on this machine or by Spark."""
 
 from __future__ import annotations
 
-import contextlib
 import json
-import sys
-import threading
-import time
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import click
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from amqp10msg.cli._output import color_option, is_terminal, plural, safe, use_color
+from amqp10msg.cli import _engines
+from amqp10msg.cli._output import color_option, plural, safe, use_color
 from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
+from amqp10msg.translate import Circumstances
 
 __all__ = ["pipeline"]
 
@@ -35,12 +31,24 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
             click.argument("source", metavar="IN"),
             click.argument("output", metavar="OUT", type=click.Path(path_type=Path)),
             click.option(
+                "--engine",
+                type=click.Choice(_engines.ENGINES),
+                default="auto",
+                show_default=True,
+                help="What does the work: processes of this machine, or Spark. auto takes Spark "
+                "where --master or --memory is given, under spark-submit, and for input that only "
+                "Spark can read.",
+            ),
+            click.option(
+                "--workers",
+                type=click.IntRange(1),
+                help="Processes of the engine local; as many as there are cores by default.",
+            ),
+            click.option(
                 "--master",
                 help="Where Spark runs: local[N], or a cluster's address; local[*] by default.",
             ),
-            click.option(
-                "--memory", default="1g", show_default=True, help="Memory of Spark's driver."
-            ),
+            click.option("--memory", help="Memory of Spark's driver; 1g by default."),
             click.option(
                 "-f",
                 "--format",
@@ -82,7 +90,8 @@ def _show_job_file(context: click.Context, _: click.Parameter, wanted: bool) -> 
 Examples:
   amqp10msg pipeline decode captures/ typed/
   amqp10msg pipeline validate --profile azure archive.parquet checked/
-  amqp10msg pipeline profile --master local[8] archive/ drift/
+  amqp10msg pipeline profile --workers 8 archive/ drift/
+  amqp10msg pipeline profile --master yarn hdfs:///archive drift/
   spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
 """
 )
@@ -95,7 +104,7 @@ Examples:
     help="Show the path of the file for spark-submit, which takes the same arguments.",
 )
 def pipeline() -> None:
-    """Decode, judge, translate or profile many messages, by way of Spark.
+    """Decode, judge, translate or profile many messages.
 
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
     messages: each behind its size, JSON lines, CBOR sequences, pcap and pcapng.
@@ -104,8 +113,9 @@ def pipeline() -> None:
     with their exact octets and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all. A page about the job stands in it, too.
 
-    The exit status is 0 where all is well, 1 where messages are in quarantine, 2 where the command
-    line is wrong. Needs the extra spark.
+    The work is done by processes on this machine, or by Spark, to the same result. The exit status
+    is 0 where all is well, 1 where messages are in quarantine or the job failed, 2 where the
+    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
     """
 
 
@@ -137,10 +147,34 @@ def validate(profile: str, **shared: Any) -> int:
 @click.option(
     "--profile", default="lossless", show_default=True, help="Reversible, or as this broker does."
 )
+@click.option(
+    "--user",
+    default="guest",
+    show_default=True,
+    help="Whom the broker knows as sender, for its check of the user-id; empty for no check.",
+)
+@click.option(
+    "--stream-offset",
+    type=click.IntRange(0),
+    help="The offset of the messages in a stream, the same for all; none by default.",
+)
+@click.option(
+    "--arrival-time",
+    type=int,
+    help="When the messages came to the broker, in ms since the Unix epoch; unknown by default.",
+)
 @_shared
-def translate(to: str, profile: str, **shared: Any) -> int:
+def translate(
+    to: str,
+    profile: str,
+    user: str,
+    stream_offset: int | None,
+    arrival_time: int | None,
+    **shared: Any,
+) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
-    return _run("translate", {"to": to, "profile": profile}, **shared)
+    given = Circumstances(user or None, stream_offset, arrival_time)
+    return _run("translate", {"to": to, "profile": profile, "circumstances": given}, **shared)
 
 
 @pipeline.command()
@@ -156,108 +190,37 @@ def _run(
     *,
     source: str,
     output: Path,
-    master: str | None,
-    memory: str,
-    form: str,
     column: str,
-    overwrite: bool,
     report: Path | None,
     as_json: bool,
     color: bool | None,
+    overwrite: bool,
+    **how: Any,
 ) -> int:
     try:
-        from amqp10msg import spark  # noqa: PLC0415  (an extra)
-        from amqp10msg.spark.jobs import Job  # noqa: PLC0415
+        from amqp10msg import jobs  # noqa: PLC0415  (an extra)
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
-    # Of the pandas that pyspark itself brings; nothing here uses it.
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-
     if output.exists() and not overwrite:
         raise click.UsageError(f"{output} is there already: give --overwrite, or another folder")
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
-    try:
-        session = spark.session(
-            master, memory=memory, app_name=f"amqp10msg {kind}", config={"spark.log.level": "ERROR"}
-        )
-    except RuntimeError as error:  # no Java
-        raise click.ClickException(str(error)) from None
-    start = time.monotonic()
-    try:
-        job = Job(kind, column, **options)
-        with _progress(session, color):
-            spark.run(
-                *(session, source, output, job),
-                form=None if form == "auto" else form,
-                overwrite=overwrite,
-            )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    except spark.SparkError as error:
-        raise click.ClickException(_reason(str(error))) from None
-    stats = spark.read_stats(output)
-    seconds = time.monotonic() - start
-    run = spark.Run(f"amqp10msg pipeline {kind}", source, str(output), seconds)
+    task = _engines.Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
+    done = _engines.run(task, **how)
+    stats = jobs.read_stats(output)
+    run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
     page = report if report is not None else output / "_report.html"
-    page.write_text(spark.page(run, stats), encoding="utf-8")
+    page.write_text(jobs.page(run, stats), encoding="utf-8")
     if as_json:
-        click.echo(json.dumps({**stats.as_json(), "seconds": round(seconds, 3)}))
+        said = {"seconds": round(done.seconds, 3), "engine": done.engine}
+        click.echo(json.dumps({**stats.as_json(), **said}))
     else:
-        _show(stats, seconds, output, page, use_color(color))
+        _show(stats, run, page, use_color(color))
     return int(stats.errors > 0)
 
 
-def _reason(text: str) -> str:
-    """Find the one line in a stack trace that says what went wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in reversed(lines):
-        name, colon, rest = line.partition(": ")
-        if colon and name.endswith(("Error", "Exception")) and " " not in name:
-            return rest
-    return lines[0] if lines else "Spark failed"
-
-
-@contextlib.contextmanager
-def _progress(session: Any, color: bool | None) -> Iterator[None]:
-    """Show on a terminal how many tasks are done."""
-    tracker = getattr(session, "sparkContext", None) if is_terminal(sys.stderr) else None
-    if tracker is None:
-        yield
-        return
-    console = Console(stderr=True, no_color=not use_color(color, sys.stderr))
-    done = threading.Event()
-    with Progress(
-        BarColumn(),
-        TextColumn("{task.completed:,.0f} of {task.total:,.0f} tasks"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-    ) as bar:
-        task = bar.add_task("", total=1)
-
-        def watch() -> None:
-            status = tracker.statusTracker()
-            while not done.wait(0.25):
-                found = [status.getStageInfo(stage) for stage in status.getActiveStageIds()]
-                stages = [info for info in found if info is not None]
-                if stages:
-                    bar.update(
-                        task,
-                        total=sum(info.numTasks for info in stages),
-                        completed=sum(info.numCompletedTasks for info in stages),
-                    )
-
-        watcher = threading.Thread(target=watch, daemon=True)
-        watcher.start()
-        try:
-            yield
-        finally:
-            done.set()
-            watcher.join()
-
-
-def _show(stats: Any, seconds: float, output: Path, page: Path, colored: bool) -> None:
+def _show(stats: Any, run: Any, page: Path, colored: bool) -> None:
+    seconds = run.seconds
     console = Console(
         no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
     )
@@ -290,11 +253,12 @@ def _show(stats: Any, seconds: float, output: Path, page: Path, colored: bool) -
     console.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
-        words.append(f"{stats.errors:,} in {safe(str(output / 'quarantine'))}")
+        words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
     style = "bold red" if stats.errors else "bold green"
     console.print(Text(", ".join(words), style=style))
+    console.print(Text(f"engine: {run.engine}"))
     console.print(Text(f"page: {safe(str(page))}"))
 
 

@@ -64,12 +64,14 @@ class Run:
         source: what was read.
         output: where it was written to.
         seconds: by the clock on the wall.
+        engine: what ran it; empty where that is not to be said.
     """
 
     title: str
     source: str
     output: str
     seconds: float
+    engine: str = ""
 
 
 def page(run: Run, stats: Stats) -> str:
@@ -87,6 +89,7 @@ def page(run: Run, stats: Stats) -> str:
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
     numbers = "".join(f'<li class="{kind}"><b>{n}</b> {name}</li>\n' for name, n, kind in counts)
+    by = f" · by {run.engine}" if run.engine else ""
     parts = [
         _rules(stats),
         _hours(stats),
@@ -101,7 +104,7 @@ def page(run: Run, stats: Stats) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(run.title)}</title><style>{_STYLE}</style></head><body>\n"
         f"<h1>{escape(run.title)}</h1>\n"
-        f'<p class="faint">{escape(run.source)} → {escape(run.output)}</p>\n'
+        f'<p class="faint">{escape(run.source)} → {escape(run.output)}{escape(by)}</p>\n'
         f'<ul class="counts">\n{numbers}</ul>\n{"".join(parts)}</body></html>\n'
     )
 

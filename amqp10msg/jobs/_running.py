@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
+from amqp10msg import COMPILED
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._output import Done, Output, read_stats
@@ -28,8 +29,9 @@ __all__ = ["JobError", "Progress", "run"]
 
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
-# Octets of input that are worth a process of their own: it takes about a second to start.
-_WORTH = 16 << 20
+# Octets of input that are worth a process of their own, which takes about a second to start: as
+# many as the kernel does in that time column by column, and as are done message by message.
+_WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 64 << 20, 4 << 20
 # A part is no smaller, for the sake of the files that are written, and no larger, for the sake of
 # the last one to end.
 _LEAST, _MOST = 4 << 20, 128 << 20
@@ -97,7 +99,7 @@ def run(
     output = Output(path, given.get("compression", "snappy"))
     count = min(cores, len(found.parts))
     if workers is None:
-        count = min(count, 1 + found.octets // _WORTH)
+        count = min(count, 1 + found.octets // _worth(job))
     do = _alone if count <= 1 else _together
     is_done = False
     output.abort()  # what a job left behind that was killed
@@ -120,6 +122,11 @@ def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _worth(job: Job) -> int:
+    is_by_column = COMPILED and job.kind in {"decode", "profile"} and job.profile is None
+    return _WORTH_BY_COLUMN if is_by_column else _WORTH_BY_MESSAGE
 
 
 def _size_of_part(octets: int, cores: int) -> int:
