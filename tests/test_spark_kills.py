@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -31,7 +30,6 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.jobs import output_of  # noqa: E402
-from amqp10msg.jobs._places import put  # noqa: E402
 from amqp10msg.spark import java_home, read_stats  # noqa: E402
 
 pytestmark = [
@@ -339,40 +337,3 @@ def hidden(path: Path) -> bool:
 def put_marker(out: Path) -> None:
     out.mkdir()
     (out / "before").write_text("what was there")
-
-
-def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
-    """Replaced again and again; whoever looks finds one of them."""
-    target = tmp_path / "out"
-    ends = threading.Event()
-
-    def replace() -> None:
-        number = 0
-        while not ends.is_set():
-            made = tmp_path / "made"
-            made.mkdir()
-            for name in ("a", "b"):
-                (made / name).write_text(str(number))
-            put(made, target, tmp_path / "aside")
-            shutil.rmtree(made, ignore_errors=True)
-            number += 1
-
-    thread = threading.Thread(target=replace)
-    thread.start()
-    try:
-        assert wait_for(target.exists, 10)
-        seen = set()
-        for _ in range(2_000):
-            handle = os.open(target, os.O_RDONLY)  # raises where there is none
-            try:
-                first = os.stat("a", dir_fd=handle, follow_symlinks=False)
-                seen.add(first.st_ino)
-            except FileNotFoundError:
-                pass  # it was replaced since, and removed
-            finally:
-                os.close(handle)
-    finally:
-        ends.set()
-        thread.join(10)
-
-    assert 1 < len(seen)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs import _places  # noqa: E402
 from amqp10msg.jobs._output import STATS, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -241,22 +239,6 @@ def test_appended_files_join_those_that_are_there(spark_session: Any, tmp_path: 
 
     assert 40 == len(read(output_of(tmp_path / "out")[0]))
     assert ["out"] == [path.name for path in tmp_path.iterdir()]
-
-
-@pytest.mark.parametrize("at_once", [True, False])
-def test_what_is_put_takes_the_place_of_what_was_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
-) -> None:
-    if not at_once:
-        monkeypatch.setattr(_places, "_exchanged", lambda *_: False)
-    made, target = tmp_path / "made", tmp_path / "out"
-    for text in ("old", "new"):
-        made.mkdir()
-        (made / text).write_text(text)
-        _places.put(made, target, tmp_path / "aside")
-        # Where two names can be exchanged, the old folder is where the new one was.
-        assert [text] == [path.name for path in target.iterdir()]
-        shutil.rmtree(made, ignore_errors=True)
 
 
 def test_what_a_killed_job_put_aside_comes_back(tmp_path: Path) -> None:

@@ -8,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 
@@ -21,7 +19,7 @@ basic = importlib.import_module("amqp10msg.basic")
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
-from amqp10msg.jobs import KINDS, Job, output_of  # noqa: E402
+from amqp10msg.jobs import Job, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -91,26 +89,6 @@ def test_circumstances_are_those_of_the_translator(spark_session: Any, user: str
     # A broker takes nobody's word for who he is.
     refused = "not-translatable" if user == "guest" else None
     assert (refused, None if refused else b"x") == (row["error_code"], row["payload"])
-
-
-@given(
-    st.builds(
-        Job,
-        kind=st.sampled_from(KINDS),
-        column=st.text(min_size=1),
-        columns=st.none() | st.tuples(st.sampled_from(["subject", "footer"])),
-        profile=st.none() | st.sampled_from(["oasis", "lossless"]),
-        to=st.sampled_from(["basic", "amqp10"]),
-        circumstances=st.builds(
-            translation.Circumstances,
-            user=st.none() | st.text(min_size=1),
-            stream_offset=st.none() | st.integers(0, 1 << 63),
-            arrival_time=st.none() | st.integers(0, 1 << 53),
-        ),
-    )
-)
-def test_a_job_comes_back_from_its_options(job: Job) -> None:
-    assert job == Job.from_options(job.as_options())
 
 
 def test_what_has_no_translation_is_a_row_that_says_why(spark_session: Any) -> None:

@@ -9,11 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
 
+from amqp10msg.jobs import Run, Stats, page  # noqa: E402
 from amqp10msg.jobs._plots import Bar, columns, stacked  # noqa: E402
 from amqp10msg.jobs._stats import RuleCount  # noqa: E402
-from amqp10msg.spark import Run, Stats, page  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once

@@ -1,0 +1,526 @@
+"""Jobs on one machine: every message in the output once, whatever goes wrong with whom."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import DecodeError, Message, Properties
+from amqp10msg.testing import malformed, messages
+from amqp10msg.translate import Circumstances
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import columns, jobs  # noqa: E402
+from amqp10msg.jobs import KINDS, Job, JobError, OnlySparkError, _places, output_of  # noqa: E402
+from amqp10msg.jobs._parts import Reading  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+SOUND = [
+    Message(
+        b"body %d" % i,
+        properties=Properties(message_id=f"m-{i}"),
+        application_properties={"n": i if i % 4 else str(i)},
+    ).encode()
+    for i in range(1_000)
+]
+
+
+def write(path: Path, wires: list[bytes]) -> Path:
+    path.write_bytes(b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires))
+    return path
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in sorted(folder.glob("*.parquet")):
+        found += pq.ParquetFile(path).read().to_pylist()
+    return found
+
+
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("workers", [1, 2, None])
+def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
+    tmp_path: Path, workers: int | None
+) -> None:
+    cut = SOUND[500][:-1]
+    source = write(tmp_path / "in.bin", [*SOUND[:500], cut, *SOUND[501:]])
+
+    stats = jobs.run(
+        source, tmp_path / "out", Job("decode"), workers=workers, options={"rangeBytes": "20000"}
+    )
+
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert [f"m-{i}" for i in range(1_000) if i != 500] == [row["message_id"] for row in good]
+    (row,) = bad
+    with pytest.raises(DecodeError) as told:
+        Message.decode(cut)
+    offset = sum(4 + len(wire) for wire in SOUND[:500])
+    assert (str(source), offset, cut) == (row["source"], row["offset"], row["wire"])
+    assert ("truncated", "Part 1, 1.2") == (row["error_code"], row["error_clause"])
+    assert (told.value.offset, str(told.value)) == (row["error_offset"], row["error_text"])
+    assert (1_000, 999, 1) == (stats.rows, stats.good, stats.errors)
+    assert f"{source}: {offset}" == stats.rules["truncated"].first
+    assert stats == jobs.read_stats(tmp_path / "out")
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@given(st.lists(st.one_of(messages().map(Message.encode), malformed()), max_size=12))
+def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[bytes]) -> None:
+    found = columns.decode(pa.array(wires, pa.binary())).column("error_code").to_pylist()
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder, "in.parquet"), Path(folder, "out")
+        table = pa.table({"wire": pa.array(wires, pa.binary()), "row": range(len(wires))})
+        pq.write_table(table, source)
+
+        jobs.run(source, out, Job("decode"), workers=1)
+
+        good, bad = (read(path) for path in output_of(out))
+    assert [row for row, code in enumerate(found) if code is None] == [r["row"] for r in good]
+    assert [(row, wires[row], code) for row, code in enumerate(found) if code is not None] == [
+        (r["row"], r["wire"], r["error_code"]) for r in bad
+    ]
+    assert all(row["error_text"] for row in bad)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("form", ["bin", "parquet"])
+def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: str) -> None:
+    wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]
+    if form == "bin":
+        source, octets = write(tmp_path / "in.bin", wires), 500
+    else:
+        source, octets = tmp_path / "in.parquet", 1
+        pq.write_table(pa.table({"wire": wires}), source, row_group_size=10)
+    job = Job(kind, to="basic")
+
+    found = []
+    for workers in (1, 2):
+        calls: list[tuple[int, int]] = []
+        out = tmp_path / f"out-{workers}"
+        jobs.run(
+            *(source, out, job),
+            workers=workers,
+            options={"rangeBytes": str(octets)},
+            progress=lambda *call: calls.append(call),  # noqa: B023  (called here)
+        )
+        assert len(calls) > 3
+        assert [(number + 1, len(calls)) for number in range(len(calls))] == calls
+        found.append((*(read(folder) for folder in output_of(out)), jobs.read_stats(out)))
+
+    assert found[0] == found[1]
+    assert len(wires) == found[0][2].rows
+
+
+def test_files_are_named_by_their_part_and_compressed_as_asked(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:40])
+    options = {"rangeBytes": "1500", "compression": "zstd"}
+
+    jobs.run(source, tmp_path / "out", Job("decode"), options=options)
+
+    made = sorted(output_of(tmp_path / "out")[0].iterdir())
+    assert [f"part-{n:05d}-00000000" for n in range(len(made))] == [p.name[:19] for p in made]
+    assert {"ZSTD"} == {
+        pq.ParquetFile(path).metadata.row_group(0).column(0).compression for path in made
+    }
+
+
+def test_options_leave_messages_out(tmp_path: Path) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:20])
+
+    stats = jobs.run(source, tmp_path / "out", Job("validate"), options={"selector": "n IN (1, 3)"})
+
+    assert 2 == stats.rows
+
+
+@given(
+    st.builds(
+        Job,
+        kind=st.sampled_from(KINDS),
+        column=st.text(min_size=1),
+        columns=st.none() | st.tuples(st.sampled_from(["subject", "footer"])),
+        profile=st.none() | st.sampled_from(["oasis", "lossless"]),
+        to=st.sampled_from(["basic", "amqp10"]),
+        circumstances=st.builds(
+            Circumstances,
+            user=st.none() | st.text(min_size=1),
+            stream_offset=st.none() | st.integers(0, 1 << 63),
+            arrival_time=st.none() | st.integers(0, 1 << 53),
+        ),
+    )
+)
+def test_a_job_comes_back_from_its_options(job: Job) -> None:
+    assert job == Job.from_options(job.as_options())
+
+
+# What is there already, and what a killed job left.
+
+
+def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.bin", SOUND[:10]), tmp_path / "out"
+    for count in (10, 20):
+        jobs.run(source, out, Job("decode"))
+        assert count == len(read(output_of(out)[0]))
+
+    jobs.run(source, out, Job("decode"), overwrite=True)
+
+    assert 10 == len(read(output_of(out)[0]))
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: Path) -> None:
+    source, out = write(tmp_path / "in.bin", [SOUND[0]]), tmp_path / "out"
+    unfinished = tmp_path / ".out.unfinished"
+    (unfinished / "parts" / "messages").mkdir(parents=True)
+    (unfinished / "parts" / "messages" / "part.parquet").write_text("half")
+    (unfinished / "before").mkdir()
+    (unfinished / "before" / "old").write_text("")
+
+    jobs.run(source, out, Job("decode"))
+
+    assert {"old", "messages"} <= set(names_in(out))
+    assert 1 == len(read(output_of(out)[0]))
+    assert ["in.bin", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_is_put_takes_the_place_of_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    if not at_once:
+        monkeypatch.setattr(_places, "_exchanged", lambda *_: False)
+    made, target = tmp_path / "made", tmp_path / "out"
+    for text in ("old", "new"):
+        made.mkdir()
+        (made / text).write_text(text)
+        _places.put(made, target, tmp_path / "aside")
+        # Where two names can be exchanged, the old folder is where the new one was.
+        assert [text] == names_in(target)
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
+    """Replaced again and again; whoever looks finds one of them."""
+    target = tmp_path / "out"
+    ends = threading.Event()
+
+    def replace() -> None:
+        number = 0
+        while not ends.is_set():
+            made = tmp_path / "made"
+            made.mkdir()
+            for name in ("a", "b"):
+                (made / name).write_text(str(number))
+            _places.put(made, target, tmp_path / "aside")
+            shutil.rmtree(made, ignore_errors=True)
+            number += 1
+
+    thread = threading.Thread(target=replace)
+    thread.start()
+    try:
+        assert wait_for(target.exists, 10)
+        seen = set()
+        for _ in range(2_000):
+            handle = os.open(target, os.O_RDONLY)  # raises where there is none
+            try:
+                first = os.stat("a", dir_fd=handle, follow_symlinks=False)
+                seen.add(first.st_ino)
+            except FileNotFoundError:
+                pass  # it was replaced since, and removed
+            finally:
+                os.close(handle)
+    finally:
+        ends.set()
+        thread.join(10)
+
+    assert 1 < len(seen)
+
+
+def wait_for(what: Callable[[], bool], seconds: float) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if what():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+# What is refused before anything is made.
+
+
+@pytest.mark.parametrize(
+    "job, how, text",
+    [
+        (Job("guess"), {}, "no job is called 'guess'"),
+        (Job("decode", columns=("nothing",)), {}, "no column is called 'nothing'"),
+        (Job("validate", "body"), {}, "there is no column 'body'"),
+        (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
+        (Job("decode"), {"form": "xml"}, "no form is called 'xml'"),
+        (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
+        (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 octet, not 0"),
+    ],
+)
+def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:
+    source = write(tmp_path / "in.bin", SOUND[:2])
+
+    with pytest.raises(ValueError, match=text):
+        jobs.run(source, tmp_path / "out", job, **how)
+
+    assert ["in.bin"] == names_in(tmp_path)
+
+
+def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
+        jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))
+
+    assert [] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("names", [("a=1/x.parquet",), ("x.parquet", "y.parquet")])
+def test_what_only_spark_reads_is_told(tmp_path: Path, names: tuple[str, ...]) -> None:
+    folder = tmp_path / "in"
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        # Of another schema each.
+        pq.write_table(pa.table({"wire": SOUND[:2], name: [1, 2]}), folder / name)
+
+    with pytest.raises(OnlySparkError, match="only Spark reads"):
+        jobs.run(folder, tmp_path / "out", Job("decode"))
+    with pytest.raises(OnlySparkError, match="other file systems"):
+        jobs.run("s3a://archive/x.parquet", tmp_path / "out", Job("decode"))
+
+    assert ["in"] == names_in(tmp_path)
+
+
+# What fails on the way.
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """A file of many parts."""
+    path = tmp_path / "in.parquet"
+    pq.write_table(pa.table({"wire": SOUND}), path, row_group_size=10)
+    return path
+
+
+PARTS = {"rangeBytes": "1"}
+
+
+@pytest.fixture(params=[False, True], ids=["new", "overwrite"])
+def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[bool]:
+    """Whether there is output to overwrite; a job that fails leaves what was there."""
+    if request.param:
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "before").write_text("what was there")
+    yield request.param
+    expected = ["in.parquet", "out"] if request.param else ["in.parquet"]
+    assert expected == names_in(tmp_path)
+    if request.param:
+        assert ["before"] == names_in(tmp_path / "out")
+
+
+def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool) -> None:
+    def kill(done: int, _total: int) -> None:
+        if done == 3:
+            victim = multiprocessing.active_children()[0].pid
+            assert victim is not None
+            os.kill(victim, signal.SIGKILL)
+
+    with pytest.raises(JobError, match="a worker was killed, by a signal or because memory ran"):
+        jobs.run(
+            *(parquet, tmp_path / "out", Job("validate")),
+            overwrite=there,
+            workers=2,
+            options=PARTS,
+            progress=kill,
+        )
+
+    assert [] == multiprocessing.active_children()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, workers: int) -> None:
+    octets = bytearray(parquet.read_bytes())
+    start = pq.ParquetFile(parquet).metadata.row_group(50).column(0).dictionary_page_offset
+    octets[start : start + 40] = b"\xff" * 40
+    parquet.write_bytes(octets)
+
+    with pytest.raises(JobError, match=str(parquet)):
+        jobs.run(
+            *(parquet, tmp_path / "out", Job("decode")),
+            overwrite=there,
+            workers=workers,
+            options=PARTS,
+        )
+
+    assert [] == multiprocessing.active_children()
+
+
+@pytest.mark.parametrize(
+    "error, text",
+    [
+        (MemoryError(), "in.parquet: memory ran out: fewer workers"),
+        (OSError(28, "No space left on device"), "OSError: .*No space left on device"),
+        (KeyboardInterrupt(), None),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_what_this_process_lacks_ends_the_job(
+    parquet: Path,
+    tmp_path: Path,
+    there: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    text: str | None,
+) -> None:
+    honest = Reading.batches
+    done = 0
+
+    def fails(self: Reading, part: Any) -> Iterator[Any]:
+        nonlocal done
+        done += 1
+        if done == 4:
+            raise error
+        return honest(self, part)
+
+    monkeypatch.setattr(Reading, "batches", fails)
+
+    with pytest.raises(KeyboardInterrupt if text is None else JobError, match=text):
+        jobs.run(
+            *(parquet, tmp_path / "out", Job("decode")),
+            overwrite=there,
+            workers=1,
+            options=PARTS,
+        )
+
+    assert 4 == done
+
+
+def test_an_exception_of_the_caller_ends_the_workers(
+    parquet: Path, tmp_path: Path, there: bool
+) -> None:
+    def fail(done: int, _total: int) -> None:
+        if done == 3:
+            raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        jobs.run(
+            *(parquet, tmp_path / "out", Job("validate")),
+            overwrite=there,
+            workers=2,
+            options=PARTS,
+            progress=fail,
+        )
+
+    assert [] == multiprocessing.active_children()
+
+
+# The command, by signals from outside.
+
+
+def children_of(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == pid:
+                found.append(int(entry.name))
+    return found
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def long_job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
+    """A command with two workers that has begun to write, in a group of processes of its own."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("finds processes in /proc")
+    pytest.importorskip("click")
+    pq.write_table(
+        pa.table({"wire": SOUND * 100}), tmp_path / "in.parquet", row_group_size=len(SOUND)
+    )
+    process = subprocess.Popen(
+        [
+            *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "validate"),
+            *("in.parquet", "out", "--workers", "2"),
+        ],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        assert wait_for((tmp_path / ".out.unfinished").exists, 60)
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate(timeout=60)
+
+
+def test_ctrl_c_leaves_nothing(long_job: subprocess.Popen[str], tmp_path: Path) -> None:
+    workers = children_of(long_job.pid)
+
+    os.killpg(long_job.pid, signal.SIGINT)  # as a terminal does
+
+    assert ("", "amqp10msg: interrupted\n") == long_job.communicate(timeout=60)
+    assert 130 == long_job.returncode
+    assert ["in.parquet"] == names_in(tmp_path)
+    assert workers
+    assert wait_for(lambda: not any(map(is_running, workers)), 20)
+
+
+def test_workers_do_not_outlive_the_job(long_job: subprocess.Popen[str], tmp_path: Path) -> None:
+    workers = children_of(long_job.pid)
+
+    long_job.kill()
+
+    assert workers
+    assert wait_for(lambda: not any(map(is_running, workers)), 20)
+    assert [".out.unfinished", "in.parquet"] == names_in(tmp_path)
+    jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("decode", columns=("subject",)))
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+    assert 100_000 == jobs.read_stats(tmp_path / "out").rows
+
+
+def test_no_spark_is_imported() -> None:
+    program = "import sys, amqp10msg.jobs; print('pyspark' in sys.modules)"
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert "False\n" == done.stdout
