@@ -33,6 +33,7 @@ C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, 
 KERNEL := $(VENV)/.kernel-$(AMQP10MSG_EXT)-$(C)
 PROTON := $(VENV)/.proton-$(C)
 ARROW := $(VENV)/.arrow
+DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
 .PHONY: help setup spark demo test kills check coverage bench fuzz docs clean
@@ -50,8 +51,11 @@ spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need
 	@echo "$(PIP) --group spark --editable '.[spark,delta]'"
 	@$(EDITABLE) '.[spark,delta]' --group spark
 
-demo: setup  ## decode, explain, validate and re-encode recorded messages
+# On its own it installs little and compiles nothing: a minute. Behind make setup it takes the kernel.
+demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, and through the pipeline
 	@$(PY) -m amqp10msg.cli demo --pipeline
+	@$(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)' || \
+	  echo "All this ran on the pure kernel. make setup compiles it, where there is a C compiler."
 
 test: setup  ## the tests, on the compiled kernel and on the pure one
 	$(PYTEST)
@@ -112,6 +116,13 @@ $(VENV)/.package: pyproject.toml | $(PY)
 	$(PIP) --group dev
 	@echo "$(PIP) --editable '.[cli,cbor,testing]'"
 	@$(EDITABLE) '.[cli,cbor,testing]'
+	@touch $@
+
+# What the demonstration needs and no more; setup does not count on it.
+$(DEMO): pyproject.toml | $(PY)
+	@echo "$(PIP) --editable '.[cli,cbor,arrow]'"
+	@$(PIP) --group build
+	@$(EDITABLE) '.[cli,cbor,arrow]' --only-binary pyarrow 2>/dev/null || $(EDITABLE) '.[cli,cbor]'
 	@touch $@
 
 # Proton is C without wheels for every platform, and the library is complete without it. Where it

@@ -492,7 +492,7 @@ def test_ctrl_c_leaves_nothing(long_job: subprocess.Popen[str], tmp_path: Path) 
 
     os.killpg(long_job.pid, signal.SIGINT)  # as a terminal does
 
-    assert ("", "amqp10msg: interrupted\n") == long_job.communicate(timeout=60)
+    assert ("", "\namqp10msg: interrupted\n") == long_job.communicate(timeout=60)
     assert 130 == long_job.returncode
     assert ["in.parquet"] == names_in(tmp_path)
     assert workers

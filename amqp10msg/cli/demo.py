@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import itertools
 import json
 import shutil
-import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
+from rich.console import Console
 
 from amqp10msg import notation
 from amqp10msg.cli._output import SEVERITY_COLORS, color_option, plural, safe, use_color
+from amqp10msg.cli.pipeline import show_summary
 from amqp10msg.corpus import Case, demo_messages
 from amqp10msg.errors import DecodeError
 from amqp10msg.message import Message
@@ -67,9 +70,26 @@ class _Screen:
         self.line(text, bold=True)
         self.line()
 
+    def console(self) -> Console:
+        """Give a console whose text `show` takes."""
+        return Console(
+            file=io.StringIO(),
+            width=self.width - len(_INDENT),
+            no_color=not self.colored,
+            force_terminal=self.colored,
+            highlight=False,
+        )
+
+    def show(self, console: Console) -> None:
+        """Print what a console was given."""
+        for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
+            click.echo(f"{_INDENT}{line}".rstrip(), color=self.colored)
+
 
 @click.command()
-@click.option("--pipeline", is_flag=True, help="Also run a job of the pipeline, which needs Spark.")
+@click.option(
+    "--pipeline", is_flag=True, help="Also run jobs of the pipeline, which need the extra arrow."
+)
 @color_option
 def demo(pipeline: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
@@ -165,26 +185,60 @@ def _damage(screen: _Screen, case: Case) -> None:
 
 
 def _pipeline(screen: _Screen, cases: list[Case]) -> None:
-    """Have the pipeline judge the messages, some of them damaged; say what is missing for that."""
-    screen.heading("The same messages through the PySpark pipeline, every third cut off")
-    if importlib.util.find_spec("pyspark") is None:
-        screen.line(
-            f"{_INDENT}Left out: pyspark is not installed. To see it: pip install "
-            "'amqp10msg[spark-jre]' (500 MB)"
-        )
+    """Run jobs on the messages, some of them damaged; say what is missing for that."""
+    screen.heading("The same messages through the pipeline, every third cut off")
+    try:
+        from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        screen.line(f"{_INDENT}Left out: {error}")
         return
-    with tempfile.TemporaryDirectory() as folder:
-        source = Path(folder, "messages.bin")
-        wires = [
-            case.data[:-1] if number % 3 == 0 else case.data for number, case in enumerate(cases, 1)
-        ]
-        source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
-        command = [sys.executable, "-m", "amqp10msg.cli", "pipeline", "decode", str(source)]
-        command += [str(Path(folder, "typed")), "--master", "local[2]", "--profile", "oasis"]
-        command += ["--color" if screen.colored else "--no-color"]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
-        for line in (done.stdout or done.stderr).splitlines():
-            click.echo(f"{_INDENT}{line}", color=screen.colored)
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
+    source, typed = folder / "messages.bin", folder / "typed"
+    wires = [
+        case.data[:-1] if number % 3 == 0 else case.data for number, case in enumerate(cases, 1)
+    ]
+    source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
+    _job(screen, jobs.Job("decode", profile="oasis"), source, typed)
+    _quarantined(screen, typed)
+    _job(screen, jobs.Job("profile"), source, folder / "types")
+    if importlib.util.find_spec("pyspark") is not None:
+        screen.line(f"{_INDENT}By Spark, on as many machines as there are, to the same result:")
+        more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
+        screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", fg="cyan")
+
+
+def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
+    """Run a job in this process, and show what the command for it would show."""
+    from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+
+    rules = f"--profile {job.profile} " if job.profile else ""
+    title = f"amqp10msg pipeline {job.kind}"
+    screen.line(f"{_INDENT}$ {title} {rules}{source} {output}", fg="cyan")
+    start = time.monotonic()
+    stats = jobs.run(source, output, job)
+    run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
+    page = output / "_report.html"
+    page.write_text(jobs.page(run, stats), encoding="utf-8")
+    console = screen.console()
+    show_summary(console, run, stats, page)
+    screen.show(console)
+    screen.line()
+
+
+def _quarantined(screen: _Screen, output: Path) -> None:
+    """Explain the first message in quarantine by its row."""
+    import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
+
+    from amqp10msg.jobs import output_of  # noqa: PLC0415  (an extra)
+
+    screen.line(f"{_INDENT}The first row of typed/quarantine:")
+    (first, *_) = sorted(output_of(output)[1].glob("*.parquet"))
+    row = pq.read_table(first).slice(0, 1).to_pylist()[0]
+    wire = row.pop("wire")
+    for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
+        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), fg="cyan")
+    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} octets: {wire.hex()}", fg="cyan")
+    screen.line()
 
 
 def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) -> None:

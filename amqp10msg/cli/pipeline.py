@@ -19,7 +19,7 @@ from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
 from amqp10msg.translate import Circumstances
 
-__all__ = ["pipeline"]
+__all__ = ["pipeline", "show_summary"]
 
 _MAX_DRIFTS = 20
 
@@ -215,15 +215,22 @@ def _run(
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
     else:
-        _show(stats, run, page, use_color(color))
+        colored = use_color(color)
+        console = Console(no_color=not colored, force_terminal=colored, highlight=False)
+        show_summary(console, run, stats, page)
     return int(stats.errors > 0)
 
 
-def _show(stats: Any, run: Any, page: Path, colored: bool) -> None:
+def show_summary(console: Console, run: Any, stats: Any, page: Path) -> None:
+    """Show what a job did.
+
+    Args:
+        console: where.
+        run: the `jobs.Run`.
+        stats: the `jobs.Stats`.
+        page: where its page is.
+    """
     seconds = run.seconds
-    console = Console(
-        no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
-    )
     rate = stats.rows / seconds if seconds else 0
     table = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
     table.add_row(

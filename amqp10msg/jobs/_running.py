@@ -174,7 +174,7 @@ def _together(work: _Work, parts: Sequence[Range], count: int, progress: Progres
         finally:
             if len(done) < len(parts):
                 ours.close()  # ends the workers at once, whatever they are at
-                pool.shutdown(wait=False, cancel_futures=True)
+                pool.shutdown(cancel_futures=True)
     ours.close()
     theirs.close()
     return [done[number] for number in range(len(parts))]
