@@ -1,0 +1,152 @@
+"""Jobs on one machine and by Spark: row for row the same, and the same counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+
+from amqp10msg import Message, Properties, basic, corpus
+from amqp10msg.translate import Circumstances
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import jobs, spark  # noqa: E402
+from amqp10msg.jobs import Job, output_of  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+WIRES = [
+    *(case.data for case in corpus.load() if case.kind == "message" and not case.limits),
+    *(case.data for case in corpus.demo_messages()),
+    Message(b"x", properties=Properties(user_id=b"alice")).encode(),
+]
+BASIC = [
+    (basic.BasicProperties(message_id="m", headers={"a": 1, "x-b": "c"}), b"hello", "e", "k"),
+    (basic.BasicProperties(delivery_mode=2, user_id="guest"), b"", None, None),
+]
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    """A folder with a file of messages, one of Parquet, and one with what is no message."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "a.bin").write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in WIRES))
+    lines = "".join(f'{{"raw": "{wire.hex()}"}}\n' for wire in WIRES[:40])
+    (folder / "b.jsonl").write_text(f"{lines}nonsense\n")
+    return folder
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    path = tmp_path / "in.parquet"
+    pq.write_table(
+        pa.table({"wire": [*WIRES, None], "message_format": pa.array([0] * (len(WIRES) + 1))}),
+        path,
+        row_group_size=50,
+    )
+    return path
+
+
+@pytest.fixture
+def queue(tmp_path: Path) -> Path:
+    """Messages of 0-9-1, one of them with a body of another size."""
+    rows = [
+        {
+            "content_header": basic.encode_content_header(properties, len(body)),
+            "payload": body,
+            "exchange": exchange,
+            "routing_key": key,
+        }
+        for properties, body, exchange, key in BASIC
+    ]
+    path = tmp_path / "queue.parquet"
+    pq.write_table(pa.Table.from_pylist([*rows, {**rows[0], "payload": b"x"}]), path)
+    return path
+
+
+def both(session: Any, source: Path, folder: Path, job: Job, **options: str) -> int:
+    """Do a job both ways, compare the two outputs, and give how many messages there are."""
+    jobs.run(source, folder / "local", job, options=options, workers=2)
+    spark.run(session, str(source), folder / "spark", job, options=options)
+
+    one, other = (
+        [Counter(map(repr, rows(place))) for place in output_of(folder / name)]
+        for name in ("local", "spark")
+    )
+    assert one == other
+    schemas = [
+        [schema_of(place) for place in output_of(folder / name)] for name in ("local", "spark")
+    ]
+    assert schemas[0] == schemas[1]
+    stats, expected = (jobs.read_stats(folder / name) for name in ("local", "spark"))
+    assert attrs.asdict(stats) == attrs.asdict(expected)
+    good, bad = (sum(counter.values()) for counter in one)
+    assert (good if job.kind != "profile" else stats.good, bad) == (stats.good, stats.errors)
+    assert stats.errors
+    return stats.rows
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+    for path in folder.glob("*.parquet"):
+        found += pq.ParquetFile(path).read().to_pylist()
+    return found
+
+
+def schema_of(folder: Path) -> set[str]:
+    return {str(pq.read_schema(path)) for path in folder.glob("*.parquet")}
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        Job("decode"),
+        Job("decode", columns=("message_id", "application_properties"), profile="oasis"),
+        Job("validate", profile="azure"),
+        Job("profile"),
+        Job("translate", to="basic", profile="rabbitmq-4.3"),
+    ],
+    ids=lambda job: f"{job.kind}-{job.profile}",
+)
+def test_files_of_messages(spark_session: Any, source: Path, tmp_path: Path, job: Job) -> None:
+    count = both(spark_session, source, tmp_path, job, rangeBytes="20000")
+
+    assert len(WIRES) + 40 + 1 == count
+
+
+@pytest.mark.parametrize("job", [Job("decode"), Job("validate"), Job("profile")])
+def test_parquet(spark_session: Any, parquet: Path, tmp_path: Path, job: Job) -> None:
+    assert len(WIRES) == both(spark_session, parquet, tmp_path, job)
+    assert 1 == jobs.read_stats(tmp_path / "local").skipped
+
+
+@pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
+def test_messages_of_0_9_1(spark_session: Any, queue: Path, tmp_path: Path, profile: str) -> None:
+    given = Circumstances(user=None, stream_offset=7, arrival_time=1_700_000_000_000)
+
+    count = both(
+        spark_session, queue, tmp_path, Job("translate", profile=profile, circumstances=given)
+    )
+
+    assert len(BASIC) + 1 == count
+
+
+def test_what_only_spark_reads_is_read_by_spark(spark_session: Any, tmp_path: Path) -> None:
+    for number, day in enumerate(("1", "2")):
+        (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+        table = pa.table({"wire": [WIRES[number]]})
+        pq.write_table(table, tmp_path / "in" / f"day={day}" / "x.parquet")
+
+    with pytest.raises(jobs.OnlySparkError):
+        jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"))
+    spark.run(spark_session, str(tmp_path / "in"), tmp_path / "out", Job("decode"))
+
+    assert 2 == jobs.read_stats(tmp_path / "out").rows
