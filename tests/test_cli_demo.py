@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+import tempfile
 import time
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -41,6 +44,59 @@ def test_every_message_is_shown_and_comes_back_as_it_was() -> None:
         assert case.origin.removeprefix("recorded from ") in result.stdout
     for name in ("RabbitMQ 3.10.8", "RabbitMQ 4.3.6", "proton", "rhea"):
         assert name in result.stdout
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary folders are made."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def test_the_pipeline_tells_good_from_bad_and_explains_one(scratch: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    cases = demo_messages()
+    cut = [case.data[:-1] for case in cases[2::3]]
+    whole = [case.data for number, case in enumerate(cases, 1) if number % 3]
+    sound = [w for w in whole if all(found.severity != "error" for found in validate(w))]
+
+    result = demo("--pipeline", width=120)
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    (folder,) = scratch.iterdir()
+    shown = re.sub(r"\s+", " ", result.stdout)
+    bad = len(cases) - len(sound)
+    assert f"14 messages: {len(sound)} good, {bad} in {folder}/typed/quarantine" in shown
+    for job in ("typed", "types"):
+        assert f"page: {folder}/{job}/_report.html" in shown
+        assert "by local" in (folder / job / "_report.html").read_text()
+    rows = pq.ParquetDataset(folder / "typed" / "quarantine").read().to_pylist()
+    assert bad == len(rows)
+    assert set(cut) <= {row["wire"] for row in rows}
+    (explained,) = (row for row in rows if f"wire {len(row['wire'])} octets" in shown)
+    for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
+        assert f"{name} {explained[name]}" in shown
+    assert f"octets: {explained['wire'].hex()[:40]}" in shown
+
+
+def test_without_arrow_the_pipeline_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("amqp10msg.jobs")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("amqp10msg.jobs", raising=False)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    result = demo("--pipeline")
+
+    assert 0 == result.exit_code
+    assert "Left out: amqp10msg.jobs needs pyarrow: pip install" in result.stdout
+
+
+@pytest.mark.parametrize("width", [80, 100, 120])
+def test_the_pipeline_fits_the_screen(scratch: Path, width: int) -> None:
+    pytest.importorskip("pyarrow")
+
+    assert max(map(len, demo("--pipeline", width=width).stdout.splitlines())) <= width
+    assert scratch.exists()
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

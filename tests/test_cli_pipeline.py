@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from amqp10msg import Message, Properties
+from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
+from amqp10msg.translate import Circumstances, to_amqp10
 
-pytest.importorskip("click")
+click = pytest.importorskip("click")
 pytest.importorskip("rich")
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 import pyarrow.parquet as pq  # noqa: E402
 from click.testing import CliRunner, Result  # noqa: E402
 
-from amqp10msg.cli import main  # noqa: E402
+from amqp10msg.cli import _engines, main  # noqa: E402
+from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
-pytestmark = [
-    pytest.mark.once,
-    pytest.mark.xdist_group("spark"),
-    pytest.mark.usefixtures("spark_session"),
-]
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+ROOT = Path(__file__).parents[1]
 
 SOUND = Message(
     b"x", properties=Properties(message_id="m"), application_properties={"tenant": "a"}
 ).encode()
 DRIFTED = Message(b"x", application_properties={"tenant": 5, "<b>": True}).encode()
 WRONG = Message("x", properties=Properties(content_encoding="gzip")).encode()
+
+
+@pytest.fixture(params=["local", "spark"])
+def engine(request: pytest.FixtureRequest) -> str:
+    if request.param == "spark":
+        request.getfixturevalue("spark_session")  # skips where there is none
+    return str(request.param)
 
 
 def run(*arguments: object) -> Result:
@@ -54,10 +65,11 @@ def read(folder: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_decode_says_what_it_did(source: Path, tmp_path: Path) -> None:
+def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> None:
     out = tmp_path / "out"
 
-    result = run("decode", source, out, "--columns", "message_id, application_properties.tenant")
+    wanted = "message_id, application_properties.tenant"
+    result = run("decode", source, out, "--columns", wanted, "--engine", engine)
 
     assert 1 == result.exit_code
     good, bad = read(out / "messages"), read(out / "quarantine")
@@ -66,25 +78,31 @@ def test_decode_says_what_it_did(source: Path, tmp_path: Path) -> None:
     assert bad[0]["error_text"].startswith("at byte ")
     assert f"6 messages: 5 good, 1 in {out}/quarantine" in result.stdout
     assert f"page: {out}/_report.html" in result.stdout
+    ran = "local" if engine == "local" else "Spark "
+    assert f"engine: {ran}" in result.stdout
+    assert "in.jsonl: " in result.stdout
     shown = Page((out / "_report.html").read_text())
     assert [] == shown.open
     assert "truncated" in shown.text
+    assert f"{source} → {out} · by {ran}" in shown.text
     assert "script" not in shown.tags
 
 
-def test_a_profile_quarantines_more(source: Path, tmp_path: Path) -> None:
-    result = run("decode", source, tmp_path / "out", "--profile", "oasis", "--json")
+def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -> None:
+    out = tmp_path / "out"
+    result = run("decode", source, out, "--profile", "oasis", "--json", "--engine", engine)
 
     summary = json.loads(result.stdout)
+    assert engine in summary["engine"].lower()
     assert (6, 4, 2) == (summary["messages"], summary["good"], summary["quarantined"])
     assert {"truncated", "content-encoding-without-data"} == set(summary["rules"])
 
 
-def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path) -> None:
+def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, engine: str) -> None:
     sound = tmp_path / "sound"
-    assert 1 == run("validate", source, sound).exit_code
+    assert 1 == run("validate", source, sound, "--engine", engine).exit_code
 
-    result = run("profile", sound / "messages", tmp_path / "drift")
+    result = run("profile", sound / "messages", tmp_path / "drift", "--engine", engine)
 
     assert 0 == result.exit_code
     assert "application-properties['tenant']" in result.stdout
@@ -119,12 +137,157 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     ],
 )
 def test_what_is_wrong_is_said_in_a_line(
-    source: Path, tmp_path: Path, arguments: list[str], status: int, text: str
+    source: Path, tmp_path: Path, engine: str, arguments: list[str], status: int, text: str
 ) -> None:
     out = tmp_path / "out"
 
-    result = run(*(a.format(**{"in": source, "out": out}) for a in arguments))
+    result = run(*(a.format(**{"in": source, "out": out}) for a in arguments), "--engine", engine)
 
     assert status == result.exit_code
     assert text in result.stderr.splitlines()[-1]
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (["--engine", "local", "--master", "local[1]"], "--master and --memory are Spark's"),
+        (["--engine", "local", "--memory", "2g"], "--master and --memory are Spark's"),
+        (["--engine", "spark", "--workers", "2"], "--workers is for the engine local"),
+        (["--master", "local[1]", "--workers", "2"], "--workers is for the engine local"),
+        (["--workers", "0"], "0 is not in the range"),
+        (["--engine", "hadoop"], "'hadoop' is not one of"),
+    ],
+)
+def test_options_of_the_other_engine_are_refused(
+    source: Path, tmp_path: Path, options: list[str], text: str
+) -> None:
+    result = run("decode", source, tmp_path / "out", *options)
+
+    assert 2 == result.exit_code
+    assert text in result.stderr.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_engine_is_the_local_one_unless_spark_is_asked_for(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = []
+
+    def note(name: str) -> Callable[..., _engines.Done]:
+        def engine(*_: object) -> _engines.Done:
+            chosen.append(name)
+            raise click.ClickException("only looking")
+
+        return engine
+
+    for name in ("local", "spark"):
+        monkeypatch.setattr(_engines, f"_{name}", note(name))
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+    for options in ([], ["--workers", "2"], ["--master", "local[2]"], ["--memory", "1g"]):
+        run("decode", source, tmp_path / "out", *options)
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")  # spark-submit has started a JVM
+    for options in ([], ["--engine", "local"]):
+        run("decode", source, tmp_path / "out", *options)
+
+    assert ["local", "local", "spark", "spark", "spark", "local"] == chosen
+
+
+def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: Any) -> None:
+    for day in ("1", "2"):
+        (tmp_path / "in" / f"day={day}").mkdir(parents=True)
+        pq.write_table(pa.table({"wire": [SOUND]}), tmp_path / "in" / f"day={day}" / "x.parquet")
+
+    result = run("decode", tmp_path / "in", tmp_path / "out")
+
+    assert (0, True) == (result.exit_code, "engine: Spark" in result.stdout)
+    assert spark_session.version in result.stdout
+    refused = run("decode", tmp_path / "in", tmp_path / "not", "--engine", "local")
+    assert 2 == refused.exit_code
+    assert "only Spark reads folders that are columns" in refused.stderr
+
+
+def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = (
+        "import sys; sys.modules['pyspark'] = None\n"
+        "from amqp10msg.cli import main\n"
+        "if __name__ == '__main__': main()"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", program, "pipeline", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": "120", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_without_pyspark_all_works_that_does_not_ask_for_it(source: Path, tmp_path: Path) -> None:
+    done = without_pyspark("decode", source, tmp_path / "out", "--workers", 2)
+
+    assert (1, "") == (done.returncode, done.stderr)
+    assert "6 messages: 5 good, 1 in" in done.stdout
+    assert "Spark" not in done.stdout
+
+
+@pytest.mark.parametrize("options", [["--master", "local[2]"], ["--engine", "spark"]])
+def test_without_pyspark_asking_for_it_says_how_to_install_it(
+    source: Path, tmp_path: Path, options: list[str]
+) -> None:
+    done = without_pyspark("decode", source, tmp_path / "out", *options)
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert (
+        "amqp10msg: amqp10msg.spark needs pyspark: pip install 'amqp10msg[spark]'\n" == done.stderr
+    )
+    read_by_spark = without_pyspark("decode", "s3a://x/y.parquet", tmp_path / "out")
+    assert "pip install 'amqp10msg[spark]'" in read_by_spark.stderr
+
+
+SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
+
+
+@pytest.mark.parametrize(
+    "options, status", [([], 1), (["--user", "alice"], 0), (["--user", ""], 0)]
+)
+def test_a_broker_takes_nobodys_word_for_who_he_is(
+    tmp_path: Path, options: list[str], status: int
+) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(pa.table({"wire": [SIGNED]}), source)
+
+    result = run("translate", "--to", "basic", "--profile", "rabbitmq-4.3", source, out, *options)
+
+    assert status == result.exit_code
+    good, bad = ([] if not any(f.iterdir()) else read(f) for f in output_of(out))
+    assert [b"x"] * (1 - status) == [row["payload"] for row in good]
+    assert ["not-translatable"] * status == [row["error_code"] for row in bad]
+
+
+@pytest.mark.parametrize(
+    "profile, options, given",
+    [
+        ("rabbitmq-3.10", ["--stream-offset", "7"], Circumstances(stream_offset=7)),
+        (
+            "qpid-broker-j",
+            ["--arrival-time", "1700000000000"],
+            Circumstances(arrival_time=1_700_000_000_000),
+        ),
+    ],
+)
+def test_the_circumstances_reach_the_translator(
+    tmp_path: Path, profile: str, options: list[str], given: Circumstances
+) -> None:
+    header = encode_content_header(BasicProperties(), 0)
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    pq.write_table(pa.table({"content_header": [header], "payload": [b""]}), source)
+
+    result = run("translate", "--to", "amqp10", "--profile", profile, source, out, *options)
+
+    assert 0 == result.exit_code
+    (row,) = read(out / "messages")
+    empty = BasicMessage(BasicProperties())
+    assert row["wire"] == to_amqp10(empty, profile, circumstances=given).message.encode()
+    assert row["wire"] != to_amqp10(empty, profile).message.encode()

@@ -242,10 +242,13 @@ def show_summary(console: Console, run: Any, stats: Any, page: Path) -> None:
     )
     console.print(table)
     if stats.rules:
+        beside = f"{Path(run.source).parent}/"
         console.print()
         table = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         for code, row in sorted(stats.rules.items(), key=lambda item: -item[1].messages):
-            table.add_row(code, row.clause, f"{row.messages:,}", safe(row.first))
+            table.add_row(
+                code, row.clause, f"{row.messages:,}", safe(row.first.removeprefix(beside))
+            )
         console.print(table)
     drifts = stats.drifting()
     if drifts:
