@@ -47,7 +47,7 @@ nitpick_ignore_regex = [
     # An alias of primitives, as autodoc spells it, and type variables.
     ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|T)"),
     # Neither is what stands behind a job's sink and statistics.
-    ("py:class", r"amqp10msg\.spark\.(sink|_stats)\..*"),
+    ("py:class", r"amqp10msg\.spark\.sink\..*"),
     # Neither is what a profile of the translator calls, nor the type variable of its result.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M)"),
 ]

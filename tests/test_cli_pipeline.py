@@ -269,7 +269,7 @@ def test_a_broker_takes_nobodys_word_for_who_he_is(
 @pytest.mark.parametrize(
     "profile, options, given",
     [
-        ("rabbitmq-3.10", ["--stream-offset", "7"], Circumstances(stream_offset=7)),
+        ("rabbitmq-3.10-stream", ["--stream-offset", "7"], Circumstances(stream_offset=7)),
         (
             "qpid-broker-j",
             ["--arrival-time", "1700000000000"],

@@ -55,6 +55,7 @@ NEEDS = {
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton"],
     "docs/how-to/property-tests.md": ["hypothesis"],
+    "docs/how-to/pipeline.md": ["pyarrow", "click"],
     "docs/how-to/spark.md": ["pyspark"],
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],

@@ -28,7 +28,15 @@ pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import columns, jobs  # noqa: E402
-from amqp10msg.jobs import KINDS, Job, JobError, OnlySparkError, _places, output_of  # noqa: E402
+from amqp10msg.jobs import (  # noqa: E402
+    KINDS,
+    Job,
+    JobError,
+    OnlySparkError,
+    Stats,
+    _places,
+    output_of,
+)
 from amqp10msg.jobs._parts import Reading  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
@@ -113,7 +121,7 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: 
         pq.write_table(pa.table({"wire": wires}), source, row_group_size=10)
     job = Job(kind, to="basic")
 
-    found = []
+    found: list[tuple[list[dict[str, Any]], list[dict[str, Any]], Stats]] = []
     for workers in (1, 2):
         calls: list[tuple[int, int]] = []
         out = tmp_path / f"out-{workers}"
@@ -125,7 +133,8 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: 
         )
         assert len(calls) > 3
         assert [(number + 1, len(calls)) for number in range(len(calls))] == calls
-        found.append((*(read(folder) for folder in output_of(out)), jobs.read_stats(out)))
+        good, bad = output_of(out)
+        found.append((read(good), read(bad), jobs.read_stats(out)))
 
     assert found[0] == found[1]
     assert len(wires) == found[0][2].rows
