@@ -80,6 +80,7 @@ def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
     good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
     assert [f"m-{i}" for i in range(1_000) if i != 500] == [row["message_id"] for row in good]
     (row,) = bad
+    assert [row] == list(jobs.quarantined(tmp_path / "out"))
     with pytest.raises(DecodeError) as told:
         Message.decode(cut)
     offset = sum(4 + len(wire) for wire in SOUND[:500])
@@ -182,8 +183,10 @@ def test_a_job_comes_back_from_its_options(job: Job) -> None:
 
 
 # What is there already, and what a killed job left.
+# From here on the kernel does not matter.
 
 
+@pytest.mark.once
 def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.bin", SOUND[:10]), tmp_path / "out"
     for count in (10, 20):
@@ -196,6 +199,7 @@ def test_output_is_added_to_or_replaced(tmp_path: Path) -> None:
     assert ["in.bin", "out"] == names_in(tmp_path)
 
 
+@pytest.mark.once
 def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: Path) -> None:
     source, out = write(tmp_path / "in.bin", [SOUND[0]]), tmp_path / "out"
     unfinished = tmp_path / ".out.unfinished"
@@ -211,6 +215,7 @@ def test_what_a_killed_job_left_goes_and_what_it_put_aside_comes_back(tmp_path: 
     assert ["in.bin", "out"] == names_in(tmp_path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("at_once", [True, False])
 def test_what_is_put_takes_the_place_of_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
@@ -227,6 +232,7 @@ def test_what_is_put_takes_the_place_of_what_was_there(
         shutil.rmtree(made, ignore_errors=True)
 
 
+@pytest.mark.once
 def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
     """Replaced again and again; whoever looks finds one of them."""
     target = tmp_path / "out"
@@ -276,6 +282,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
 # What is refused before anything is made.
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "job, how, text",
     [
@@ -297,6 +304,7 @@ def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) 
     assert ["in.bin"] == names_in(tmp_path)
 
 
+@pytest.mark.once
 def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="there is no such file, or the folder is empty"):
         jobs.run(tmp_path / "none*", tmp_path / "out", Job("decode"))
@@ -304,6 +312,7 @@ def test_nothing_to_read_is_an_error(tmp_path: Path) -> None:
     assert [] == names_in(tmp_path)
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("names", [("a=1/x.parquet",), ("x.parquet", "y.parquet")])
 def test_what_only_spark_reads_is_told(tmp_path: Path, names: tuple[str, ...]) -> None:
     folder = tmp_path / "in"
@@ -347,6 +356,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[bool]:
         assert ["before"] == names_in(tmp_path / "out")
 
 
+@pytest.mark.once
 def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool) -> None:
     def kill(done: int, _total: int) -> None:
         if done == 3:
@@ -366,6 +376,7 @@ def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool
     assert [] == multiprocessing.active_children()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, workers: int) -> None:
     octets = bytearray(parquet.read_bytes())
@@ -384,6 +395,7 @@ def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, work
     assert [] == multiprocessing.active_children()
 
 
+@pytest.mark.once
 @pytest.mark.parametrize(
     "error, text",
     [
@@ -424,6 +436,7 @@ def test_what_this_process_lacks_ends_the_job(
     assert 4 == done
 
 
+@pytest.mark.once
 def test_an_exception_of_the_caller_ends_the_workers(
     parquet: Path, tmp_path: Path, there: bool
 ) -> None:
@@ -496,6 +509,7 @@ def long_job(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
         process.communicate(timeout=60)
 
 
+@pytest.mark.once
 def test_ctrl_c_leaves_nothing(long_job: subprocess.Popen[str], tmp_path: Path) -> None:
     workers = children_of(long_job.pid)
 
@@ -508,6 +522,7 @@ def test_ctrl_c_leaves_nothing(long_job: subprocess.Popen[str], tmp_path: Path) 
     assert wait_for(lambda: not any(map(is_running, workers)), 20)
 
 
+@pytest.mark.once
 def test_workers_do_not_outlive_the_job(long_job: subprocess.Popen[str], tmp_path: Path) -> None:
     workers = children_of(long_job.pid)
 
@@ -521,6 +536,7 @@ def test_workers_do_not_outlive_the_job(long_job: subprocess.Popen[str], tmp_pat
     assert 100_000 == jobs.read_stats(tmp_path / "out").rows
 
 
+@pytest.mark.once
 def test_no_spark_is_imported() -> None:
     program = "import sys, amqp10msg.jobs; print('pyspark' in sys.modules)"
 

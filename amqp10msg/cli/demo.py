@@ -227,13 +227,10 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
 
 def _quarantined(screen: _Screen, output: Path) -> None:
     """Explain the first message in quarantine by its row."""
-    import pyarrow.parquet as pq  # noqa: PLC0415  (an extra)
-
-    from amqp10msg.jobs import output_of  # noqa: PLC0415  (an extra)
+    from amqp10msg.jobs import quarantined  # noqa: PLC0415  (an extra)
 
     screen.line(f"{_INDENT}The first row of typed/quarantine:")
-    (first, *_) = sorted(output_of(output)[1].glob("*.parquet"))
-    row = pq.read_table(first).slice(0, 1).to_pylist()[0]
+    row = next(quarantined(output))
     wire = row.pop("wire")
     for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
         screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), fg="cyan")

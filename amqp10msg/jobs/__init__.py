@@ -21,7 +21,7 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.jobs._job import KINDS, QUARANTINE, Job
 from amqp10msg.jobs._judging import ERRORS
-from amqp10msg.jobs._output import output_of, read_stats
+from amqp10msg.jobs._output import output_of, quarantined, read_stats
 from amqp10msg.jobs._parts import MESSAGES, OnlySparkError
 from amqp10msg.jobs._report import Run, page
 from amqp10msg.jobs._running import JobError, run
@@ -40,6 +40,7 @@ __all__ = [
     "Stats",
     "output_of",
     "page",
+    "quarantined",
     "read_stats",
     "run",
 ]

@@ -5,17 +5,29 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import attrs
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
 from amqp10msg.jobs._stats import Stats
 
-__all__ = ["BAD", "BATCHES", "GOOD", "STATS", "Done", "Output", "output_of", "read_stats"]
+__all__ = [
+    "BAD",
+    "BATCHES",
+    "GOOD",
+    "STATS",
+    "Done",
+    "Output",
+    "output_of",
+    "quarantined",
+    "read_stats",
+]
 
 #: The file with the counts of a job, in its folder.
 STATS = "_amqp10msg.json"
@@ -41,6 +53,21 @@ def read_stats(path: str | Path) -> Stats:
     for file in batches or [Path(path) / STATS]:
         stats.add(Stats.from_json(json.loads(file.read_text(encoding="utf-8"))))
     return stats
+
+
+def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Read the rows of the quarantine below an output folder, one after another.
+
+    Args:
+        path: the folder of a job, or of a stream.
+
+    Yields:
+        The columns by name: those of `QUARANTINE`, behind those that say where the message is from.
+    """
+    for file in sorted((Path(path) / BAD).rglob("*.parquet")):
+        with pq.ParquetFile(file) as rows:
+            for batch in rows.iter_batches(1_000):
+                yield from batch.to_pylist()
 
 
 @attrs.frozen

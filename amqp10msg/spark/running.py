@@ -39,7 +39,7 @@ def run(
 
     Raises:
         ValueError: the job cannot be done on this input; there is no such file.
-        SparkError: it failed.
+        pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
     """
     given = dict(options or {})
     if form is None and is_parquet(source):
