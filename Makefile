@@ -74,8 +74,9 @@ check: setup spark  ## lint, format, types, layers and a documentation build wit
 	$(PY) -m pytest -q tests/test_layers.py
 	$(SPHINX) docs docs/_build/html
 
-kills: spark  ## SIGKILL of the spooler, of Spark's JVM and of its workers, 30 times each
-	AMQP10MSG_KILLS=30 $(PY) -m pytest -s tests/test_net_spool.py tests/test_net_spool_basic.py tests/test_spark_kills.py
+kills: spark  ## SIGKILL of the spooler, of jobs, of Spark's JVM and of all workers, 30 times each
+	AMQP10MSG_KILLS=30 $(PY) -m pytest -s tests/test_net_spool.py tests/test_net_spool_basic.py tests/test_jobs_kills.py \
+	  tests/test_spark_kills.py
 
 coverage: setup  ## branch coverage of the pure build, the one that coverage can see
 	AMQP10MSG_PURE=1 $(PYTEST) -m 'not once' --cov --cov-report=term --cov-report=html

@@ -11,6 +11,7 @@ import sys
 import tarfile
 import tomllib
 import zipfile
+from collections.abc import Callable
 from email.message import Message as Metadata
 from email.parser import Parser
 from pathlib import Path
@@ -249,3 +250,52 @@ def test_the_console_script_exists() -> None:
     module, _, function = PYPROJECT["project"]["scripts"]["amqp10msg"].partition(":")
 
     assert callable(getattr(importlib.import_module(module), function))
+
+
+@pytest.fixture
+def dry_make(tmp_path: Path) -> Callable[..., str]:
+    """What make would do, with a .venv that has only these stamps."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+
+    def run(verb: str, *stamps: str) -> str:
+        venv = tmp_path / "venv"
+        python = venv / "bin" / "python"
+        python.parent.mkdir(parents=True, exist_ok=True)
+        if not python.exists():
+            python.symlink_to(sys.executable)
+        for stamp in stamps:
+            (venv / stamp).touch()
+        command = [make, "--dry-run", "--no-print-directory", verb, f"VENV={venv}"]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    return run
+
+
+def test_the_demonstration_alone_installs_little_and_compiles_nothing(
+    dry_make: Callable[..., str],
+) -> None:
+    planned = dry_make("demo")
+
+    assert ".[cli,cbor,arrow]" in planned
+    assert "cli demo --pipeline" in planned
+    for costly in ("build_ext", "--group dev", "--group frames", "proton", "spark"):
+        assert costly not in planned
+
+
+def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]) -> None:
+    planned = dry_make("test", ".demo")
+
+    for step in ("build_ext", "--group dev", "--group frames", "[proton]", "-m pytest"):
+        assert step in planned
+
+
+def test_behind_setup_the_demonstration_keeps_the_kernel_up_to_date(
+    dry_make: Callable[..., str],
+) -> None:
+    planned = dry_make("demo", ".demo", ".kernel-auto-no-c", ".kernel-auto-c")
+
+    assert "--group dev" in planned  # there is no stamp of that
+    assert "build_ext" in planned  # and the package is newer than the kernel, then
+    assert planned.index("build_ext") < planned.index("cli demo --pipeline")
