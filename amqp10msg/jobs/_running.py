@@ -31,7 +31,7 @@ __all__ = ["JobError", "Progress", "run"]
 Progress = Callable[[int, int], None]
 # Octets of input that are worth a process of their own, which takes about a second to start: as
 # many as the kernel does in that time column by column, and as are done message by message.
-_WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 64 << 20, 4 << 20
+_WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
 # A part is no smaller, for the sake of the files that are written, and no larger, for the sake of
 # the last one to end.
 _LEAST, _MOST = 4 << 20, 128 << 20
