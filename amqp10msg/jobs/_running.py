@@ -29,8 +29,8 @@ __all__ = ["JobError", "Progress", "run"]
 
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
-# Octets of input that are worth a process of their own, which takes about a second to start: as
-# many as the kernel does in that time column by column, and as are done message by message.
+# Octets of input that are worth a process of their own, which takes about a second to start: some
+# seconds of work, column by column in the kernel and message by message outside of it.
 _WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
 # A part is no smaller, for the sake of the files that are written, and no larger, for the sake of
 # the last one to end.
