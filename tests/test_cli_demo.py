@@ -69,7 +69,7 @@ def test_the_pipeline_tells_good_from_bad_and_explains_one(scratch: Path) -> Non
     assert f"14 messages: {len(sound)} good, {bad} in {folder}/typed/quarantine" in shown
     for job in ("typed", "types"):
         assert f"page: {folder}/{job}/_report.html" in shown
-        assert "by local" in (folder / job / "_report.html").read_text()
+        assert "engine: local" in (folder / job / "_report.html").read_text()
     rows = pq.ParquetDataset(folder / "typed" / "quarantine").read().to_pylist()
     assert bad == len(rows)
     assert set(cut) <= {row["wire"] for row in rows}

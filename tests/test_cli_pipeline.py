@@ -84,7 +84,7 @@ def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> N
     shown = Page((out / "_report.html").read_text())
     assert [] == shown.open
     assert "truncated" in shown.text
-    assert f"{source} → {out} · by {ran}" in shown.text
+    assert f"{source} → {out} · engine: {ran}" in shown.text
     assert "script" not in shown.tags
 
 

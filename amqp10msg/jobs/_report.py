@@ -38,7 +38,7 @@ table { border-collapse: collapse; width: 100%; margin-top: 0.6rem; }
 th, td { padding: 0.3rem 1.4rem 0.3rem 0; border-bottom: 1px solid var(--rule); text-align: left;
   vertical-align: top; overflow-wrap: anywhere; }
 th:last-child, td:last-child { padding-right: 0; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+td.n, th.n { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 svg { display: block; width: 100%; height: auto; background: var(--card);
   border: 1px solid var(--rule); border-radius: 10px; box-sizing: border-box; }
 svg rect, svg .c0 { fill: var(--c0); } svg rect.error { fill: var(--error); }
@@ -89,7 +89,7 @@ def page(run: Run, stats: Stats) -> str:
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
     numbers = "".join(f'<li class="{kind}"><b>{n}</b> {name}</li>\n' for name, n, kind in counts)
-    by = f" · by {run.engine}" if run.engine else ""
+    engine = f" · engine: {run.engine}" if run.engine else ""
     parts = [
         _rules(stats),
         _hours(stats),
@@ -104,7 +104,7 @@ def page(run: Run, stats: Stats) -> str:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{escape(run.title)}</title><style>{_STYLE}</style></head><body>\n"
         f"<h1>{escape(run.title)}</h1>\n"
-        f'<p class="faint">{escape(run.source)} → {escape(run.output)}{escape(by)}</p>\n'
+        f'<p class="faint">{escape(run.source)} → {escape(run.output)}{escape(engine)}</p>\n'
         f'<ul class="counts">\n{numbers}</ul>\n{"".join(parts)}</body></html>\n'
     )
 
