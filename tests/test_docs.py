@@ -60,7 +60,7 @@ NEEDS = {
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
-    "docs/how-to/captures.md": ["pyarrow"],
+    "docs/how-to/captures.md": ["pyarrow", "click"],
 }
 # Files that the examples of a page are about.
 FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -59,6 +60,37 @@ def test_spark_submit_runs_the_job_file(environment: dict[str, str], tmp_path: P
     assert (2, 1) == (summary["messages"], summary["quarantined"])
     assert summary["messages"] == spark.read_stats(tmp_path / "out").rows
     assert (tmp_path / "out" / "_report.html").exists()
+
+
+def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    work = Path(pyspark.__file__).parent / "work"  # a local cluster has it nowhere else
+    before = set(work.glob("*"))
+    for number in range(4):
+        line = f'{{"raw": "{WIRE.hex()}"}}\n'
+        (folder / f"{number}.jsonl").write_text(10 * line + f'{{"raw": "{WIRE[:-1].hex()}"}}\n')
+
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "decode", "in", "out"),
+            *("--master", "local-cluster[2,1,1024]", "--json"),
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    (app,) = set(work.glob("*")) - before
+    executors = {path.name for path in app.iterdir()}
+    shutil.rmtree(app)
+    assert 1 == done.returncode, done.stderr
+    summary = json.loads(done.stdout)
+    assert (44, 4) == (summary["messages"], summary["quarantined"])
+    assert {"0", "1"} <= executors  # while it ends, more may start
 
 
 def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path: Path) -> None:

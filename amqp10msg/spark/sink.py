@@ -75,7 +75,8 @@ class _JobSink:
         if self._reading is None:
             self._job.check(names)
         # Spark makes another writer for the tasks of a stream than for its commits.
-        path = options["path"].removeprefix("file://")
+        # Executors have another current folder than the driver, where this runs.
+        path = Path(options["path"].removeprefix("file://")).absolute()
         self._output = Output(path, options.get("compression", "snappy"))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:

@@ -9,6 +9,7 @@ df.write.format("amqp10").mode("append").option("job", "decode").save("typed/")
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -118,7 +119,8 @@ class _Options:
         )
 
     def paths(self) -> list[str]:
-        return files_of(self.path)
+        # Executors have another current folder.
+        return [str(Path(path).absolute()) for path in files_of(self.path)]
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
         if self.form == PARQUET:
