@@ -269,6 +269,49 @@ def test_entries_and_sections_beyond_what_the_kernel_holds() -> None:
     assert_same(message.encode() for message in octets)
 
 
+def a_map(pairs: Sequence[bytes], section: int = 0x74) -> bytes:
+    """A map section, each pair given as its octets."""
+    content = b"".join(pairs)
+    return (
+        b"\0\x53" + bytes([section]) + b"\xc1" + bytes([len(content) + 1, 2 * len(pairs)]) + content
+    )
+
+
+#: Pairs whose keys are equal, or nearly so, or spelled in two ways.
+PAIRS = (
+    *(b"\xa1\x00\x43", b"\xa1\x00\xa1\x01x", b"\xb1\0\0\0\0\x41", b"\xa1\x01a\x54\x01"),
+    *(b"\xb1\0\0\0\x01a\x54\x02", b"\xa1\x02ab\x40", b"\xa1\x02\xc3\xa4\x44", b"\xa1\x01b\x42"),
+    *(b"\xa1\x10" + b"k" * 16 + b"\x50\x07", b"\xa1\x11" + b"k" * 17 + b"\xa1\x01v"),
+    *(b"\xa1\x06tenant\xa1\x04acme", b"\xa1\x06tenanu\x56\x01", b"\xa1\x02\xc3\x28\x43"),
+)
+
+
+def test_keys_without_octets_are_keys_too() -> None:
+    octets = [a_map([one, other]) for one in PAIRS[:3] for other in PAIRS[:3]]
+
+    assert_same(octets)
+    assert ["map-duplicate-key"] * 9 == columns.decode(octets)["error_code"].to_pylist()
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from(PAIRS), max_size=4).map(a_map),
+            st.sampled_from([b"", b"", b"\0\x53\x75\xa0\x00", b"\0\x53\x75"]),
+        ).map(b"".join),
+        max_size=12,
+    )
+)
+def test_maps_like_the_one_before_and_unlike_it(octets: list[bytes]) -> None:
+    """Whatever is known of the keys before, and whether their row was kept or taken back."""
+    for kept in (octets, octets * 40):
+        assert_same(kept)
+        assert_same(kept, ["application_properties.tenant", "error_code"])
+        assert_same(
+            kept, ["application_properties.", "application_properties", "application_properties.a"]
+        )
+
+
 def test_memory_is_given_back_and_never_shared() -> None:
     first = columns.decode([REFERENCE] * 2000)
     expected = plainly([REFERENCE] * 2000, columns.SCHEMA.names)

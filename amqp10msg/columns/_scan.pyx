@@ -8,9 +8,14 @@ read once, and what is read is written to the columns on the way. Whatever is no
 back, it is left null here, and `_plain` reads it. So an error's reason is told in one place only.
 
 Every size is compared with what is left before it is used, as in `_wire`: a cursor never passes the
-`stop` it was given, and no `stop` passes the message's end. Where eight octets are read at once,
-the array's octets reach that far. Columns grow before they are written to. Numbers are written as
-the machine has them, which is what Arrow's buffers are.
+`stop` it was given, and no `stop` passes the message's end. SPARE octets behind a message can be
+read, whatever they are (the last messages of an array are read from a copy): so constructors, sizes
+and numbers are read first, sixteen octets at once, and compared with what is left before they
+count. Columns grow before they are written to. Numbers are written as the machine has them, which
+is what Arrow's buffers are.
+
+Messages of one array mostly have the same keys in their maps. So those of the map before are kept
+at hand, with what is known of them: a key that stands where it stood is text, and like no other.
 
 What is finished goes to Arrow by way of its C data interface, with its memory.
 """
@@ -98,6 +103,8 @@ cdef enum:
     MAX_NESTED = 16
     # After so many rows, it is foreseen what the others take.
     SEEN = 64
+    # The octets behind a message that can be read: a constructor and what is read at once.
+    SPARE = 32
 
 cdef uint64_t HIGH = 0x8080808080808080
 # The largest of Arrow's 32-bit offsets.
@@ -107,34 +114,32 @@ cdef int64_t LAST = LAST_MS
 # Where the low half of a decimal128 is.
 cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 
-# How a value is read: what is no code, or has an own way; null, boolean and uint0, ulong0; numbers
-# with and without a sign, as `l`; ulong as `u`; double; text and binary.
+# How a value is read: what is no code, or has an own way; null; what is written as `l`: booleans and
+# numbers but ulong; ulong as `u`; double; text and binary.
 cdef enum:
     OTHER
     NOTHING
-    ZERO_L
-    ONE_L
-    ZERO_U
-    SIGNED
-    UNSIGNED
+    NUMBER
     WORD
     REAL
     OCTETS
 
 # By format code: the octets that follow where the width is fixed (255 for what is no code, or is
-# described), how many bits of eight octets those are not, the way, the rule of text, and the name
-# of the type with its size.
+# described), how many bits of eight octets those are not, the way, the rule of text, the name of
+# the type with its size; and for numbers which bits to keep, and which to set.
 cdef struct Code:
     uint8_t width
     uint8_t shift
     uint8_t way
     uint8_t rule
     uint8_t name_size
+    uint8_t added
+    uint64_t kept
     uint8_t[16] name
 
 cdef Code[256] CODES
-# By n: the high bits of the first n octets of eight, as they lie in memory.
-cdef uint64_t[8] HIGH_BITS
+# By 8 + n: the bits of the first n octets of eight, as they lie in memory, for n from -8 to 16.
+cdef uint64_t[25] WORD_BITS
 # By section: the bits of those that may follow it; the first for the beginning.
 cdef uint32_t[10] FOLLOWERS = [0x1FF, 0x1FE, 0x1FC, 0x1F8, 0x1F0, 0x1E0, 0x120, 0x140, 0x100, 0]
 
@@ -248,14 +253,6 @@ cdef inline uint64_t u64(octets p) noexcept nogil:
     return (<uint64_t> u32(p) << 32) | u32(p + 4)
 
 
-cdef uint64_t last_word(octets p, Py_ssize_t n) noexcept nogil:
-    """Read up to n of eight octets, behind which nothing can be read; the others are zeros."""
-    cdef uint8_t[8] octets_there
-    memset(octets_there, 0, 8)
-    memcpy(octets_there, p, min(n, 8))
-    return u64(octets_there)
-
-
 cdef inline uint64_t word_at(octets p) noexcept nogil:
     cdef uint64_t word
     memcpy(&word, p, 8)
@@ -266,52 +263,45 @@ cdef inline void put_word(uint8_t* to, uint64_t word) noexcept nogil:
     memcpy(to, &word, 8)
 
 
-cdef inline uint64_t copied(uint8_t* to, octets p, Py_ssize_t n, octets limit) noexcept nogil:
-    """Copy n octets, with up to 8 more that `to` has room for; tell whether all n are ASCII.
-
-    The result has one of the bits of HIGH where one of them is not. Octets up to `limit` can be
-    read, and n of them are there.
-    """
-    cdef uint64_t high
-    cdef uint64_t last
-    cdef Py_ssize_t i
-    if n < 8:
-        if limit - p < 8:
-            high = 0
-            for i in range(n):
-                to[i] = p[i]
-                high |= p[i]
-            return high
-        high = word_at(p)
-        put_word(to, high)
-        return high & HIGH_BITS[n]
-    # The last eight overlap with those before them.
-    last = word_at(p + n - 8)
-    if n <= 16:
-        high = word_at(p)
-        put_word(to, high)
-        put_word(to + n - 8, last)
-        return high | last
-    memcpy(to, p, n)
-    high = last
-    for i in range(0, n - 8, 8):
-        high |= word_at(p + i)
-    return high
-
-
-cdef inline bint is_ascii(octets p, Py_ssize_t n, octets limit) noexcept nogil:
-    """Tell whether n octets are ASCII; those up to `limit` can be read."""
+cdef inline uint64_t copied(uint8_t* to, octets p, Py_ssize_t n) noexcept nogil:
+    """Copy n octets, with up to 16 more that `to` has room for; 0 where all n are ASCII."""
     cdef uint64_t high = 0
-    cdef Py_ssize_t i
-    if n < 8:
-        if limit - p >= 8:
-            return not word_at(p) & HIGH_BITS[n]
-        for i in range(n):
-            high |= p[i]
-        return not high & HIGH
-    for i in range(0, n - 8, 8):
-        high |= word_at(p + i)
-    return not (high | word_at(p + n - 8)) & HIGH
+    cdef uint64_t first = word_at(p)
+    cdef uint64_t second = word_at(p + 8)
+    while n > 16:
+        put_word(to, first)
+        put_word(to + 8, second)
+        high |= first | second
+        p += 16
+        to += 16
+        n -= 16
+        first = word_at(p)
+        second = word_at(p + 8)
+    put_word(to, first)
+    put_word(to + 8, second)
+    return (high | (first & WORD_BITS[8 + n]) | (second & WORD_BITS[n])) & HIGH
+
+
+cdef inline bint is_ascii(octets p, Py_ssize_t n) noexcept nogil:
+    """Tell whether n octets are ASCII."""
+    cdef uint64_t high = 0
+    while n > 16:
+        high |= word_at(p) | word_at(p + 8)
+        p += 16
+        n -= 16
+    high |= (word_at(p) & WORD_BITS[8 + n]) | (word_at(p + 8) & WORD_BITS[n])
+    return not high & HIGH
+
+
+cdef inline bint is_same(octets p, octets other, Py_ssize_t n) noexcept nogil:
+    """Tell whether n octets are the same in two places."""
+    while n > 8:
+        if word_at(p) != word_at(other):
+            return False
+        p += 8
+        other += 8
+        n -= 8
+    return not (word_at(p) ^ word_at(other)) & WORD_BITS[8 + n]
 
 
 cdef bint is_utf8(octets p, Py_ssize_t n) noexcept nogil:
@@ -355,8 +345,18 @@ cdef bint is_utf8(octets p, Py_ssize_t n) noexcept nogil:
     return True
 
 
-cdef inline bint is_text(octets p, Py_ssize_t n, octets limit, int rule) noexcept nogil:
-    return rule == ANY or is_ascii(p, n, limit) or (rule == UTF8 and is_utf8(p, n))
+cdef inline bint is_text(octets p, Py_ssize_t n, int rule) noexcept nogil:
+    return rule == ANY or is_ascii(p, n) or (rule == UTF8 and is_utf8(p, n))
+
+
+cdef inline int64_t number_of(octets p, int code) noexcept nogil:
+    """The number that a value of way NUMBER is."""
+    return (<int64_t> u64(p) >> CODES[code].shift) & <int64_t> CODES[code].kept | CODES[code].added
+
+
+cdef inline uint64_t word_of(octets p, int code) noexcept nogil:
+    """The number that a value of way WORD is."""
+    return u64(p) >> CODES[code].shift & CODES[code].kept
 
 
 # Columns.
@@ -365,8 +365,8 @@ cdef inline bint is_text(octets p, Py_ssize_t n, octets limit, int rule) noexcep
 # that is not null.
 #
 # Of most columns of rows, all cells are there or none. So theirs are written one after the other,
-# and what is noted is a gap: `written` says how many cells are, and `bits` which of them are null;
-# NULL where none is. Of the members of a value most are null: `bits` says which are not, and the
+# and what is noted is a gap: `written` says how many cells are (-1 where they have no memory), and
+# `bits` which of them are null; NULL where none is. Of the members of a value most are null: `bits` says which are not, and the
 # cells of the others are zeros. There `written` is about the offsets, which are made up for in the same way.
 #
 # Of texts, `size` is how many octets the cells hold, and `data` has `room` for them; of lists, how
@@ -405,6 +405,7 @@ cdef bint widen(Column* column, Py_ssize_t slots) noexcept nogil:
     if not resize(<void**> &column.cells, 0, cells_of(column.kind, slots), column.kind == _BOOL):
         return False
     column.slots = slots
+    column.written = 0
     return True
 
 
@@ -450,7 +451,7 @@ cdef bint make_room(Column* column, Py_ssize_t n) noexcept nogil:
         # The first time for as many as `foresee` looks at.
         room = 2 * column.room if column.room else min((n + 16) * min(column.slots, SEEN), 1 << 16)
         room = max(room, column.size + n + 16, 256)
-        if not resize(<void**> &column.data, column.room, room, False):
+        if not resize(<void**> &column.data, column.size, room, False):
             return False
         column.room = room
     return True
@@ -535,12 +536,26 @@ cdef struct Values:
     Column u
 
 
+# A key: where its constructor is, its octets with and without that, and where the value goes that is
+# asked for alone, if it is.
+cdef struct Key:
+    octets at
+    Py_ssize_t whole
+    Py_ssize_t n
+    Values* pick
+
+
 # A map section: its rows, its keys, its values.
 cdef struct Map:
     bint wanted
     Column rows
     Column keys
     Values values
+    # The keys of the map that was read last: all are text, and no two the same. Where the map is
+    # wanted, `known_first` is where they begin among the keys of the column.
+    Py_ssize_t known_count
+    Py_ssize_t known_first
+    Key[MAX_PAIRS] known
 
 
 # An entry of a map that is asked for alone.
@@ -592,15 +607,13 @@ cdef struct Batch:
     int64_t max_items
     Py_ssize_t max_size
     int max_depth
-    # The array, and where its octets end.
     Py_ssize_t rows
-    octets limit
-    # What the message may still cost, and the map that is read: how deep its values are nested, and
-    # its keys.
+    # Memory for a message that has no SPARE octets behind it.
+    uint8_t* copy
+    Py_ssize_t copy_room
+    # What the message may still cost, and how deep the values of the map that is read are nested.
     int64_t items
     int depth
-    octets key_at[MAX_PAIRS]
-    Py_ssize_t[MAX_PAIRS] key_size
     # There is no more room in a column.
     bint full
     # The columns.
@@ -609,8 +622,6 @@ cdef struct Batch:
     Map[4] map_sections
     int pick_count
     Pick* picks
-    # The set of their keys.
-    uint64_t pick_bits
     Column parts
     Py_ssize_t part_room
     int16_t* part_codes
@@ -644,8 +655,8 @@ cdef inline bint put_text(
     if n + 16 > column.room - column.size or column.written != row:
         if not prepare(b, column, row, n):
             return False
-    high = copied(column.data + column.size, p, n, b.limit)
-    if high & HIGH and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
+    high = copied(column.data + column.size, p, n)
+    if high and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
         return False
     (<int32_t*> column.cells)[row] = <int32_t> column.size
     column.written = row + 1
@@ -668,7 +679,7 @@ cdef inline uint8_t* begin_text(
 
 cdef inline bint begin_cell(Batch* b, Column* column, Py_ssize_t row) noexcept nogil:
     """Begin a row of a number or a list."""
-    if column.cells == NULL or column.written != row:
+    if column.written != row:
         if not prepare(b, column, row, 0):
             return False
     column.written = row + 1
@@ -870,8 +881,8 @@ cdef inline bint put_member(
     cdef uint64_t high
     if n + 16 > column.room - column.size and not prepare_member(b, column, values.room, n):
         return False
-    high = copied(column.data + column.size, p, n, b.limit)
-    if high & HIGH and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
+    high = copied(column.data + column.size, p, n)
+    if high and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
         return False
     close_member(values, column, n)
     return True
@@ -1104,29 +1115,25 @@ cdef octets write_value(
 
 cdef bint write_number(Batch* b, Column* out, octets p, int code) noexcept nogil:
     """Write what a value of a fixed width holds."""
-    cdef int way = CODES[code].way
-    cdef Py_ssize_t n = CODES[code].width
     cdef int64_t number
-    if way == SIGNED:
-        number = <int64_t> last_word(p, n) >> CODES[code].shift
-        # The least of all has no other sign of its own width.
-        return put_digits(
-            b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
-        )
-    if way == UNSIGNED or way == WORD:
-        return put_digits(b, out, False, last_word(p, n) >> CODES[code].shift)
-    if code == 0x43 or code == 0x44:
-        return put_mark(b, out, ZERO)
     if code == 0x41 or (code == 0x56 and p[0] == 1):
         return put_ascii(b, out, b"true", 4)
     if code == 0x42 or (code == 0x56 and p[0] == 0):
         return put_ascii(b, out, b"false", 5)
     if code == 0x56:
         return False
+    if CODES[code].way == NUMBER:
+        number = number_of(p, code)
+        # The least of all has no other sign of its own width.
+        return put_digits(
+            b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
+        )
+    if CODES[code].way == WORD:
+        return put_digits(b, out, False, word_of(p, code))
     if code == 0x73:
         return is_scalar(u32(p)) and put_digits(b, out, False, u32(p))
     # What is left: float, double, decimals, uuid.
-    return put_hex(b, out, p, n)
+    return put_hex(b, out, p, CODES[code].width)
 
 
 cdef inline bint is_scalar(uint32_t point) noexcept nogil:
@@ -1137,21 +1144,12 @@ cdef inline bint is_scalar(uint32_t point) noexcept nogil:
 cdef octets write_octets(Batch* b, Column* out, octets p, octets stop, int code) noexcept nogil:
     """Write a string, a symbol or a binary, behind its constructor."""
     cdef Py_ssize_t n
-    if code < 0xB0:
-        if p >= stop:
-            return NULL
-        n = p[0]
-        p += 1
-    else:
-        if stop - p < 4:
-            return NULL
-        n = u32(p)
-        p += 4
+    p = open_octets(p, code, &n)
     if n > stop - p:
         return NULL
     if CODES[code].rule == ANY:
         return p + n if put_hex(b, out, p, n) else NULL
-    if not is_text(p, n, b.limit, CODES[code].rule) or not put_string(b, out, p, n):
+    if not is_text(p, n, CODES[code].rule) or not put_string(b, out, p, n):
         return NULL
     return p + n
 
@@ -1328,63 +1326,59 @@ cdef inline octets read_value(
 ) noexcept nogil:
     """Read a value whose constructor is read, and write its member: where it ends, or NULL.
 
-    `room_for` has made room. `close_value` follows, or `take_values` where this gives NULL.
+    `room_for` has made room. `put_types` follows, or `take_values` where this gives NULL.
     """
-    cdef Py_ssize_t n = CODES[code].width
     cdef int way = CODES[code].way
-    cdef uint64_t word
+    cdef Py_ssize_t n
     if way == OCTETS:
-        if code < 0xB0:
-            if p >= stop:
-                return NULL
-            n = p[0]
-            p += 1
-        else:
-            if stop - p < 4:
-                return NULL
-            n = u32(p)
-            p += 4
+        p = open_octets(p, code, &n)
         if n > stop - p or not put_member(
             b, values, &values.s if CODES[code].rule != ANY else &values.b, p, n, CODES[code].rule
         ):
             return NULL
         return p + n
+    n = CODES[code].width
     if n > stop - p:
         return NULL
-    word = u64(p) if b.limit - p >= 8 else last_word(p, n)
-    if way == SIGNED:
-        if not put_l(b, values, <int64_t> word >> CODES[code].shift):
-            return NULL
-    elif way == UNSIGNED:
-        if not put_l(b, values, <int64_t> (word >> CODES[code].shift)):
-            return NULL
-    elif way == ZERO_L:
-        if not put_l(b, values, 0):
-            return NULL
-    elif way == ONE_L:
-        if not put_l(b, values, 1):
-            return NULL
-    elif way == WORD:
-        if not put_u(b, values, word >> CODES[code].shift):
-            return NULL
-    elif way == ZERO_U:
-        if not put_u(b, values, 0):
+    if way == NUMBER:
+        if not put_l(b, values, number_of(p, code)):
             return NULL
     elif way == REAL:
-        if not put_d(b, values, word):
+        if not put_d(b, values, u64(p)):
+            return NULL
+    elif way == WORD:
+        if not put_u(b, values, word_of(p, code)):
             return NULL
     elif way == OTHER:
         return read_other(b, values, p, stop, code)
     return p + n
 
 
-cdef inline void close_value(Values* values, int code) noexcept nogil:
-    """Note the type of a value, and where it ends."""
-    # All 16 octets, of which the name's are kept: quicker than as many as there are.
-    memcpy(values.types.data + values.types.size, CODES[code].name, 16)
-    values.types.size += CODES[code].name_size
-    values.count += 1
-    (<int32_t*> values.types.cells)[values.count] = <int32_t> values.types.size
+cdef inline octets open_octets(octets p, int code, Py_ssize_t* n) noexcept nogil:
+    """Read the size of a string, a symbol or a binary, which is still to be compared."""
+    if code < 0xB0:
+        n[0] = p[0]
+        return p + 1
+    n[0] = u32(p)
+    return p + 4
+
+
+cdef inline void put_types(
+    Column* column, const uint8_t* codes, Py_ssize_t first, Py_ssize_t count
+) noexcept nogil:
+    """Note the types of values, for which there is room."""
+    cdef uint8_t* data = column.data
+    cdef int32_t size = <int32_t> column.size
+    cdef int32_t* ends = <int32_t*> column.cells + first + 1
+    cdef Code* code
+    cdef Py_ssize_t i
+    for i in range(count):
+        code = &CODES[codes[i]]
+        # All 16 octets, of which the name's are kept: quicker than as many as there are.
+        memcpy(data + size, code.name, 16)
+        size += code.name_size
+        ends[i] = size
+    column.size = size
 
 
 cdef bint is_other(octets p, int code) noexcept nogil:
@@ -1401,19 +1395,10 @@ cdef inline octets pass_value(Batch* b, octets p, octets stop, int code) noexcep
     cdef Py_ssize_t n
     cdef int way = CODES[code].way
     if way == OCTETS:
-        if code < 0xB0:
-            if p >= stop:
-                return NULL
-            n = p[0]
-            p += 1
-        else:
-            if stop - p < 4:
-                return NULL
-            n = u32(p)
-            p += 4
+        p = open_octets(p, code, &n)
         if n > stop - p:
             return NULL
-        return p + n if is_text(p, n, b.limit, CODES[code].rule) else NULL
+        return p + n if is_text(p, n, CODES[code].rule) else NULL
     n = CODES[code].width
     if n > stop - p or (way == OTHER and not is_other(p, code)):
         return NULL
@@ -1429,8 +1414,6 @@ cdef inline octets open_compound(
     """Read a compound's size and count: where its items begin, or NULL."""
     cdef Py_ssize_t size
     if code < 0xD0:
-        if end - p < 2:
-            return NULL
         size = p[0]
         if size < 1 or size > end - p - 1:
             return NULL
@@ -1438,8 +1421,6 @@ cdef inline octets open_compound(
         count[0] = p[1]
         p += 2
     else:
-        if end - p < 8:
-            return NULL
         size = u32(p)
         if size < 4 or size > end - p - 4:
             return NULL
@@ -1470,10 +1451,7 @@ cdef octets read_identifier(
     cdef uint8_t[20] digits
     cdef uint8_t* out
     if code == 0xA0 or code == 0xB0:
-        if stop - p < (1 if code == 0xA0 else 4):
-            return NULL
-        n = p[0] if code == 0xA0 else u32(p)
-        p += 1 if code == 0xA0 else 4
+        p = open_octets(p, code, &n)
         if n > stop - p:
             return NULL
         if column != NULL:
@@ -1506,36 +1484,40 @@ cdef octets read_identifier(
 cdef inline octets read_number(
     Batch* b, Field* field, Py_ssize_t row, octets p, octets stop, int code
 ) noexcept nogil:
-    """Read a field of fixed width."""
-    cdef int64_t number = 0
+    """Read a field of fixed width. What is cut off is written, too, and taken back with its row."""
     cdef Column* column = field.column
-    if CODES[code].width > stop - p:
-        return NULL
+    cdef int64_t number = 0
+    cdef Py_ssize_t n = 0
     if field.way == BOOLEAN:
-        if code == 0x41:
-            number = 1
-        elif code == 0x56:
+        if code == 0x56:
             number = p[0]
+            n = 1
+        elif code == 0x41:
+            number = 1
         elif code != 0x42:
             return NULL
         if number > 1 or (column != NULL and not put_bool(b, column, row, number != 0)):
             return NULL
     elif field.way == UINT:
-        if code == 0x52:
-            number = p[0]
-        elif code == 0x70:
+        if code == 0x70:
             number = u32(p)
+            n = 4
+        elif code == 0x52:
+            number = p[0]
+            n = 1
         elif code != 0x43:
             return NULL
         if column != NULL and not put_long(b, column, row, number):
             return NULL
     elif field.way == UBYTE:
+        n = 1
         if code != 0x50 or (column != NULL and not put_short(b, column, row, p[0])):
             return NULL
     elif field.way == TIMESTAMP:
+        number = <int64_t> u64(p)
+        n = 8
         if code != 0x83:
             return NULL
-        number = <int64_t> u64(p)
         if FIRST <= number <= LAST:
             number *= 1000
         else:
@@ -1544,41 +1526,39 @@ cdef inline octets read_number(
             return NULL
     else:
         return NULL
-    return p + CODES[code].width
+    return p + n if n <= stop - p else NULL
+
+
+cdef inline octets read_text(
+    Batch* b, Field* field, Py_ssize_t row, octets p, octets stop, int code
+) noexcept nogil:
+    """Read a field of text or binary, behind its constructor."""
+    cdef Py_ssize_t n
+    p = open_octets(p, code, &n)
+    if n > stop - p:
+        return NULL
+    if field.column != NULL:
+        if not put_text(b, field.column, row, p, n, field.rule):
+            return NULL
+    elif not is_text(p, n, field.rule):
+        return NULL
+    if field.second != NULL and not put_type(b, field.second, row, code):
+        return NULL
+    return p + n
 
 
 cdef inline octets read_field(
     Batch* b, Field* field, Py_ssize_t row, octets p, octets stop, int code
 ) noexcept nogil:
     """Read a field behind its constructor."""
-    cdef Py_ssize_t n
-    if code == field.small:
-        if p >= stop:
-            return NULL
-        n = p[0]
-        p += 1
-    elif code == field.small + 0x10:
-        if stop - p < 4:
-            return NULL
-        n = u32(p)
-        p += 4
-    elif field.way == IDENTIFIER:
-        p = read_identifier(b, field.column, row, p, stop, code)
-        if p != NULL and field.second != NULL and not put_type(b, field.second, row, code):
-            return NULL
-        return p
-    else:
+    if code == field.small or code == field.small + 0x10:
+        return read_text(b, field, row, p, stop, code)
+    if field.way != IDENTIFIER:
         return read_number(b, field, row, p, stop, code)
-    if n > stop - p:
+    p = read_identifier(b, field.column, row, p, stop, code)
+    if p != NULL and field.second != NULL and not put_type(b, field.second, row, code):
         return NULL
-    if field.column != NULL:
-        if not put_text(b, field.column, row, p, n, field.rule):
-            return NULL
-    elif not is_text(p, n, b.limit, field.rule):
-        return NULL
-    if field.second != NULL and not put_type(b, field.second, row, code):
-        return NULL
-    return p + n
+    return p
 
 
 cdef inline octets read_composite(
@@ -1622,47 +1602,79 @@ cdef inline octets read_composite(
     return p
 
 
-cdef inline octets read_key(
-    Batch* b, Column* column, Py_ssize_t i, int small, octets p, octets stop, uint64_t* seen
+cdef inline uint64_t key_bit(octets p, Py_ssize_t n) noexcept nogil:
+    """The bit of a key in a set of them: few others of a map have the same."""
+    # The octet before the key is there, too.
+    return <uint64_t> 1 << ((n + p[n - 1] + 8 * p[(n - 1) >> 1]) & 63)
+
+
+cdef octets read_key(
+    Batch* b, Map* map, int section, Py_ssize_t i, octets p, octets stop, uint64_t* seen
 ) noexcept nogil:
-    """Read key i of a map, which no key before it may equal, to a column with room or to none."""
+    """Read key i of a map, which no key before it may equal, and note it as known."""
+    cdef Key* known = map.known
+    cdef octets at = p
     cdef Py_ssize_t n
     cdef Py_ssize_t j
-    cdef uint64_t bit = 1
-    cdef uint64_t high
-    if stop - p < 2:
+    cdef uint64_t bit
+    cdef int small = 0xA1 if section == 4 else 0xA3
+    if p >= stop or (p[0] != small and p[0] != small + 0x10):
         return NULL
-    if p[0] == small:
-        n = p[1]
-        p += 2
-    elif p[0] == small + 0x10:
-        if stop - p < 5:
-            return NULL
-        n = u32(p + 1)
-        p += 5
-    else:
-        return NULL
+    p = open_octets(p + 1, p[0], &n)
     # A value follows.
-    if n >= stop - p:
+    if n >= stop - p or not is_text(p, n, UTF8 if small == 0xA1 else ASCII):
         return NULL
-    if column == NULL:
-        if not is_text(p, n, b.limit, UTF8 if small == 0xA1 else ASCII):
-            return NULL
-    else:
-        high = copied(column.data + column.size, p, n, b.limit)
-        if high & HIGH and (small != 0xA1 or not is_utf8(p, n)):
-            return NULL
-        column.size += n
-    b.key_at[i] = p
-    b.key_size[i] = n
-    # The octet before the key is there, too.
-    bit <<= (n + p[n - 1] + 8 * p[n >> 1]) & 63
+    if seen[0] == 0:
+        for j in range(i):
+            seen[0] |= key_bit(known[j].at + known[j].whole - known[j].n, known[j].n)
+    bit = key_bit(p, n)
     if seen[0] & bit:
         for j in range(i):
-            if b.key_size[j] == n and memcmp(b.key_at[j], p, n) == 0:
+            if known[j].n == n and is_same(known[j].at + known[j].whole - n, p, n):
                 return NULL
     seen[0] |= bit
+    known[i].at = at
+    known[i].whole = p + n - at
+    known[i].n = n
+    known[i].pick = picked_for(b, section, p, n) if b.picked[section] else NULL
     return p + n
+
+
+cdef inline octets pass_key(
+    Batch* b, Map* map, int section, Py_ssize_t i, octets p, octets stop, uint64_t* seen
+) noexcept nogil:
+    """Read key i of a map: where its value begins, or NULL."""
+    cdef Key* key = &map.known[i]
+    if i < map.known_count and key.whole < stop - p and is_same(p, key.at, key.whole):
+        return p + key.whole
+    # From here on none is known, until all of this map are.
+    map.known_count = 0
+    return read_key(b, map, section, i, p, stop, seen)
+
+
+cdef inline void put_keys(Map* map, Py_ssize_t first, Py_ssize_t count) noexcept nogil:
+    """Write the keys of a map that has been read, for which there is room."""
+    cdef Column* column = &map.keys
+    cdef Key* key = map.known
+    cdef int32_t* ends = <int32_t*> column.cells + first + 1
+    cdef int32_t begin = <int32_t> column.size
+    cdef int32_t moved
+    cdef Py_ssize_t i
+    if count <= map.known_count:
+        # They stand among the keys already, in one piece: those of the map that was read last.
+        moved = begin - (<int32_t*> column.cells)[map.known_first]
+        for i in range(count):
+            ends[i] = ends[i + map.known_first - first] + moved
+        column.size = ends[count - 1] if count else begin
+        copied(column.data + begin, column.data + begin - moved, column.size - begin)
+        return
+    for i in range(count):
+        copied(column.data + column.size, key.at + key.whole - key.n, key.n)
+        column.size += key.n
+        ends[i] = <int32_t> column.size
+        key += 1
+    map.known_first = first
+    map.known_count = count
 
 
 cdef bint begin_map(
@@ -1682,73 +1694,84 @@ cdef bint begin_map(
     return True
 
 
-cdef inline int pick_bit(octets key, Py_ssize_t n) noexcept nogil:
-    """The bit of a key in a set of them: few others have the same."""
-    return (<int> n + (key[0] if n else 0)) & 63
-
-
 cdef Values* picked_for(Batch* b, int section, octets key, Py_ssize_t n) noexcept nogil:
     """Find where the value of a key goes that was asked for alone; NULL where it was not."""
     cdef Pick* pick = b.picks
     cdef Pick* behind = b.picks + b.pick_count
     while pick < behind:
         if pick.section == section and pick.n == n and memcmp(pick.key, key, n) == 0:
-            if not room_for(&pick.values, 1):
-                full(b)
-                return NULL
-            set_bit(pick.values.types.bits, pick.values.count)
             return &pick.values
         pick += 1
     return NULL
 
 
-cdef octets read_map(
-    Batch* b, Map* map, int section, Py_ssize_t row, octets p, octets end
+cdef inline octets open_map(
+    Batch* b, int section, octets p, octets end, octets* stop, Py_ssize_t* pairs
 ) noexcept nogil:
-    """Read a map section into its columns, or, without them, those entries that are picked."""
+    """Read a map's constructor, size and count: where its pairs begin, or NULL."""
+    cdef int code = p[0]
+    if code != 0xC1 and code != 0xD1:
+        return NULL
+    p = open_compound(b, p + 1, end, code, stop, pairs)
+    if pairs[0] & 1 or pairs[0] > 2 * MAX_PAIRS:
+        return NULL
+    pairs[0] >>= 1
+    # Application properties hold simple values only.
+    b.depth = 0 if section == 4 else b.max_depth
+    return p
+
+
+cdef bint begin_pick(Batch* b, Values* values) noexcept nogil:
+    """Make room for the value of an entry that is asked for alone."""
+    if not room_for(values, 1):
+        return full(b)
+    set_bit(values.types.bits, values.count)
+    return True
+
+
+cdef octets read_map(
+    Batch* b, Map* map, bint whole, int section, Py_ssize_t row, octets p, octets end
+) noexcept nogil:
+    """Read a map section into its columns, or else those entries that are asked for alone."""
     cdef octets stop = end
     cdef Py_ssize_t pairs = 0
     cdef Py_ssize_t i
     cdef uint64_t seen = 0
-    cdef Values* values = NULL
-    cdef Column* keys = NULL
-    cdef int small = 0xA1 if section == 4 else 0xA3
-    cdef int code = p[0]
-    if code != 0xC1 and code != 0xD1:
+    cdef Values* values = &map.values
+    cdef Py_ssize_t first = values.count
+    cdef uint8_t[MAX_PAIRS] codes
+    p = open_map(b, section, p, end, &stop, &pairs)
+    if p == NULL or (whole and not begin_map(b, map, row, pairs, stop - p)):
         return NULL
-    p = open_compound(b, p + 1, end, code, &stop, &pairs)
-    if p == NULL or pairs & 1 or pairs > 2 * MAX_PAIRS:
-        return NULL
-    pairs >>= 1
-    # Application properties hold simple values only.
-    b.depth = 0 if section == 4 else b.max_depth
-    if map != NULL:
-        if not begin_map(b, map, row, pairs, stop - p):
-            return NULL
-        values = &map.values
-        keys = &map.keys
     for i in range(pairs):
-        p = read_key(b, keys, i, small, p, stop, &seen)
+        p = pass_key(b, map, section, i, p, stop, &seen)
         if p == NULL:
             return NULL
-        if map == NULL:
-            values = NULL
-            if b.pick_bits >> pick_bit(b.key_at[i], b.key_size[i]) & 1:
-                values = picked_for(b, section, b.key_at[i], b.key_size[i])
-        code = p[0]
-        if values == NULL:
-            p = pass_value(b, p + 1, stop, code)
-        else:
-            p = read_value(b, values, p + 1, stop, code)
-            if p != NULL:
-                close_value(values, code)
-        if p == NULL or b.full:
+        codes[i] = p[0]
+        if not whole:
+            values = map.known[i].pick
+            if values == NULL:
+                p = pass_value(b, p + 1, stop, codes[i])
+                if p == NULL:
+                    return NULL
+                continue
+            if not begin_pick(b, values):
+                return NULL
+        p = read_value(b, values, p + 1, stop, codes[i])
+        if p == NULL:
             return NULL
-        if map != NULL:
-            (<int32_t*> keys.cells)[values.count] = <int32_t> keys.size
-    if map != NULL:
+        if not whole:
+            put_types(&values.types, codes + i, values.count, 1)
+        values.count += 1
+    if p != stop:
+        return NULL
+    if whole:
+        put_keys(map, first, pairs)
+        put_types(&values.types, codes, first, pairs)
         map.rows.size = values.count
-    return p if p == stop else NULL
+    elif map.known_count == 0:
+        map.known_count = pairs
+    return p
 
 
 cdef inline octets read_data(
@@ -1758,18 +1781,9 @@ cdef inline octets read_data(
     cdef uint8_t* out
     cdef int code = p[0]
     p += 1
-    if code == 0xA0:
-        if p >= end:
-            return NULL
-        n = p[0]
-        p += 1
-    elif code == 0xB0:
-        if end - p < 4:
-            return NULL
-        n = u32(p)
-        p += 4
-    else:
+    if code != 0xA0 and code != 0xB0:
         return NULL
+    p = open_octets(p, code, &n)
     if n > end - p:
         return NULL
     if b.body == NULL:
@@ -1797,8 +1811,6 @@ cdef inline octets pass_over(octets p, octets end) noexcept nogil:
     if n == 255:
         return NULL
     if code >= 0xA0:
-        if n > end - p:
-            return NULL
         if n == 1:
             n = p[0]
             p += 1
@@ -1853,20 +1865,16 @@ cdef octets read_map_section(
     Batch* b, int section, Py_ssize_t row, octets p, octets end
 ) noexcept nogil:
     """Read a map section: the whole of it, the entries that are picked, or both."""
+    cdef Map* map = b.maps[section]
     cdef int64_t items = b.items
-    cdef int64_t left
-    cdef octets behind = p
-    if b.maps[section].wanted:
-        behind = read_map(b, b.maps[section], section, row, p, end)
+    cdef octets behind
+    if map.wanted:
+        behind = read_map(b, map, True, section, row, p, end)
         if behind == NULL or not b.picked[section]:
             return behind
-    left = b.items
-    b.items = items
-    behind = read_map(b, NULL, section, row, p, end)
-    if b.maps[section].wanted:
         # What is read twice counts once.
-        b.items = left
-    return behind
+        b.items = items
+    return read_map(b, map, False, section, row, p, end)
 
 
 cdef octets read_body(
@@ -1948,6 +1956,8 @@ cdef void take_row(Batch* b, Py_ssize_t row) noexcept nogil:
             take_back(&map.rows, row)
             take_values(&map.values, map.rows.size)
             map.keys.size = (<int32_t*> map.keys.cells)[map.rows.size]
+            if map.known_first >= map.rows.size:
+                map.known_count = 0
     for i in range(b.pick_count):
         take_values(&b.picks[i].values, row)
     take_back(&b.parts, row)
@@ -2015,6 +2025,22 @@ cdef bint null_picks(Batch* b, Py_ssize_t row) noexcept nogil:
     return True
 
 
+cdef octets copy_of(Batch* b, octets message, Py_ssize_t n) noexcept nogil:
+    """Copy a message to where SPARE octets behind it can be read; NULL where there is no memory."""
+    cdef int i
+    # What is known of keys lies where the message before was.
+    for i in range(4):
+        b.map_sections[i].known_count = 0
+    if n + SPARE > b.copy_room:
+        if not resize(<void**> &b.copy, 0, n + SPARE, False):
+            return NULL
+        b.copy_room = n + SPARE
+    if n:
+        memcpy(b.copy, message, n)
+    memset(b.copy + n, 0, SPARE)
+    return b.copy
+
+
 cdef enum:
     DONE
     FULL
@@ -2026,13 +2052,13 @@ cdef int read_array(
     Py_ssize_t first,
 ) noexcept nogil:
     """Read all rows."""
+    cdef octets begin
     cdef Py_ssize_t row
     cdef Py_ssize_t place
     cdef int64_t start
     cdef int64_t end
     cdef int32_t short_start
     cdef int32_t short_end
-    b.limit = data + data_size
     for row in range(b.rows):
         place = first + row
         if valid == NULL or valid[place >> 3] >> (place & 7) & 1:
@@ -2046,7 +2072,12 @@ cdef int read_array(
                 memcpy(&end, offsets + 8 * place + 8, 8)
             if not 0 <= start <= end <= data_size:
                 return INVALID
-            if end - start > b.max_size or not read_message(b, row, data + start, data + end):
+            begin = data + start
+            if data_size - end < SPARE and end - start <= b.max_size:
+                begin = copy_of(b, begin, end - start)
+                if begin == NULL:
+                    return FULL
+            if end - start > b.max_size or not read_message(b, row, begin, begin + (end - start)):
                 if b.full:
                     return FULL
                 take_row(b, row)
@@ -2153,7 +2184,7 @@ cdef ArrowArray* add_nulls(Export* export, int kind, Py_ssize_t count) except NU
         if zeros == NULL:
             raise MemoryError
         own(export, zeros)
-    array = add_array(export, count, count, 3 if kind == _TEXT else 2, 0)
+    array = add_array(export, count, count, 3 if kind == _TEXT else 2, 1 if kind == _LIST else 0)
     array.buffers[0] = array.buffers[1] = array.buffers[2 if kind == _TEXT else 1] = zeros
     return array
 
@@ -2181,11 +2212,9 @@ cdef ArrowArray* add_column(Export* export, Column* column, Py_ssize_t rows) exc
     """Add a column of rows."""
     cdef Py_ssize_t nulls = 0
     cdef Py_ssize_t i
-    if column.cells == NULL and column.kind != _LIST:
+    if column.cells == NULL:
         return add_nulls(export, column.kind, rows)
-    if (column.cells == NULL and not widen(column, rows)) or (
-        column.written < rows and not leave_out(column, rows)
-    ):
+    if column.written < rows and not leave_out(column, rows):
         raise MemoryError
     if column.bits != NULL:
         nulls = count_bits(column.bits, rows)
@@ -2283,6 +2312,7 @@ cdef void free_batch(Batch* b) noexcept:
     release(b.part_contents)
     release(b.part_ends)
     free_column(&b.odd)
+    release(b.copy)
     release(b)
 
 
@@ -2453,6 +2483,7 @@ cdef class Layout:
             raise MemoryError
         for i in range(b.column_count):
             b.columns[i].kind = self.kinds[i]
+            b.columns[i].written = -1
         for i in range(MAX_FIELDS):
             field = &b.fields[i]
             field.column = column_at(b, field.column_index)
@@ -2462,8 +2493,10 @@ cdef class Layout:
         b.body = column_at(b, self.body[2])
         b.body_json = column_at(b, self.body[3])
         b.parts.kind = _LIST
+        b.parts.written = -1
         for i in range(4):
             b.map_sections[i].rows.kind = _LIST
+            b.map_sections[i].rows.written = -1
             b.map_sections[i].keys.kind = _TEXT
             set_kinds(&b.map_sections[i].values)
         for i in range(9):
@@ -2473,7 +2506,6 @@ cdef class Layout:
             # The layout keeps the key.
             b.picks[i].key = <octets> <char*> <bytes> key
             b.picks[i].n = len(key)
-            b.pick_bits |= <uint64_t> 1 << pick_bit(b.picks[i].key, b.picks[i].n)
             set_kinds(&b.picks[i].values)
             b.picked[<int> section] = True
         return b
@@ -2520,6 +2552,7 @@ for _row in FORMAT_CODES.values():
         raise ImportError("the name of a type is too long for this kernel")
     CODES[_row.code].width = _row.width
     CODES[_row.code].shift = 64 - 8 * _row.width & 63
+    CODES[_row.code].kept = min((1 << 8 * _row.width) - 1, 2**64 - 1)
     CODES[_row.code].name_size = len(_row.type)
     for _i, _octet in enumerate(_row.type.encode()):
         CODES[_row.code].name[<int> _i] = _octet
@@ -2527,20 +2560,24 @@ for _plain, _short in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt'):
     SHORT_FORMS[_plain] = _short
 for _way, _codes in (
     (NOTHING, (0x40,)),
-    (ZERO_L, (0x42, 0x43)),
-    (ONE_L, (0x41,)),
-    (ZERO_U, (0x44,)),
-    (SIGNED, (0x51, 0x54, 0x55, 0x61, 0x71, 0x81, 0x83)),
-    (UNSIGNED, (0x50, 0x52, 0x60, 0x70)),
-    (WORD, (0x53, 0x80)),
+    (NUMBER, (0x41, 0x42, 0x43)),
+    (NUMBER, (0x51, 0x54, 0x55, 0x61, 0x71, 0x81, 0x83)),
+    (NUMBER, (0x50, 0x52, 0x60, 0x70)),
+    (WORD, (0x44, 0x53, 0x80)),
     (REAL, (0x82,)),
     (OCTETS, (0xA0, 0xA1, 0xA3, 0xB0, 0xB1, 0xB3)),
 ):
     for _code in _codes:
         CODES[_code].way = _way
+# Those with a sign keep it, in all the bits before theirs.
+for _code in (0x51, 0x54, 0x55, 0x61, 0x71, 0x81, 0x83):
+    CODES[_code].kept = 2**64 - 1
+# true
+CODES[0x41].added = 1
 for _code in (0xA1, 0xB1):
     CODES[_code].rule = UTF8
 for _code in (0xA3, 0xB3):
     CODES[_code].rule = ASCII
-for _n in range(8):
-    HIGH_BITS[<int> _n] = int.from_bytes(bytes([0x80] * _n + [0] * (8 - _n)), sys.byteorder)
+for _n in range(25):
+    _size = min(max(_n - 8, 0), 8)
+    WORD_BITS[<int> _n] = int.from_bytes(b"\xff" * _size + bytes(8 - _size), sys.byteorder)
