@@ -366,8 +366,9 @@ cdef inline uint64_t word_of(octets p, int code) noexcept nogil:
 #
 # Of most columns of rows, all cells are there or none. So theirs are written one after the other,
 # and what is noted is a gap: `written` says how many cells are (-1 where they have no memory), and
-# `bits` which of them are null; NULL where none is. Of the members of a value most are null: `bits` says which are not, and the
-# cells of the others are zeros. There `written` is about the offsets, which are made up for in the same way.
+# `bits` which of them are null; NULL where none is. Of the members of a value most are null: `bits`
+# says which are not, and the cells of the others are zeros. There `written` is about the offsets,
+# which are made up for in the same way.
 #
 # Of texts, `size` is how many octets the cells hold, and `data` has `room` for them; of lists, how
 # many items, which are elsewhere.
