@@ -114,8 +114,8 @@ cdef int64_t LAST = LAST_MS
 # Where the low half of a decimal128 is.
 cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 
-# How a value is read: what is no code, or has an own way; null; what is written as `l`: booleans and
-# numbers but ulong; ulong as `u`; double; text and binary.
+# How a value is read: what is no code, or has an own way; null; what is written as `l`, which is
+# booleans and numbers but ulong; ulong as `u`; double; text and binary.
 cdef enum:
     OTHER
     NOTHING
@@ -537,8 +537,8 @@ cdef struct Values:
     Column u
 
 
-# A key: where its constructor is, its octets with and without that, and where the value goes that is
-# asked for alone, if it is.
+# A key: where its constructor is, how many octets it has with that and without, and where the value
+# goes that is asked for alone, if it is.
 cdef struct Key:
     octets at
     Py_ssize_t whole
