@@ -79,18 +79,23 @@ def names_in(folder: Path) -> list[str]:
 
 def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     """Start a command with two workers, in a group of processes of its own."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "validate"),
-            *("in.parquet", "out", "--workers", "2", *options),
-        ],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    # What a shell runs in the background ignores Ctrl-C, and so would all that it starts.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "validate"),
+                *("in.parquet", "out", "--workers", "2", *options),
+            ],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
