@@ -60,7 +60,7 @@ def test_the_pipeline_tells_good_from_bad_and_explains_one(scratch: Path) -> Non
     whole = [case.data for number, case in enumerate(cases, 1) if number % 3]
     sound = [w for w in whole if all(found.severity != "error" for found in validate(w))]
 
-    result = demo("--pipeline", width=120)
+    result = demo("--pipeline", width=250)
 
     assert (0, "") == (result.exit_code, result.stderr)
     (folder,) = scratch.iterdir()
