@@ -112,6 +112,40 @@ def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[by
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_quarantine_is_input_like_any_other(tmp_path: Path, kind: str) -> None:
+    bad = [SOUND[0][:-1], SOUND[1] + b"\0"]
+    source = write(tmp_path / "in.bin", [*SOUND[:5], *bad])
+    job = Job(kind, to="basic")
+    jobs.run(source, tmp_path / "first", job, workers=1)
+    quarantine = tmp_path / "first" / "quarantine"
+    before = read(quarantine)
+    assert len(bad) == len(before)
+
+    jobs.run(quarantine, tmp_path / "again", job, workers=1)
+
+    assert before == read(tmp_path / "again" / "quarantine")
+    assert not read(tmp_path / "again" / "messages")
+
+
+@pytest.mark.parametrize(
+    "job, name",
+    [
+        (Job("decode"), "subject"),
+        (Job("validate"), "violations"),
+        (Job("translate", to="basic"), "losses"),
+    ],
+    ids=lambda value: value.kind if isinstance(value, Job) else "",
+)
+def test_columns_of_one_name_are_refused(tmp_path: Path, job: Job, name: str) -> None:
+    pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
+
+    with pytest.raises(ValueError, match=f"^{name}: a column of the input and one of the output"):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", job, workers=1)
+
+    assert ["in.parquet"] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("form", ["bin", "parquet"])
 def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: str) -> None:
     wires = [*SOUND[:40], SOUND[0][:-1], b"", Message("x", properties=Properties()).encode()]

@@ -115,19 +115,22 @@ class Job:
             if name not in names:
                 raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
         profile = self.profile
+        made: list[str] = []
         if self.kind == "translate":
-            Translator(self.to, profile or "lossless")
+            made = Translator(self.to, profile or "lossless").schema.names
         elif profile is not None and profile not in validation.PROFILES:
             known = ", ".join(validation.PROFILES)
             raise ValueError(f"no profile is called {profile!r}: use {known}")
         if self.kind == "decode":
             arrow.schema_of(self.columns)
             made = self._decoded_names()
-            both = [name for name in self._carried(names) if name in made]
-            if both:
-                raise ValueError(
-                    f"{', '.join(both)}: a column of the input and a decoded one: rename it"
-                )
+        elif self.kind == "validate":
+            made = VALIDATED.names
+        both = [name for name in self._carried(names) if name in made]
+        if both:
+            raise ValueError(
+                f"{', '.join(both)}: a column of the input and one of the output: rename it"
+            )
 
     def _decoded_names(self) -> list[str]:
         if self.columns is None:
@@ -136,7 +139,8 @@ class Job:
 
     def _carried(self, names: list[str]) -> list[str]:
         """Choose the columns that say where a message came from."""
-        left_out = {self.column, "message_format", *_MESSAGE}
+        # What an earlier job found wrong, too: a quarantine is input like any other.
+        left_out = {self.column, "message_format", *_MESSAGE, *QUARANTINE.names}
         if self.kind == "translate":
             left_out |= {*_BASIC}
         return [name for name in names if name not in left_out]
@@ -259,7 +263,7 @@ class Job:
                 ("text", pa.string()),
             )
         ]
-        names = [*self._carried(batch.schema.names)]
+        names = self._carried(batch.schema.names)
         new = pa.schema([("wire", pa.binary()), *VALIDATED])
         return self._split(batch, names, [wire, valid, violations], new, errors)
 
