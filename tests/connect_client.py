@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from pyspark.sql import Observation, SparkSession
 
 from amqp10msg import Message, Properties, encode_value, spark
 
+PARTS = ("messages", "quarantine")
 WIRE = Message(b"hello", properties=Properties(message_id="m-1")).encode()
 
 
@@ -30,6 +32,9 @@ def main() -> None:
     basic = spark.translate(wires, "basic")
     values = session.createDataFrame(pa.table({"v": [encode_value("x")]}))
     spark.write(wires, f"{folder}/out", spark.Job("validate"))
+    Path(folder, "in.jsonl").write_text(f'{{"raw": "{WIRE.hex()}"}}\n')
+    for source in ("in.jsonl", "out/quarantine/*.parquet"):
+        spark.run(session, f"{folder}/{source}", f"{folder}/ran", spark.Job("validate"))
     found = {
         "session": type(session).__module__,
         "zone": session.conf.get("spark.sql.session.timeZone"),
@@ -42,6 +47,7 @@ def main() -> None:
         ],
         "decode_values": [row.v.s for row in spark.decode_values(values, "v").collect()],
         "written": session.read.parquet(f"{folder}/out/messages").count(),
+        "ran": [session.read.parquet(f"{folder}/ran/{part}").count() for part in PARTS],
     }
     session.stop()
     print(json.dumps(found))  # noqa: T201

@@ -117,6 +117,7 @@ def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path
         "encode": [True],
         "decode_values": ["x"],
         "written": 1,
+        "ran": [1, 1],
     } == json.loads(done.stdout.splitlines()[-1])
 
 

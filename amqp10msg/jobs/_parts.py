@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,6 @@ from amqp10msg.jobs._filters import Filters
 __all__ = [
     "MESSAGES",
     "PARQUET",
-    "PART",
     "RANGE_OCTETS",
     "Input",
     "OnlySparkError",
@@ -31,8 +29,6 @@ __all__ = [
     "input_of",
     "is_parquet",
     "parquet_parts",
-    "part_of_row",
-    "row_of_part",
 ]
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
@@ -57,8 +53,6 @@ MESSAGES = pa.schema(
 # A batch ends with the first of these.
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
-#: The column of the rows that stand for parts.
-PART = "amqp10msg_part"
 PARQUET = "parquet"
 #: Octets of a part of a file of messages.
 RANGE_OCTETS = 128 << 20
@@ -68,16 +62,6 @@ _PART_OCTETS = 64 << 20
 
 class OnlySparkError(ValueError):
     """Input that Spark alone can read."""
-
-
-def row_of_part(part: files.Range) -> pa.RecordBatch:
-    """Give the row that stands for a part."""
-    return pa.RecordBatch.from_arrays([pa.array([json.dumps(attrs.asdict(part))])], [PART])
-
-
-def part_of_row(text: str) -> files.Range:
-    """Read what `row_of_part` gave."""
-    return files.Range(**json.loads(text))
 
 
 def files_of(source: str) -> list[str]:

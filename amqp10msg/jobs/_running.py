@@ -25,7 +25,7 @@ from amqp10msg.jobs._stats import Stats
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["JobError", "Progress", "run"]
+__all__ = ["JobError", "Progress", "Work", "carry_out", "run"]
 
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
@@ -101,16 +101,23 @@ def run(
     if workers is None:
         count = min(count, 1 + found.octets // _worth(job))
     do = _alone if count <= 1 else _together
+    work = Work(output, job, given)
+    carry_out(
+        output, lambda: do(work, found.parts, count, progress or _silent), overwrite=overwrite
+    )
+    return read_stats(path)
+
+
+def carry_out(output: Output, do: Callable[[], Sequence[Done]], *, overwrite: bool) -> None:
+    """Have all parts done and the folder appear, or leave nothing of it."""
     is_done = False
     output.abort()  # what a job left behind that was killed
     try:
-        done = do(_Work(output, job, given), found.parts, count, progress or _silent)
-        output.commit(done, overwrite=overwrite)
+        output.commit(do(), overwrite=overwrite)
         is_done = True
     finally:
         if not is_done:
             output.abort()
-    return read_stats(path)
 
 
 def _silent(_done: int, _total: int) -> None:
@@ -134,19 +141,19 @@ def _size_of_part(octets: int, cores: int) -> int:
 
 
 @attrs.frozen
-class _Work:
+class Work:
     """What is done with each part; it goes to the workers as it is."""
 
     output: Output
     job: Job
     options: dict[str, str]
 
-    def __call__(self, number: int, part: Range) -> Done:
-        name = f"{number:05d}-{0:08d}"  # as Spark's: which part, and which attempt
+    def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
+        name = f"{number:05d}-{attempt:08d}"
         return self.output.write(name, Reading.of(self.options).batches(part), self.job)
 
 
-def _alone(work: _Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:
+def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:
     """Do the work in this process."""
     done: list[Done] = []
     for number, part in enumerate(parts):
@@ -156,7 +163,7 @@ def _alone(work: _Work, parts: Sequence[Range], _count: int, progress: Progress)
     return done
 
 
-def _together(work: _Work, parts: Sequence[Range], count: int, progress: Progress) -> list[Done]:
+def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress) -> list[Done]:
     """Do the work in processes; give what they made in the order of the parts."""
     # No fork: Arrow has threads, and they would be missing in the children.
     context = get_context("spawn")

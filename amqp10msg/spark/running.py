@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import cast
 
+import attrs
+from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
+from amqp10msg.files import Range
 from amqp10msg.jobs import Job
-from amqp10msg.jobs._parts import MESSAGES, PARQUET, OnlySparkError, input_of, is_parquet
+from amqp10msg.jobs._output import Done, Output
+from amqp10msg.jobs._parts import (
+    PARQUET,
+    RANGE_OCTETS,
+    Input,
+    OnlySparkError,
+    Reading,
+    input_of,
+    is_parquet,
+)
+from amqp10msg.jobs._running import Work, carry_out
 from amqp10msg.spark.sink import write
 
 __all__ = ["run"]
@@ -27,6 +42,7 @@ def run(
     """Do a job on files, and write its result below a folder; see `JobWriter`.
 
     The cheapest way to do one: the workers open the files, and no message passes through the JVM.
+    What only Spark can read, and with Spark Connect all, goes by way of a DataFrame and `write`.
 
     Args:
         session: of `session`, or another one that knows the data source ``amqp10``.
@@ -38,24 +54,64 @@ def run(
         options: of reading files of messages, as `Amqp10` has them.
 
     Raises:
-        ValueError: the job cannot be done on this input; there is no such file.
+        ValueError: the job cannot be done on this input, or an option is wrong.
+        FileNotFoundError: there is no such file.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
     """
     given = dict(options or {})
+    Reading.of(given)  # raises where one is wrong, before anything is made
     if form is None and is_parquet(source):
         form = PARQUET
-    if form != PARQUET:
-        job.check(MESSAGES.names)
-        df = _parts(session, source, given if form is None else {**given, "form": form})
-    else:
-        try:
-            job.check(input_of(source, PARQUET).names)
-            df = _parts(session, source, {"form": PARQUET})
-        except (OnlySparkError, FileNotFoundError):
-            df = session.read.parquet(source)
-    write(df, path, job, overwrite=overwrite, options=given)
+    found = None if _is_connect(session) else _found(source, form, given)
+    if found is None:
+        df = _read(session, source, form, given)
+        job.check(df.columns)
+        write(df, path, job, overwrite=overwrite, options=given)
+        return
+    job.check(found.names)
+    # Executors have another current folder than the driver, where this runs.
+    parts = [attrs.evolve(part, path=str(Path(part.path).absolute())) for part in found.parts]
+    target = Path(str(path).removeprefix("file://")).absolute()
+    work = Work(Output(target, given.get("compression", "snappy")), job, given)
+    carry_out(work.output, lambda: _do(session, work, parts), overwrite=overwrite)
 
 
-def _parts(session: SparkSession, source: str, options: Mapping[str, str]) -> DataFrame:
-    reader = session.read.format("amqp10").options(**options)
-    return reader.option("partsAlone", "true").load(source)
+def _is_connect(session: object) -> bool:
+    """Tell whether a session is one of Spark Connect: its files are the server's."""
+    return not isinstance(session, SparkSession)
+
+
+def _found(source: str, form: str | None, options: Mapping[str, str]) -> Input | None:
+    """Find the input, or None where it is Parquet that only Spark can read."""
+    try:
+        return input_of(source, form, lambda _: int(options.get("rangeBytes", RANGE_OCTETS)))
+    except (OnlySparkError, FileNotFoundError):
+        if form != PARQUET:
+            raise
+        return None
+
+
+def _read(
+    session: SparkSession, source: str, form: str | None, options: Mapping[str, str]
+) -> DataFrame:
+    if form == PARQUET:
+        return session.read.parquet(source)
+    chosen = options if form is None else {**options, "form": form}
+    return session.read.format("amqp10").options(**chosen).load(source)
+
+
+def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]:
+    """Have a task do each part; give what they made.
+
+    An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
+    """
+    if not parts:
+        return []
+    numbered = session.sparkContext.parallelize(list(enumerate(parts)), len(parts))
+    return numbered.map(partial(_attempt, work)).collect()
+
+
+def _attempt(work: Work, numbered: tuple[int, Range]) -> Done:
+    # Of two attempts at a part, the files have different names, and one is heard of.
+    attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
+    return work(*numbered, attempt)

@@ -23,7 +23,6 @@ from pyspark.sql.datasource import (
 
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._output import BAD, BATCHES, GOOD, STATS, Done, Output
-from amqp10msg.jobs._parts import PART, Reading, part_of_row
 from amqp10msg.jobs._places import write_synced
 
 __all__ = ["JobWriter", "SparkError", "StreamJobWriter", "write"]
@@ -71,9 +70,7 @@ class _JobSink:
         if not options.get("path"):
             raise ValueError("no path is given: save(path) names the folder to write")
         self._job = Job.from_options(options)
-        self._reading = Reading.of(options) if names == [PART] else None
-        if self._reading is None:
-            self._job.check(names)
+        self._job.check(names)
         # Spark makes another writer for the tasks of a stream than for its commits.
         # Executors have another current folder than the driver, where this runs.
         path = Path(options["path"].removeprefix("file://")).absolute()
@@ -83,17 +80,8 @@ class _JobSink:
         """Do the job on the rows of one task."""
         context = cast("TaskContext", TaskContext.get())
         name = f"{context.partitionId():05d}-{context.taskAttemptId():08d}"
-        done = self._output.write(name, self._messages(iterator), self._job)
+        done = self._output.write(name, iterator, self._job)
         return _Task(done, context.getLocalProperty("sql.streaming.queryId"))
-
-    def _messages(self, given: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Give the rows of a task, or what is in the parts of files that they stand for."""
-        if self._reading is None:
-            yield from given
-            return
-        for batch in given:
-            for text in batch.column(0).to_pylist():
-                yield from self._reading.batches(part_of_row(text))
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[_Task]:

@@ -31,13 +31,9 @@ from pyspark.sql.types import StructType
 from amqp10msg import files
 from amqp10msg.jobs._parts import (
     MESSAGES,
-    PARQUET,
-    PART,
     RANGE_OCTETS,
     Reading,
     files_of,
-    parquet_parts,
-    row_of_part,
 )
 from amqp10msg.spark._frames import spark_schema
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
@@ -72,8 +68,6 @@ class Amqp10(DataSource):
 
     def schema(self) -> StructType:
         """Give the columns of `MESSAGES`."""
-        if _parts_alone(self.options):
-            return StructType().add(PART, "string")
         return spark_schema(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
@@ -102,7 +96,6 @@ class _Options:
     octets: int
     max_files: int | None
     reading: Reading
-    parts_alone: bool
 
     @classmethod
     def of(cls, options: Any) -> _Options:
@@ -115,7 +108,6 @@ class _Options:
             int(options.get("rangeBytes", RANGE_OCTETS)),
             None if limit is None else int(limit),
             Reading.of(options),
-            _parts_alone(options),
         )
 
     def paths(self) -> list[str]:
@@ -123,19 +115,11 @@ class _Options:
         return [str(Path(path).absolute()) for path in files_of(self.path)]
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
-        if self.form == PARQUET:
-            found = parquet_parts(paths)
-            return [] if found is None else [_Part(part) for part in found[1]]
         return [
             _Part(part)
             for path in paths
             for part in files.ranges(path, self.form, octets=self.octets)
         ]
-
-
-def _parts_alone(options: Any) -> bool:
-    """Tell whether a row for each part is wanted, for `run`, in place of what is in it."""
-    return str(options.get("partsAlone", "")).lower() == "true"
 
 
 class _Part(InputPartition):
@@ -154,8 +138,6 @@ class _Reader(DataSourceReader):
         return self._options.parts(paths)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        if self._options.parts_alone:
-            return iter([row_of_part(partition.value)])
         return self._options.reading.batches(partition.value)
 
 
