@@ -115,22 +115,19 @@ class Job:
             if name not in names:
                 raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
         profile = self.profile
-        made: list[str] = []
         if self.kind == "translate":
-            made = Translator(self.to, profile or "lossless").schema.names
+            Translator(self.to, profile or "lossless")
         elif profile is not None and profile not in validation.PROFILES:
             known = ", ".join(validation.PROFILES)
             raise ValueError(f"no profile is called {profile!r}: use {known}")
         if self.kind == "decode":
             arrow.schema_of(self.columns)
             made = self._decoded_names()
-        elif self.kind == "validate":
-            made = VALIDATED.names
-        both = [name for name in self._carried(names) if name in made]
-        if both:
-            raise ValueError(
-                f"{', '.join(both)}: a column of the input and one of the output: rename it"
-            )
+            both = [name for name in self._carried(names) if name in made]
+            if both:
+                raise ValueError(
+                    f"{', '.join(both)}: a column of the input and a decoded one: rename it"
+                )
 
     def _decoded_names(self) -> list[str]:
         if self.columns is None:
@@ -139,10 +136,12 @@ class Job:
 
     def _carried(self, names: list[str]) -> list[str]:
         """Choose the columns that say where a message came from."""
-        # What an earlier job found wrong, too: a quarantine is input like any other.
+        # What an earlier job said is said anew: its output, also the quarantine, is input, too.
         left_out = {self.column, "message_format", *_MESSAGE, *QUARANTINE.names}
+        if self.kind == "validate":
+            left_out |= {*VALIDATED.names}
         if self.kind == "translate":
-            left_out |= {*_BASIC}
+            left_out |= {*_BASIC, "losses"}
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
