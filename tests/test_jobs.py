@@ -154,7 +154,7 @@ def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
 def test_a_column_that_is_decoded_too_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"wire": SOUND[:2], "subject": ["x", "y"]}), tmp_path / "in.parquet")
 
-    with pytest.raises(ValueError, match="^subject: a column of the input and a decoded one"):
+    with pytest.raises(ValueError, match=r"^subject: a column of the input and a decoded one"):
         jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("decode"), workers=1)
 
     assert ["in.parquet"] == names_in(tmp_path)
