@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from array import array as memory_of
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amqp10msg._kernel import COMPILED
+from amqp10msg.columns import _screen
 from amqp10msg.columns._plain import judged, row
 from amqp10msg.columns._schema import ERRORS, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
-__all__ = ["binary_chunks", "decode", "formats_of"]
+__all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
 
 
 def _is_compiled() -> bool:
@@ -119,7 +121,7 @@ def _with_odd(
 
 
 def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
-    """Set the columns of errors, of which all were null; the others stay as they are."""
+    """Set the columns of errors of some rows, which had none; the others stay as they are."""
     # Where a row's error is in a list of them; the first stands for none.
     numbers = memory_of("i", [0]) * batch.num_rows
     for number, place in enumerate(errors, 1):
@@ -129,7 +131,8 @@ def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
             cells = [None, *(cells[field.name] for cells in errors.values())]
-            batch = batch.set_column(index, field, pa.array(cells, field.type).take(indices))
+            made = pa.array(cells, field.type).take(indices)
+            batch = batch.set_column(index, field, pc.coalesce(made, batch.column(index)))
     return batch
 
 
@@ -156,17 +159,29 @@ def _judged(
     names = [field.name for field in ERRORS if field.name in plan.schema.names]
     if not names:
         return batch
-    columns = {name: batch.column(name).to_pylist() for name in names}
-    for i, octets in enumerate(octets_in(array)):
-        if octets is not None and columns[names[0]][i] is None:
-            for name, cell in judged(octets, limits, profile).items():
-                if name in columns:
-                    columns[name][i] = cell
-    for name, column in columns.items():
-        index = batch.schema.get_field_index(name)
-        field = batch.schema.field(index)
-        batch = batch.set_column(index, field, pa.array(column, field.type))
-    return batch
+    found: dict[int, dict[str, Any]] = {}
+    is_error = pc.is_valid(batch.column(names[0]))
+    for place in suspects(array, limits, profile):
+        octets = array[place].as_py()
+        if octets is not None and not is_error[place].as_py():
+            cells = judged(octets, limits, profile)
+            if cells:
+                found[place] = cells
+    return _with_errors(batch, found) if found else batch
+
+
+def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
+    """Give the places of messages that may break a rule of a profile: all that do are among them.
+
+    Without the kernel these are all: finding out would take as long as judging.
+    """
+    if scanned is None or not _screen.knows(profile):
+        return range(len(array))
+    try:
+        screen = _chunk(array, plan_of(_screen.COLUMNS), limits, None)
+    except ValueError:  # too large for columns
+        return range(len(array))
+    return _screen.suspects(screen, profile)
 
 
 def octets_in(array: pa.Array) -> Iterator[bytes | None]:

@@ -19,7 +19,7 @@ from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, Section, View, text_at, type_at
 
-__all__ = ["ANNOTATIONS", "Found"]
+__all__ = ["ANNOTATIONS", "Found", "is_mime_type", "is_registered_coding", "matches"]
 
 #: The sections of the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
@@ -212,10 +212,15 @@ def _symbols(view: View, field: str) -> Iterator[tuple[Child, str]]:
                 yield child, text
 
 
+def is_mime_type(text: str) -> bool:
+    """Tell whether a text is written like a MIME type."""
+    return _MIME.fullmatch(text) is not None
+
+
 def content_type_not_mime(view: View) -> Iterator[Found]:
     """Find content-types that are not written like a MIME type."""
     for child, text in _symbols(view, "content-type"):
-        if not _MIME.fullmatch(text):
+        if not is_mime_type(text):
             says = f"{_short(text)} is no MIME type: write type/subtype, or leave it out"
             yield Found(child.value, child.path, says)
 
@@ -224,6 +229,11 @@ def _codings(view: View) -> Iterator[tuple[Child, list[str]]]:
     # RFC 2616, 3.5 and 14.11: a list with commas, and case does not matter.
     for child, text in _symbols(view, "content-encoding"):
         yield child, [coding.strip(" \t").lower() for coding in text.split(",")]
+
+
+def is_registered_coding(text: str) -> bool:
+    """Tell whether a text is one registered coding in its usual form, and none to be avoided."""
+    return text in _CODINGS and text not in ("identity", "compress", "x-compress")
 
 
 def content_encoding_identity(view: View) -> Iterator[Found]:
@@ -307,7 +317,7 @@ def key_reserved(view: View) -> Iterator[Found]:
             have = type_at(view.data, key)
             if have == "symbol":
                 text = text_at(view.data, key, value)
-                if text.startswith("x-") or any(_matches(text, pattern) for pattern in known):
+                if text.startswith("x-") or any(matches(text, pattern) for pattern in known):
                     continue
             elif have != "ulong":
                 continue
@@ -320,7 +330,8 @@ def key_reserved(view: View) -> Iterator[Found]:
             )
 
 
-def _matches(key: str, pattern: str) -> bool:
+def matches(key: str, pattern: str) -> bool:
+    """Tell whether a key is one that a profile knows."""
     return key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
 
 
