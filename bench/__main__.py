@@ -39,7 +39,11 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
         return {}
     from bench import columns  # noqa: PLC0415 - without pyarrow it does not import
 
-    return {"columns": columns.run, "columns-300": columns.run_short}
+    return {
+        "columns": columns.run,
+        "columns-300": columns.run_short,
+        "columns-validate": columns.run_judged,
+    }
 
 
 def _pipeline() -> dict[str, Callable[[Effort], Figure]]:

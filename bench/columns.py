@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg import Message
+from amqp10msg import Message, validate
 from amqp10msg.columns import decode
 from bench import ours, peers
 from bench.harness import SMOKE, Contender, Effort, measure
@@ -20,6 +20,9 @@ COUNT = 2_000
 SHORT = REFERENCE.removesuffix(data_section(BODY)) + data_section(BODY[:59])
 PROJECTION = ("message_id", "application_properties.tenant")
 ONE_BY_ONE = "Message.decode, one by one"
+READ = "the same, every field read"
+JUDGED = "validate, one by one"
+KEPT = "the same, all of them kept"
 TWO = "two columns alone"
 
 
@@ -27,6 +30,11 @@ def each(read: Callable[[bytes], Any], octets: bytes, count: int) -> None:
     """Read as many messages one by one; what was read is given up at once."""
     for _ in range(count):
         read(octets)
+
+
+def keep(read: Callable[[bytes], Any], octets: bytes, count: int) -> list[Any]:
+    """Read as many messages one by one, and keep what was read, as columns do."""
+    return [read(octets) for _ in range(count)]
 
 
 def _run(effort: Effort, key: str, octets: bytes) -> Figure:
@@ -37,6 +45,8 @@ def _run(effort: Effort, key: str, octets: bytes) -> Figure:
         Contender(ours.NAME, partial(decode, array)),
         Contender(TWO, partial(decode, array, PROJECTION)),
         Contender(ONE_BY_ONE, partial(each, Message.decode, octets, count)),
+        Contender(READ, partial(each, ours.read_reference, octets, count)),
+        Contender(KEPT, partial(keep, Message.decode, octets, count)),
         *(
             Contender(module.NAME, partial(each, module.read_reference, octets, count))
             for module in modules.values()
@@ -59,6 +69,27 @@ def _run(effort: Effort, key: str, octets: bytes) -> Figure:
         ),
         left_out=left_out,
         remarks=("Every call decodes all of the messages.",),
+    )
+
+
+def run_judged(effort: Effort) -> Figure:
+    """Measure decoding that holds the messages to the rules, against judging each by itself."""
+    count = 10 if effort is SMOKE else COUNT
+    array = pa.array([REFERENCE] * count)
+    timings = measure(
+        [
+            Contender(ours.NAME, partial(decode, array, validate="oasis")),
+            Contender("without rules", partial(decode, array)),
+            Contender(JUDGED, partial(each, validate, REFERENCE, count)),
+        ],
+        effort,
+    )
+    return Figure(
+        key="columns-validate",
+        title=f"Decode {count:,} messages of {len(REFERENCE)} octets, held to the profile oasis",
+        timings=timings,
+        floors=(Floor("at least 10x faster than validate", timings.times(JUDGED), at_least=10),),
+        remarks=("Messages that may break a rule are judged one by one; none of these may.",),
     )
 
 

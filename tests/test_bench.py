@@ -259,6 +259,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "filter": set(),
         "columns": {peers.PROTON},
         "columns-300": {peers.PROTON},
+        "columns-validate": set(),
         "startup": set(),
         "node": set(),
         "serve": {peers.PROTON},
@@ -290,6 +291,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
 
     if find_spec("pyarrow") is not None:
         assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
+        assert [10] == floors.pop("columns-validate")
     assert floors == {
         "decode": [20, 7, 2.2],
         "encode": [12],

@@ -63,7 +63,8 @@ def decode(
             message is judged always.
         validate: a profile, such as ``oasis``, to hold the messages to as well. A message that
             decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
-            of errors name the first such rule.
+            of errors name the first such rule. With the kernel, messages that break none cost
+            about another decoding.
         limits: what decoding one message may cost; the defaults of `Limits` where None.
         message_format: what the column message_format gets, since no message holds its own: an
             int for all, or a sequence or array of as many as there are messages; null where None.
