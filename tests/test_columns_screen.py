@@ -197,6 +197,19 @@ def test_a_profile_with_a_rule_that_nobody_looks_for_has_all_judged(
     ]
 
 
+def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Thirteen octets that break nothing, and would be two megabytes of JSON, and seconds."""
+    bomb = bytes.fromhex("005377f0000000050001000045")
+    array = pa.array([bomb] * 500)
+    assert not validate(bomb, "oasis")
+    if _decode.scanned is not None:
+        monkeypatch.setattr(_decode, "row", None)
+
+    assert [*range(500)] == list(_decode.suspects(array, DEFAULT_LIMITS, "oasis"))
+
+
 def test_many_reserved_keys_take_linear_time() -> None:
     """As many distinct keys as messages: looked for all at once, not one by one."""
     octets = [

@@ -151,13 +151,50 @@ def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
     assert [True] * 3 == [row["valid"] for row in rows]
 
 
-def test_a_column_that_is_decoded_too_is_refused(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"wire": SOUND[:2], "subject": ["x", "y"]}), tmp_path / "in.parquet")
+@pytest.mark.parametrize(
+    "kind, name, other",
+    [
+        ("decode", "subject", "a decoded one"),
+        ("decode", "error_code", "a decoded one"),
+        ("decode", "error_text", "one of the quarantine"),
+        ("profile", "error_code", "one of the quarantine"),
+        ("validate", "valid", "one of the output"),
+        ("translate", "error_offset", "one of the quarantine"),
+    ],
+)
+def test_columns_of_one_name_are_refused(tmp_path: Path, kind: str, name: str, other: str) -> None:
+    pq.write_table(pa.table({"wire": SOUND[:2], name: ["x", "y"]}), tmp_path / "in.parquet")
 
-    with pytest.raises(ValueError, match=r"^subject: a column of the input and a decoded one"):
-        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("decode"), workers=1)
+    with pytest.raises(ValueError, match=f"^{name}: a column of the input and {other}: rename"):
+        jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job(kind, to="basic"), workers=1)
 
     assert ["in.parquet"] == names_in(tmp_path)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_cannot_be_read_stays_in_quarantine(tmp_path: Path, kind: str) -> None:
+    lines = [f'{{"raw": "{SOUND[0].hex()}"}}', "nonsense", f'{{"raw": "{SOUND[1].hex()}"}}']
+    (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
+    job = Job(kind, to="basic")
+    jobs.run(tmp_path / "in.jsonl", tmp_path / "first", job, workers=1)
+    (before,) = read(tmp_path / "first" / "quarantine")
+
+    jobs.run(tmp_path / "first" / "quarantine", tmp_path / "again", job, workers=1)
+
+    assert [before] == read(tmp_path / "again" / "quarantine")
+    assert "unreadable-input" == before["error_code"]
+    assert before["error_text"]
+    assert not read(tmp_path / "again" / "messages")
+
+
+def test_the_quarantine_of_a_translation_says_where_a_message_was_sent(tmp_path: Path) -> None:
+    row = {"content_header": b"?", "payload": b"x", "exchange": "e", "routing_key": "k"}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "in.parquet")
+
+    jobs.run(tmp_path / "in.parquet", tmp_path / "out", Job("translate"), workers=1)
+
+    (bad,) = read(tmp_path / "out" / "quarantine")
+    assert row == {name: bad[name] for name in row}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import jobs, spark  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
+from amqp10msg.spark import running  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -150,3 +151,25 @@ def test_what_only_spark_reads_is_read_by_spark(spark_session: Any, tmp_path: Pa
     spark.run(spark_session, str(tmp_path / "in"), tmp_path / "out", Job("decode"))
 
     assert 2 == jobs.read_stats(tmp_path / "out").rows
+
+
+def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: Path) -> None:
+    (tmp_path / "unnamed").write_bytes(len(WIRES[0]).to_bytes(4, "big") + WIRES[0])
+    options = {"FORM": "prefixed", "maxsize": str(len(WIRES[0]) - 1)}
+
+    spark.run(
+        spark_session, str(tmp_path / "unnamed"), tmp_path / "out", Job("decode"), options=options
+    )
+
+    # It is larger than maxSize allows.
+    assert 1 == jobs.read_stats(tmp_path / "out").errors
+
+
+def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
+    def die(number: int, part: Any, attempt: int) -> None:  # noqa: ARG001
+        import os  # noqa: PLC0415  (it goes to the worker by value)
+
+        os._exit(9)
+
+    with pytest.raises(spark.SparkError, match="exited unexpectedly"):
+        running._do(spark_session, die, [None])  # type: ignore[arg-type,list-item]

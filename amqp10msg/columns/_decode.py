@@ -63,8 +63,8 @@ def decode(
             message is judged always.
         validate: a profile, such as ``oasis``, to hold the messages to as well. A message that
             decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
-            of errors name the first such rule. With the kernel, messages that break none cost
-            about another decoding.
+            of errors name the first such rule. With the kernel, most messages that break
+            none cost about another decoding.
         limits: what decoding one message may cost; the defaults of `Limits` where None.
         message_format: what the column message_format gets, since no message holds its own: an
             int for all, or a sequence or array of as many as there are messages; null where None.
@@ -179,10 +179,12 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
     if scanned is None or not _screen.knows(profile):
         return range(len(array))
     try:
-        screen = _chunk(array, plan_of(_screen.COLUMNS), limits, None)
-    except ValueError:  # too large for columns
+        # What the kernel leaves null is not read here in the other way, which has no bounds for
+        # what it writes: thirteen octets may be an array of 65,536 nulls.
+        screen, odd = scanned(array, plan_of(_screen.COLUMNS), limits)
+    except OverflowError:
         return range(len(array))
-    return _screen.suspects(screen, profile)
+    return sorted({*odd, *_screen.suspects(screen, profile)})
 
 
 def octets_in(array: pa.Array) -> Iterator[bytes | None]:

@@ -123,25 +123,35 @@ class Job:
         if self.kind == "decode":
             arrow.schema_of(self.columns)
             made = self._decoded_names()
-            both = [name for name in self._carried(names) if name in made]
-            if both:
-                raise ValueError(
-                    f"{', '.join(both)}: a column of the input and a decoded one: rename it"
-                )
+            self._refuse(names, made, "a decoded one")
+        elif self.kind == "validate":
+            self._refuse(names, VALIDATED.names, "one of the output")
+        self._refuse(names, QUARANTINE.names, "one of the quarantine")
+
+    def _refuse(self, names: list[str], made: list[str], other: str) -> None:
+        """Refuse columns of the input that are to be carried, and have the name of another."""
+        both = [name for name in self._carried(names, to_quarantine=True) if name in made]
+        if both:
+            raise ValueError(f"{', '.join(both)}: a column of the input and {other}: rename it")
 
     def _decoded_names(self) -> list[str]:
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
         return [*self.columns, *(name for name in ERRORS if name not in self.columns)]
 
-    def _carried(self, names: list[str]) -> list[str]:
-        """Choose the columns that say where a message came from."""
-        # What an earlier job said is said anew: its output, also the quarantine, is input, too.
-        left_out = {self.column, "message_format", *_MESSAGE, *QUARANTINE.names}
-        if self.kind == "validate":
+    def _carried(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
+        """Choose the columns that say where a message came from.
+
+        What a job said before is said anew: `losses`, `valid` with `violations`, and the columns of
+        a quarantine, all of them.
+        """
+        left_out = {self.column, "message_format", *_MESSAGE}
+        if _is_quarantine(names):
+            left_out |= {*QUARANTINE.names}
+        if {*VALIDATED.names} <= {*names} and self.kind == "validate":
             left_out |= {*VALIDATED.names}
         if self.kind == "translate":
-            left_out |= {*_BASIC, "losses"}
+            left_out |= {"losses"} if to_quarantine else {*_BASIC, "losses"}
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
@@ -167,15 +177,13 @@ class Job:
     def _sound(self, batch: pa.RecordBatch) -> pa.Array:
         """Tell which rows are for this job."""
         sound = pc.is_valid(self._needs(batch))
-        if "fault" in batch.schema.names:
-            sound = pc.and_(sound, pc.equal(pc.fill_null(batch.column("fault"), ""), ""))
-        return sound
+        faults = _faults(batch)
+        return sound if faults is None else pc.and_(sound, pc.equal(faults, ""))
 
     def _unreadable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
-        if "fault" in batch.schema.names:
-            faults = pc.fill_null(batch.column("fault"), "")
-        else:
+        faults = _faults(batch)
+        if faults is None:
             faults = pa.array([""] * batch.num_rows, pa.string())
         is_fault = pc.not_equal(faults, "")
         other = "1.0" if self.kind == "translate" and self.to == "amqp10" else "0-9-1"
@@ -190,7 +198,7 @@ class Job:
         return made.filter(there)
 
     def _quarantined(self, batch: pa.RecordBatch, errors: list[Any]) -> pa.RecordBatch:
-        names = self._carried(batch.schema.names)
+        names = self._carried(batch.schema.names, to_quarantine=True)
         octets = [
             _column(batch, self.column if name == "wire" else name, pa.binary())
             for name in _MESSAGE[:3]
@@ -316,6 +324,21 @@ class Job:
                 first = f"{bad.column('source')[row].as_py()}: {bad.column('offset')[row].as_py()}"
             code, clause = bad.column("error_code")[row], bad.column("error_clause")[row]
             stats.add_error(code.as_py(), clause.as_py() or "", first)
+
+
+def _is_quarantine(names: list[str]) -> bool:
+    return {*QUARANTINE.names} <= {*names}
+
+
+def _faults(batch: pa.RecordBatch) -> pa.Array | None:
+    """Give why each row could not be read as a message, or empty; None where nothing says so."""
+    names = batch.schema.names
+    if "fault" in names:
+        return pc.fill_null(batch.column("fault"), "")
+    if _is_quarantine(names):
+        is_fault = pc.fill_null(pc.equal(batch.column("error_code"), UNREADABLE), False)
+        return pc.if_else(is_fault, pc.fill_null(batch.column("error_text"), ""), "")
+    return None
 
 
 def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:

@@ -146,7 +146,7 @@ class Work:
 
     output: Output
     job: Job
-    options: dict[str, str]
+    options: Mapping[str, str]
 
     def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
         name = f"{number:05d}-{attempt:08d}"

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import cast
 
 import attrs
+from py4j.protocol import Py4JError
 from pyspark import TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files import Range
 from amqp10msg.jobs import Job
@@ -55,11 +58,14 @@ def run(
 
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
-        FileNotFoundError: there is no such file.
+        FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
+            that is one of Spark's errors.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
     """
-    given = dict(options or {})
+    # As the options of a data source are.
+    given = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
     Reading.of(given)  # raises where one is wrong, before anything is made
+    form = form or given.get("form")
     if form is None and is_parquet(source):
         form = PARQUET
     found = None if _is_connect(session) else _found(source, form, given)
@@ -108,7 +114,11 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
     if not parts:
         return []
     numbered = session.sparkContext.parallelize(list(enumerate(parts)), len(parts))
-    return numbered.map(partial(_attempt, work)).collect()
+    try:
+        return numbered.map(partial(_attempt, work)).collect()
+    except Py4JError as error:
+        # Of a DataFrame Spark tells it so by itself.
+        raise PySparkException(str(error)) from error
 
 
 def _attempt(work: Work, numbered: tuple[int, Range]) -> Done:
