@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.validation import PROFILES, RULES, Profile
-from amqp10msg.validation._checks import is_mime_type, is_registered_coding, matches
+from amqp10msg.validation._checks import is_free_key, is_mime_type, is_registered_coding
 
 __all__ = ["COLUMNS", "knows", "suspects"]
 
@@ -56,15 +56,16 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
 
 def _places(mask: Any) -> list[int]:
     """Give where a mask is true."""
-    return pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()  # type: ignore[no-any-return]
+    places: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
+    return places
 
 
 def _unlike(column: Any, is_sound: Callable[[str], bool]) -> list[int]:
     """Give where a value is that is not sound; each value is looked at once."""
     if column.null_count == len(column):
         return []
-    bad = [text for text in pc.unique(column).to_pylist() if text is not None]
-    bad = [text for text in bad if not is_sound(text)]
+    texts = pc.unique(column).to_pylist()
+    bad = [text for text in texts if text is not None and not is_sound(text)]
     return _places(pc.is_in(column, pa.array(bad, column.type))) if bad else []
 
 
@@ -97,16 +98,13 @@ def _keys(batch: pa.RecordBatch, profile: Profile) -> set[int]:
     for name in _ANNOTATIONS:
         maps = batch.column(name)
         known = profile.known_keys.get(name.replace("_", "-"), ())
-        # What stands under this one has a rule of its own.
-        odd = _unlike(
-            maps.keys,
-            lambda key, known=known: (  # type: ignore[misc]
-                key.startswith("x-")
-                or (key != "rejected" and any(matches(key, pattern) for pattern in known))
-            ),
-        )
-        found |= _rows_of(maps, odd)
+        found |= _rows_of(maps, _unlike(maps.keys, partial(_is_sound_key, known)))
     return found
+
+
+def _is_sound_key(known: tuple[str, ...], key: str) -> bool:
+    # What stands under this key, which profiles know, has a rule of its own.
+    return key != "rejected" and is_free_key(key, known)
 
 
 def _nested(batch: pa.RecordBatch, _: Profile) -> set[int]:

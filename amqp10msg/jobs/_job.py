@@ -327,6 +327,7 @@ class Job:
 
 
 def _is_quarantine(names: list[str]) -> bool:
+    """Tell whether columns are those of a quarantine: all of them, so not just one of a user's."""
     return {*QUARANTINE.names} <= {*names}
 
 

@@ -101,15 +101,16 @@ class Output:
         self._parts = self.unfinished / "parts"
         self._aside = self.unfinished / "before"
 
-    def write(self, name: str, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Do a job on the batches of one part, and write what it gives.
 
         Args:
-            name: how the part's files begin; another of the same name is another part.
+            number: which part; files are in its order by their names.
+            attempt: which of several tries at it. No two write to one file.
             batches: the messages.
             job: what to do.
         """
-        file_name = f"part-{name}-{uuid.uuid4().hex}.parquet"
+        file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
         stats = Stats()
         outputs = {
             folder: ParquetFile(self._parts / folder / file_name, self._compression)

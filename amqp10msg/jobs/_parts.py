@@ -28,7 +28,6 @@ __all__ = [
     "files_of",
     "input_of",
     "is_parquet",
-    "parquet_parts",
 ]
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
@@ -136,15 +135,13 @@ def input_of(
         return Input(MESSAGES.names, parts, octets)
     if any("=" in path.removeprefix(source) for path in paths):
         raise OnlySparkError(f"{source}: only Spark reads folders that are columns, name=value")
-    found = parquet_parts(paths, min(size, _PART_OCTETS))
+    found = _parquet_parts(paths, min(size, _PART_OCTETS))
     if found is None:
         raise OnlySparkError(f"{source}: only Spark reads Parquet files of several schemas as one")
     return Input(list(found[0].names), found[1], octets)
 
 
-def parquet_parts(
-    paths: list[str], most: int = _PART_OCTETS
-) -> tuple[pa.Schema, list[files.Range]] | None:
+def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.Range]] | None:
     """Divide Parquet files into parts of whole row groups, which they count from and to.
 
     A part ends with the row group that makes it `most` octets or more.

@@ -149,8 +149,7 @@ class Work:
     options: Mapping[str, str]
 
     def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
-        name = f"{number:05d}-{attempt:08d}"
-        return self.output.write(name, Reading.of(self.options).batches(part), self.job)
+        return self.output.write(number, attempt, Reading.of(self.options).batches(part), self.job)
 
 
 def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:

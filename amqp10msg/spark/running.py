@@ -16,7 +16,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files import Range
 from amqp10msg.jobs import Job
-from amqp10msg.jobs._output import Done, Output
+from amqp10msg.jobs._output import Done
 from amqp10msg.jobs._parts import (
     PARQUET,
     RANGE_OCTETS,
@@ -27,7 +27,7 @@ from amqp10msg.jobs._parts import (
     is_parquet,
 )
 from amqp10msg.jobs._running import Work, carry_out
-from amqp10msg.spark.sink import write
+from amqp10msg.spark.sink import output_at, write
 
 __all__ = ["run"]
 
@@ -75,10 +75,9 @@ def run(
         write(df, path, job, overwrite=overwrite, options=given)
         return
     job.check(found.names)
-    # Executors have another current folder than the driver, where this runs.
+    # As the output's path.
     parts = [attrs.evolve(part, path=str(Path(part.path).absolute())) for part in found.parts]
-    target = Path(str(path).removeprefix("file://")).absolute()
-    work = Work(Output(target, given.get("compression", "snappy")), job, given)
+    work = Work(output_at(path, given), job, given)
     carry_out(work.output, lambda: _do(session, work, parts), overwrite=overwrite)
 
 
@@ -117,8 +116,10 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
     try:
         return numbered.map(partial(_attempt, work)).collect()
     except Py4JError as error:
-        # Of a DataFrame Spark tells it so by itself.
-        raise PySparkException(str(error)) from error
+        # Of a DataFrame Spark tells it so by itself. None where the JVM itself is gone.
+        thrown = getattr(error, "java_exception", None)
+        reason = str(error) if thrown is None else str(thrown.getMessage())
+        raise PySparkException(reason) from error
 
 
 def _attempt(work: Work, numbered: tuple[int, Range]) -> Done:

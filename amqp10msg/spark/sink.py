@@ -25,7 +25,7 @@ from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._output import BAD, BATCHES, GOOD, STATS, Done, Output
 from amqp10msg.jobs._places import write_synced
 
-__all__ = ["JobWriter", "SparkError", "StreamJobWriter", "write"]
+__all__ = ["JobWriter", "SparkError", "StreamJobWriter", "output_at", "write"]
 
 #: What Spark raises where a job fails.
 SparkError = PySparkException
@@ -63,6 +63,12 @@ def write(
     writer.save(str(path))
 
 
+def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
+    """Give the output at a path as the driver sees it: executors have another current folder."""
+    target = Path(str(path).removeprefix("file://")).absolute()
+    return Output(target, options.get("compression", "snappy"))
+
+
 class _JobSink:
     """What both sinks do: the job in the tasks, and on the driver the files that count."""
 
@@ -72,15 +78,13 @@ class _JobSink:
         self._job = Job.from_options(options)
         self._job.check(names)
         # Spark makes another writer for the tasks of a stream than for its commits.
-        # Executors have another current folder than the driver, where this runs.
-        path = Path(options["path"].removeprefix("file://")).absolute()
-        self._output = Output(path, options.get("compression", "snappy"))
+        self._output = output_at(options["path"], options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Do the job on the rows of one task."""
         context = cast("TaskContext", TaskContext.get())
-        name = f"{context.partitionId():05d}-{context.taskAttemptId():08d}"
-        done = self._output.write(name, iterator, self._job)
+        number, attempt = context.partitionId(), context.taskAttemptId()
+        done = self._output.write(number, attempt, iterator, self._job)
         return _Task(done, context.getLocalProperty("sql.streaming.queryId"))
 
 

@@ -19,7 +19,7 @@ from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, Section, View, text_at, type_at
 
-__all__ = ["ANNOTATIONS", "Found", "is_mime_type", "is_registered_coding", "matches"]
+__all__ = ["ANNOTATIONS", "Found", "is_free_key", "is_mime_type", "is_registered_coding"]
 
 #: The sections of the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
@@ -317,7 +317,7 @@ def key_reserved(view: View) -> Iterator[Found]:
             have = type_at(view.data, key)
             if have == "symbol":
                 text = text_at(view.data, key, value)
-                if text.startswith("x-") or any(matches(text, pattern) for pattern in known):
+                if is_free_key(text, known):
                     continue
             elif have != "ulong":
                 continue
@@ -330,9 +330,12 @@ def key_reserved(view: View) -> Iterator[Found]:
             )
 
 
-def matches(key: str, pattern: str) -> bool:
-    """Tell whether a key is one that a profile knows."""
-    return key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
+def is_free_key(key: str, known: tuple[str, ...]) -> bool:
+    """Tell whether a symbol is no reserved key of annotations, or one that a profile knows."""
+    return key.startswith("x-") or any(
+        key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
+        for pattern in known
+    )
 
 
 # RabbitMQ 4.
