@@ -36,6 +36,22 @@ from cpython.pythread cimport (
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.primitives import FORMAT_CODES
 
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    /* GCC takes a function that only prefetches for one without effect, and leaves its call out. */
+    #define amqp10msg_prefetch(p, w) \\
+        (__extension__ ({ __builtin_prefetch((const void *) (p), w); __asm__ volatile (""); }))
+    #define amqp10msg_will_read(p) amqp10msg_prefetch(p, 0)
+    #define amqp10msg_will_write(p) amqp10msg_prefetch(p, 1)
+    #else
+    #define amqp10msg_will_read(p) ((void) (p))
+    #define amqp10msg_will_write(p) ((void) (p))
+    #endif
+    """
+    void will_read "amqp10msg_will_read"(uintptr_t) noexcept nogil
+    void will_write "amqp10msg_will_write"(uintptr_t) noexcept nogil
+
 ctypedef const uint8_t* octets
 
 # Kinds of columns. A timestamp is an INT64; a LIST has its offsets, and its children elsewhere.
@@ -105,6 +121,10 @@ cdef enum:
     SEEN = 64
     # The octets behind a message that can be read: a constructor and what is read at once.
     SPARE = 32
+    # What the processor fetches at once, and how far ahead it is asked to.
+    LINE = 64
+    AHEAD = 192
+    AHEAD_OF_READING = 1024
 
 cdef uint64_t HIGH = 0x8080808080808080
 # The largest of Arrow's 32-bit offsets.
@@ -240,6 +260,35 @@ cdef bint resize(void** data, Py_ssize_t before, Py_ssize_t after, bint zeros) n
         memset(<uint8_t*> made + before, 0, after - before)
     data[0] = made
     return True
+
+
+# A batch is written in fifty places in turn, each a little further on: too many for the processor to
+# see what comes next. Where batches do not stay in its caches (from some 2 MB of messages), waiting
+# for memory would take nearly as long as all else. So it is told: whoever writes asks for the line
+# that is AHEAD. That may lie anywhere, as nothing is read.
+
+
+cdef inline void will_write_at(const void* begin, Py_ssize_t size) noexcept nogil:
+    """Ask for what is going to be written behind so many octets."""
+    will_write(<uintptr_t> begin + size + AHEAD)
+
+
+cdef inline void will_write_lines(const void* begin, Py_ssize_t size, Py_ssize_t n) noexcept nogil:
+    """The same where n octets are written at a time; more than eight lines need no help."""
+    cdef Py_ssize_t i = 0
+    n = min(n, 8 * LINE)
+    while i < n:
+        will_write_at(begin, size + i)
+        i += LINE
+
+
+cdef inline void will_read_lines(octets begin, Py_ssize_t n) noexcept nogil:
+    """Ask for as many octets, some messages ahead, as this one has; no more than a page."""
+    cdef Py_ssize_t i = 0
+    n = min(n, 4096)
+    while i < n:
+        will_read(<uintptr_t> begin + i + AHEAD_OF_READING)
+        i += LINE
 
 
 # Octets.
@@ -648,6 +697,15 @@ cdef bint prepare(Batch* b, Column* column, Py_ssize_t row, Py_ssize_t n) noexce
     return True
 
 
+cdef inline void end_text(Column* column, Py_ssize_t row, Py_ssize_t n) noexcept nogil:
+    """Let the n octets behind the last ones be a row."""
+    (<int32_t*> column.cells)[row] = <int32_t> column.size
+    column.written = row + 1
+    column.size += n
+    will_write_at(column.cells, 4 * row)
+    will_write_at(column.data, column.size)
+
+
 cdef inline bint put_text(
     Batch* b, Column* column, Py_ssize_t row, octets p, Py_ssize_t n, int rule
 ) noexcept nogil:
@@ -659,9 +717,7 @@ cdef inline bint put_text(
     high = copied(column.data + column.size, p, n)
     if high and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
         return False
-    (<int32_t*> column.cells)[row] = <int32_t> column.size
-    column.written = row + 1
-    column.size += n
+    end_text(column, row, n)
     return True
 
 
@@ -672,9 +728,7 @@ cdef inline uint8_t* begin_text(
     if n + 16 > column.room - column.size or column.written != row:
         if not prepare(b, column, row, n):
             return NULL
-    (<int32_t*> column.cells)[row] = <int32_t> column.size
-    column.written = row + 1
-    column.size += n
+    end_text(column, row, n)
     return column.data + column.size - n
 
 
@@ -720,6 +774,7 @@ cdef inline bint put_long(Batch* b, Column* column, Py_ssize_t row, int64_t numb
     if not begin_cell(b, column, row):
         return False
     (<int64_t*> column.cells)[row] = number
+    will_write_at(column.cells, 8 * row)
     return True
 
 
@@ -821,6 +876,16 @@ cdef bint put_null(Values* values) noexcept nogil:
     values.count += 1
     (<int32_t*> values.types.cells)[values.count] = <int32_t> values.types.size
     return True
+
+
+cdef inline void will_write_values(Values* values) noexcept nogil:
+    """Ask for where more values go: strings, numbers and their types, which most are."""
+    will_write_at(values.types.cells, 4 * values.count)
+    will_write_at(values.types.data, values.types.size)
+    will_write_at(values.s.cells, 4 * values.count)
+    will_write_at(values.s.data, values.s.size)
+    will_write_at(values.l.cells, 8 * values.count)
+    will_write_at(values.d.cells, 8 * values.count)
 
 
 cdef void take_values(Values* values, Py_ssize_t count) noexcept nogil:
@@ -1740,6 +1805,7 @@ cdef octets read_map(
     cdef uint64_t seen = 0
     cdef Values* values = &map.values
     cdef Py_ssize_t first = values.count
+    cdef Py_ssize_t size
     cdef uint8_t[MAX_PAIRS] codes
     p = open_map(b, section, p, end, &stop, &pairs)
     if p == NULL or (whole and not begin_map(b, map, row, pairs, stop - p)):
@@ -1767,9 +1833,13 @@ cdef octets read_map(
     if p != stop:
         return NULL
     if whole:
+        size = map.keys.size
         put_keys(map, first, pairs)
         put_types(&values.types, codes, first, pairs)
         map.rows.size = values.count
+        will_write_values(values)
+        will_write_lines(map.keys.data, map.keys.size, map.keys.size - size)
+        will_write_at(map.keys.cells, 4 * values.count)
     elif map.known_count == 0:
         map.known_count = pairs
     return p
@@ -1801,6 +1871,7 @@ cdef inline octets read_data(
     if out == NULL:
         return NULL
     memcpy(out, p, n)
+    will_write_lines(out, n, n)
     return p + n
 
 
@@ -1851,6 +1922,9 @@ cdef inline bint put_part(
     b.part_contents[i] = content
     b.part_ends[i] = end
     b.parts.size = i + 1
+    will_write_at(b.part_starts, 8 * i)
+    will_write_at(b.part_contents, 8 * i)
+    will_write_at(b.part_ends, 8 * i)
     return True
 
 
@@ -2074,6 +2148,7 @@ cdef int read_array(
             if not 0 <= start <= end <= data_size:
                 return INVALID
             begin = data + start
+            will_read_lines(data + end, end - start)
             if data_size - end < SPARE and end - start <= b.max_size:
                 begin = copy_of(b, begin, end - start)
                 if begin == NULL:
