@@ -115,11 +115,17 @@ def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits
 
 
 def seeds() -> list[bytes]:
-    """Give the messages of the corpus and the recordings."""
+    """Give the messages of the corpus and the recordings, and what neither has."""
     path = Path(__file__).parents[1] / "tests" / "vectors" / "recorded.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = [bytes.fromhex(json.loads(line)["raw"]) for line in lines]
-    return found + [case.data for case in corpus.load() if case.kind == "message"]
+    found += [case.data for case in corpus.load() if case.kind == "message"]
+    # Arrays of values without octets: null, true, zeros, empty lists.
+    for code in (0x40, 0x41, 0x43, 0x44, 0x45):
+        array = bytes((0xE0, 2, 3, code))
+        found.append(b"\0\x53\x72\xc1\x08\2\xa3\1k" + array + b"\0\x53\x77" + array)
+        found.append(b"\0\x53\x76\xc0\x09\2" + array + array)
+    return found
 
 
 def main() -> int:
@@ -141,7 +147,11 @@ def main() -> int:
             for _ in range(draw.choice((1, 3, 40, 400)))
         ]
         names = ALL if draw.random() < 0.7 else draw.choice(PROJECTIONS)
-        limits = None if draw.random() < 0.9 else Limits(items=draw.randrange(40))
+        limits = (
+            None
+            if draw.random() < 0.9
+            else Limits(items=draw.randrange(40), zero_width=draw.randrange(10))
+        )
         compare = differs if draw.random() < 0.1 or not names else kernel_differs
         if compare(octets, names, limits):
             differ += 1

@@ -47,6 +47,7 @@ from bench.messages import REFERENCE
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
+_room = pytest.importorskip("amqp10msg.columns._room")
 fuzzing = pytest.importorskip("fuzz.columns")
 
 FIXED_NAMES = """
@@ -387,6 +388,54 @@ def test_limits_hold_for_each_message() -> None:
         "error_code"
     ].to_pylist()
     assert "size-limit" == only(octets, limits=Limits(size=len(octets) - 1))["error_code"]
+
+
+#: An array of a thousand nulls: 13 octets, and 9,018 of JSON.
+NULLS = bytes.fromhex("005377f000000005000003e840")
+
+
+@pytest.fixture
+def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amqp10msg.columns._room._ROOM", 20_000)
+
+
+@pytest.mark.usefixtures("little_room")
+@pytest.mark.parametrize(
+    "made", [decode, lambda octets: columns.decode_values([o[3:] for o in octets])]
+)
+def test_values_without_octets_fill_no_memory(made: Any) -> None:
+    # What is one message alone always fits.
+    assert 1 == len(made([NULLS]))
+    assert 2 == len(made([NULLS, NULLS]))
+    with pytest.raises(ValueError, match="decode fewer messages at once"):
+        made([NULLS] * 3)
+
+
+@pytest.mark.usefixtures("little_room")
+def test_what_is_too_much_is_done_in_pieces() -> None:
+    sound = Message(b"body").encode()
+    batch = pa.record_batch({"wire": pa.array([NULLS] * 5 + [sound] + [NULLS] * 6, pa.binary())})
+
+    done = list(_room.in_pieces(batch, lambda piece: columns.decode(piece.column("wire"))))
+
+    # Two of these have room: halves of twelve, of six and of three are tried for that.
+    assert [1, 2, 3, 1, 2, 1, 2] == [piece.num_rows for piece, _ in done]
+    assert batch.column("wire").to_pylist() == [
+        wire for piece, _ in done for wire in piece.column("wire").to_pylist()
+    ]
+    assert [decode([wire])[0] for wire in batch.column("wire").to_pylist()] == [
+        row for _, found in done for row in found.to_pylist()
+    ]
+
+
+@pytest.mark.usefixtures("little_room")
+def test_one_message_that_is_too_much_alone_is_no_reason_to_go_on() -> None:
+    def work(piece: Any) -> None:
+        raise _room.TooMuchError(str(piece.num_rows))
+
+    batch = pa.record_batch({"wire": pa.array([b"a", b"b"])})
+    with pytest.raises(_room.TooMuchError, match=r"^1$"):
+        list(_room.in_pieces(batch, work))
 
 
 def test_validation_names_the_first_error_and_keeps_the_values() -> None:

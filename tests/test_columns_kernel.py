@@ -167,6 +167,51 @@ def test_every_decimal_is_written_as_python_does(data: st.DataObject, cls: Any) 
     assert_same(octets)
 
 
+def zero_width(code: int, count: int) -> bytes:
+    """Encode an array whose elements take no octets."""
+    return b"\xf0\x00\x00\x00\x05" + count.to_bytes(4) + bytes([code])
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0x40, 0x46), st.sampled_from([0, 1, 2, 3, 20, 40])),
+        min_size=1,
+        max_size=4,
+    ),
+    st.sampled_from([0, 1, 19, 20, 41, 60, 1_000]),
+    st.sampled_from([3, 4, 21, 45, 1_000]),
+    st.sampled_from([1, 2, 3, 4, 5, 256]),
+)
+def test_arrays_of_values_without_octets(
+    drawn: list[tuple[int, int]], zero: int, items: int, depth: int
+) -> None:
+    arrays = [zero_width(*one) for one in drawn]
+    content = b"".join(arrays)
+    listed = b"\xd0" + (len(content) + 4).to_bytes(4) + len(arrays).to_bytes(4) + content
+    keyed = b"".join(b"\xa3\x02k%d" % i + array for i, array in enumerate(arrays))
+    mapped = b"\xd1" + (len(keyed) + 4).to_bytes(4) + (2 * len(arrays)).to_bytes(4) + keyed
+    octets = [
+        b"\x00\x53\x77" + arrays[0],
+        b"\x00\x53\x77" + listed,
+        b"\x00\x53\x76" + listed,
+        b"\x00\x53\x76" + listed + b"\x00\x53\x76" + listed,
+        b"\x00\x53\x72" + mapped + b"\x00\x53\x77\x40",
+        b"\x00\x53\x77" + arrays[0][:-1],
+        b"\x00\x53\x77" + arrays[0] + b"\x40",
+    ]
+    limits = Limits(zero_width=zero, items=items, depth=depth)
+
+    for names in (ALL, *PROJECTIONS, ("message_annotations", "message_annotations.k0")):
+        assert_same(octets, names, limits)
+
+
+def test_values_without_octets_need_no_help() -> None:
+    octets = [b"\x00\x53\x77" + zero_width(code, 300) for code in range(0x40, 0x46)]
+
+    assert 0 == odd_rows(octets)
+    assert_same(octets)
+
+
 @pytest.mark.parametrize("depth", [1, 2, 3, 15, 16, 17, 18, 30])
 def test_values_nested_deeper_than_the_kernel_goes(depth: int) -> None:
     value: Any = "end"
@@ -352,26 +397,28 @@ def test_offsets_that_point_outside(size: int) -> None:
     data = pa.py_buffer(REFERENCE)
     for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):
         ends = pa.py_buffer(b"".join(o.to_bytes(size, sys.byteorder, signed=True) for o in offsets))
-        arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1, 5, 500, 5)
+        arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1)
+        bounds = (5, 5, 500, 5, 5)
         if offsets == [0, 500]:
-            assert (pa.record_batch({"a": pa.nulls(1, pa.string())}), []) == layout.read(*arguments)
+            found = layout.read(*arguments, *bounds)
+            assert (pa.record_batch({"a": pa.nulls(1, pa.string())}), []) == found
         else:
             with pytest.raises(ValueError, match="point outside"):
-                layout.read(*arguments)
+                layout.read(*arguments, *bounds)
 
 
 def test_an_array_shorter_than_it_says() -> None:
     layout = a_layout()
 
     assert (pa.record_batch({"a": pa.nulls(0, pa.string())}), []) == layout.read(
-        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 5
+        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 5, 5, 5
     )
     for arguments in ((0, 0, 0, 0, 4, 0, 0, 0, 1), (0, 0, 0, 8, 4, 1, 0, 0, 1)):
         with pytest.raises(ValueError, match="shorter"):
-            layout.read(*arguments, 5, 5, 5)
+            layout.read(*arguments, 5, 5, 5, 5, 5)
     for first, rows, width in ((-1, 0, 4), (0, -1, 4), (0, 0, 5)):
         with pytest.raises(ValueError, match="no valid array"):
-            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 5)
+            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 5, 5, 5)
 
 
 def test_random_faults_in_whole_batches() -> None:

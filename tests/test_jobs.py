@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import DecodeError, Message, Properties
+from amqp10msg import Array, DecodeError, Message, Properties
 from amqp10msg.testing import malformed, messages
 from amqp10msg.translate import Circumstances
 
@@ -64,6 +64,27 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+@pytest.mark.parametrize("kind", ["decode", "profile"])
+def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp10msg.columns._room._ROOM", 20_000)
+    # An annotation that is an array of a thousand nulls: 9,018 octets of JSON.
+    annotations = {"x-opt-k": Array("null", [None] * 1_000)}
+    nulls = Message(b"", message_annotations=annotations).encode()
+    source = write(tmp_path / "in.bin", [*SOUND[:20], *[nulls] * 20, b"\1", nulls])
+
+    stats = jobs.run(source, tmp_path / "out", Job(kind), workers=1)
+
+    assert (42, 1) == (stats.rows, stats.errors)
+    good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
+    assert [b"\1"] == [row["wire"] for row in bad]
+    if kind == "decode":
+        wanted = columns.decode([*SOUND[:20], nulls])["message_annotations"].to_pylist()
+        wanted += wanted[-1:] * 20
+        assert wanted == [row["message_annotations"] for row in good]
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])

@@ -84,6 +84,20 @@ def test_one_bad_message_in_a_thousand_is_one_explained_row(spark_session: Any) 
     assert isinstance(bad["error_offset"], int)
 
 
+def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: Any) -> None:
+    # An array of 65,536 nulls: 13 octets, and 590,000 of JSON.
+    wires: list[bytes | None] = [bytes.fromhex("005377f0000000050001000040")] * 150
+    with pytest.raises(ValueError, match="decode fewer messages at once"):
+        columns.decode(wires)
+    (text,) = columns.decode(wires[:1])["body_json"].to_pylist()
+
+    df = frame(spark_session, wires).coalesce(1)
+    made = spark.decode(df).selectExpr("id", "length(body_json) AS size", "error_code")
+
+    expected = [{"id": i, "size": len(text), "error_code": None} for i in range(150)]
+    assert expected == rows(made)
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_validate_gives_what_validate_gives(spark_session: Any, profile: str) -> None:
     made = rows(spark.validate(frame(spark_session, WIRES), profile))

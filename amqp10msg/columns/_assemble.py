@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.columns import _scan
+from amqp10msg.columns._room import room_for
 from amqp10msg.columns._schema import MAPS, SCHEMA, WIRE, Plan
 from amqp10msg.composite import composite_of, rows
 from amqp10msg.limits import Limits
@@ -41,7 +42,8 @@ def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch
     """Read an array of binary or large_binary; give its columns, and the rows left to others.
 
     Raises:
-        OverflowError: a column would exceed Arrow's 32-bit offsets.
+        OverflowError: a column would exceed Arrow's 32-bit offsets, or values without octets would
+            be written out to more than `room_for` the array.
         ValueError: the array is not valid.
     """
     valid, offsets, data = array.buffers()
@@ -53,8 +55,10 @@ def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch
         array.offset,
         len(array),
         min(limits.items, _NO_BOUND),
+        min(limits.zero_width, _NO_BOUND),
         _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
         limits.depth,
+        room_for(array),
     )
     place = plan.schema.get_field_index("wire")
     if place >= 0:

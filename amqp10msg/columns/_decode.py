@@ -12,12 +12,18 @@ import pyarrow.compute as pc
 
 from amqp10msg._kernel import COMPILED
 from amqp10msg.columns import _screen
-from amqp10msg.columns._plain import judged, row
+from amqp10msg.columns._plain import judged, row, text_size
+from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
-__all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
+__all__ = [
+    "binary_chunks",
+    "decode",
+    "formats_of",
+    "suspects",
+]
 
 
 def _is_compiled() -> bool:
@@ -71,8 +77,9 @@ def decode(
 
     Raises:
         TypeError: `array` holds something else than octets.
-        ValueError: there is no column or profile of a name, lengths differ, or a column would
-            exceed Arrow's 2 GiB: pass fewer messages at once.
+        ValueError: there is no column or profile of a name, lengths differ, a column would exceed
+            Arrow's 2 GiB, or small messages hold so many values without octets that their JSON
+            would be more than 64 MiB and 32 times their octets: pass fewer messages at once.
     """
     plan = plan_of(columns)
     if validate is not None and validate not in PROFILES:
@@ -97,11 +104,15 @@ def _rows_only(count: int) -> pa.RecordBatch:
 
 def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
     if scanned is None:
-        return batch_of((row(octets, plan, limits, profile) for octets in octets_in(array)), plan)
+        rows = (row(octets, plan, limits, profile) for octets in octets_in(array))
+        return batch_of(bounded(rows, room_for(array), text_size), plan)
     try:
         batch, odd = scanned(array, plan, limits)
     except OverflowError:
-        raise too_large("with most octets") from None
+        raise TooMuchError(
+            "a column would exceed 2 GiB, or be filled by values without octets: decode fewer "
+            "messages at once"
+        ) from None
     if odd:
         batch = _with_odd(batch, array, odd, plan, limits)
     return batch if profile is None else _judged(array, batch, plan, limits, profile)
@@ -113,8 +124,8 @@ def _with_odd(
     """Read the rows that the kernel left null: what is an error, and what it does not know."""
     errors: dict[int, dict[str, Any]] = {}
     others: dict[int, dict[str, Any]] = {}
-    for place in odd:
-        cells = row(array[place].as_py(), plan, limits, None)
+    rows = (row(array[place].as_py(), plan, limits, None) for place in odd)
+    for place, cells in zip(odd, bounded(rows, room_for(array), text_size), strict=True):
         (errors if "error_code" in cells else others)[place] = cells
     if others:
         batch = merged(batch, list(others), batch_of(others.values(), plan))
@@ -179,8 +190,7 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
     if scanned is None or not _screen.knows(profile):
         return range(len(array))
     try:
-        # What the kernel leaves null is not read here in the other way, which has no bounds for
-        # what it writes: thirteen octets may be an array of 65,536 nulls.
+        # What the kernel leaves null is not read here in the other way, which takes long.
         screen, odd = scanned(array, plan_of(_screen.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
@@ -209,9 +219,9 @@ def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
 
 
-def too_large(name: str) -> ValueError:
+def too_large(name: str) -> TooMuchError:
     """Say that a column does not fit Arrow's 32-bit offsets."""
-    return ValueError(f"the column {name} would exceed 2 GiB: decode fewer messages at once")
+    return TooMuchError(f"the column {name} would exceed 2 GiB: decode fewer messages at once")
 
 
 def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -224,7 +234,7 @@ def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
             schema=schema,
         )
     except pa.ArrowInvalid as error:
-        raise ValueError(
+        raise TooMuchError(
             f"the columns would exceed 2 GiB: decode fewer at once ({error})"
         ) from None
 

@@ -22,7 +22,7 @@ from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
 from amqp10msg.validation import RULES, validate
 
-__all__ = ["error_cells", "judged", "row"]
+__all__ = ["error_cells", "judged", "row", "text_size"]
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -45,6 +45,15 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
     if plan.schema.get_field_index("wire") >= 0:
         cells["wire"] = octets
     return cells
+
+
+def text_size(cells: dict[str, Any]) -> int:
+    """Tell how many characters of JSON, and of other texts of values, a row has."""
+    size = len(cells.get("body_json") or "")
+    for name in MAPS:
+        for _, value in cells.get(name, ()):
+            size += len(value.get("s") or "")
+    return size
 
 
 def error_cells(error: DecodeError) -> dict[str, Any]:

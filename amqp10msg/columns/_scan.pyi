@@ -39,6 +39,8 @@ class Layout:
         first: int,
         rows: int,
         max_items: int,
+        max_zero_width: int,
         max_size: int,
         max_depth: int,
+        zero_room: int,
     ) -> tuple[Any, list[int]]: ...

@@ -655,6 +655,7 @@ cdef struct Batch:
     uint8_t[96] kind_names
     uint8_t[3] kind_sizes
     int64_t max_items
+    int64_t max_zero_width
     Py_ssize_t max_size
     int max_depth
     Py_ssize_t rows
@@ -663,7 +664,10 @@ cdef struct Batch:
     Py_ssize_t copy_room
     # What the message may still cost, and how deep the values of the map that is read are nested.
     int64_t items
+    int64_t zero_width
     int depth
+    # The octets that values without any may still be written out to.
+    int64_t zero_room
     # There is no more room in a column.
     bint full
     # The columns.
@@ -1113,11 +1117,14 @@ cdef octets write_array(
     element = p[wide]
     p += wide + 1
     b.items -= count
-    # Values without octets have a budget of their own.
-    if b.items < 0 or CODES[element].width == 255 or CODES[element].width == 0:
+    if b.items < 0 or CODES[element].width == 255:
         return NULL
     if not put_hex(b, out, &element, 1) or not put_ascii(b, out, b",[", 2):
         return NULL
+    if CODES[element].width == 0:
+        if not write_repeated(b, out, p, stop, element, count, depth):
+            return NULL
+        count = 0
     for i in range(count):
         if i and not put_mark(b, out, COMMA):
             return NULL
@@ -1125,6 +1132,39 @@ cdef octets write_array(
         if p == NULL:
             return NULL
     return p if p == stop and put_mark(b, out, BRACKET_END) else NULL
+
+
+cdef bint write_repeated(
+    Batch* b, Column* out, octets p, octets stop, int code, Py_ssize_t count, int depth
+) noexcept nogil:
+    """Write so many values without octets, which are all the same.
+
+    Nothing in the input pays for them, so they have a budget of their own in the message, and their
+    text another in the batch.
+    """
+    cdef Py_ssize_t begin = out.size
+    cdef Py_ssize_t n
+    cdef Py_ssize_t i
+    b.zero_width -= count
+    if b.zero_width < 0:
+        return False
+    if count == 0:
+        return True
+    if write_value(b, out, p, stop, code, depth) == NULL:
+        return False
+    n = out.size - begin
+    # The count is one of four octets.
+    b.zero_room -= (n + 1) * count
+    if b.zero_room < 0:
+        # One message alone is left to the other way.
+        return b.rows > 1 and full(b)
+    if not has_room(out, (n + 1) * count):
+        return full(b)
+    for i in range(1, count):
+        out.data[out.size] = COMMA
+        memcpy(out.data + out.size + 1, out.data + begin, n)
+        out.size += n + 1
+    return True
 
 
 cdef octets text_at(octets p, octets stop, Py_ssize_t* n) noexcept nogil:
@@ -1942,6 +1982,7 @@ cdef octets read_map_section(
     """Read a map section: the whole of it, the entries that are picked, or both."""
     cdef Map* map = b.maps[section]
     cdef int64_t items = b.items
+    cdef int64_t zero_width = b.zero_width
     cdef octets behind
     if map.wanted:
         behind = read_map(b, map, True, section, row, p, end)
@@ -1949,6 +1990,7 @@ cdef octets read_map_section(
             return behind
         # What is read twice counts once.
         b.items = items
+        b.zero_width = zero_width
     return read_map(b, map, False, section, row, p, end)
 
 
@@ -1985,6 +2027,7 @@ cdef bint read_message(Batch* b, Py_ssize_t row, octets begin, octets end) noexc
     cdef int last = -1
     cdef bint with_parts = b.with_parts
     b.items = b.max_items
+    b.zero_width = b.max_zero_width
     if with_parts and not begin_list(b, &b.parts, row):
         return False
     while p < end:
@@ -2495,17 +2538,20 @@ cdef class Layout:
         first: int,
         rows: int,
         max_items: int,
+        max_zero_width: int,
         max_size: int,
         max_depth: int,
+        zero_room: int,
     ):
         """Read the messages of an array of binary (width 4) or large_binary (8).
 
         Takes the addresses and sizes of its buffers, which the caller keeps, and what one message
-        may cost: values in compounds, octets, and compounds in each other. Gives the batch, and the
-        numbers of the odd rows.
+        may cost: values in compounds, those without octets in arrays, octets, and compounds in each
+        other. Then the octets that all values without octets may be written out to. Gives the
+        batch, and the numbers of the odd rows.
 
         Raises:
-            OverflowError: a column would exceed Arrow's 32-bit offsets.
+            OverflowError: a column would exceed Arrow's 32-bit offsets, or that last bound.
             ValueError: the buffers are not those of a valid array.
         """
         cdef Batch* b
@@ -2523,6 +2569,8 @@ cdef class Layout:
         ):
             raise ValueError("the array is shorter than it says")
         b = self.begin(rows, max_items, max_size)
+        b.max_zero_width = max_zero_width
+        b.zero_room = zero_room
         # A section itself is nested, too.
         b.max_depth = min(max_depth - 3, MAX_NESTED)
         try:

@@ -9,8 +9,13 @@ import pyarrow as pa
 from amqp10msg import _wire
 from amqp10msg.batch import BATCH_FORMAT
 from amqp10msg.columns._cells import value_cell
-from amqp10msg.columns._decode import binary_chunks, formats_of, octets_in
+from amqp10msg.columns._decode import (
+    binary_chunks,
+    formats_of,
+    octets_in,
+)
 from amqp10msg.columns._plain import error_cells
+from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
@@ -50,22 +55,27 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
 
     Raises:
         TypeError: `array` holds something else than octets.
-        ValueError: no policy is called so.
+        ValueError: no policy is called so, or the values would be too much for one column, as for
+            `decode`.
     """
     if plain not in _POLICIES:
         raise ValueError(f"plain is one of {', '.join(_POLICIES)}, not {plain!r}")
     limits = limits or DEFAULT_LIMITS
-    made = [
+    chunks = binary_chunks(array)
+    values = (
         None if octets is None else _value(octets, plain, limits)
-        for chunk in binary_chunks(array)
+        for chunk in chunks
         for octets in octets_in(chunk)
-    ]
+    )
+    made = list(bounded(values, sum(map(room_for, chunks)), _text_size))
     column = pa.array(made, DECODED_VALUE)
     if isinstance(column, pa.ChunkedArray):
-        raise ValueError(  # noqa: TRY004  (that it is chunked only says how much there is)
-            "the values would exceed 2 GiB: decode fewer at once"
-        )
+        raise TooMuchError("the values would exceed 2 GiB: decode fewer at once")
     return column
+
+
+def _text_size(cell: dict[str, Any] | None) -> int:
+    return len((cell or {}).get("s") or "")
 
 
 def _value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from amqp10msg.columns._room import in_pieces
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
 from amqp10msg.jobs._stats import Stats
@@ -118,10 +119,10 @@ class Output:
         }
         try:
             for batch in batches:
-                good, bad = job.run(batch, stats)
-                if job.kind != "profile":
-                    outputs[GOOD].write(good)
-                outputs[BAD].write(bad)
+                for _, (good, bad) in in_pieces(batch, lambda piece: job.run(piece, stats)):
+                    if job.kind != "profile":
+                        outputs[GOOD].write(good)
+                    outputs[BAD].write(bad)
         finally:
             for output in outputs.values():
                 output.close()

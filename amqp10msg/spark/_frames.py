@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
+from amqp10msg.columns._room import in_pieces
 from amqp10msg.jobs._fitting import fitted_schema
 
 __all__ = [
@@ -81,7 +82,8 @@ def mapped(
     Args:
         df: where the messages are.
         work: makes the new columns from a batch, which has the columns `keep` and `read`. It runs
-            in the workers: it holds nothing that cannot be pickled, and it does not raise.
+            in the workers: it holds nothing that cannot be pickled, and it does not raise, but for
+            what `in_pieces` sees to.
         new: their schema; where Spark refuses a type, it gets the nearest that holds all values.
         keep: the columns that come first, as they are.
         read: the columns that `work` needs.
@@ -94,13 +96,13 @@ def mapped(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for given in batches:
-            batch = given.rename_columns(names)
-            arrays = [
-                array if array.type == field.type else array.cast(field.type)
-                for array, field in zip(work(batch), new, strict=True)
-            ]
-            schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
-            yield pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
+            for batch, found in in_pieces(given.rename_columns(names), work):
+                arrays = [
+                    array if array.type == field.type else array.cast(field.type)
+                    for array, field in zip(found, new, strict=True)
+                ]
+                schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
+                yield pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
 
     # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
     narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
