@@ -409,6 +409,8 @@ def test_values_without_octets_fill_no_memory(made: Any) -> None:
     assert 2 == len(made([NULLS, NULLS]))
     with pytest.raises(ValueError, match="decode fewer messages at once"):
         made([NULLS] * 3)
+    with pytest.raises(ValueError, match="decode fewer messages at once"):
+        columns.decode(pa.chunked_array([pa.array([NULLS], pa.binary())] * 20))
 
 
 @pytest.mark.usefixtures("little_room")

@@ -18,12 +18,7 @@ from amqp10msg.columns._schema import ERRORS, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
-__all__ = [
-    "binary_chunks",
-    "decode",
-    "formats_of",
-    "suspects",
-]
+__all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
 
 
 def _is_compiled() -> bool:
@@ -88,7 +83,10 @@ def decode(
     chunks = binary_chunks(array)
     if not len(plan.schema):
         return _rows_only(sum(map(len, chunks)))
-    made = [_chunk(chunk, plan, limits, validate) for chunk in chunks]
+    batches: Iterator[pa.RecordBatch] = (_chunk(chunk, plan, limits, validate) for chunk in chunks)
+    if len(chunks) > 1:
+        batches = bounded(batches, room_for(*chunks, rows=True), lambda batch: int(batch.nbytes))
+    made = list(batches)
     batch = made[0] if len(made) == 1 else concatenated(made, plan.schema)
     if message_format is not None and "message_format" in plan.schema.names:
         formats = formats_of(message_format, batch.num_rows)

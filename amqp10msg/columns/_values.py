@@ -67,7 +67,7 @@ def decode_values(array: Any, plain: str = "error", limits: Limits | None = None
         for chunk in chunks
         for octets in octets_in(chunk)
     )
-    made = list(bounded(values, sum(map(room_for, chunks)), _text_size))
+    made = list(bounded(values, room_for(*chunks), _text_size))
     column = pa.array(made, DECODED_VALUE)
     if isinstance(column, pa.ChunkedArray):
         raise TooMuchError("the values would exceed 2 GiB: decode fewer at once")
