@@ -431,6 +431,22 @@ def test_what_is_too_much_is_done_in_pieces() -> None:
 
 
 @pytest.mark.usefixtures("little_room")
+def test_chunks_share_their_room_and_only_texts_take_it() -> None:
+    picks = [f"application_properties.k{number}" for number in range(100)]
+    sound = Message(b"", application_properties={"k1": "v"}).encode()
+    chunks = [pa.array([sound] * 50, pa.binary())] * 20
+
+    # Structs of nulls take far more than the messages.
+    batch = columns.decode(pa.chunked_array(chunks), picks)
+    assert 1_000 == batch.num_rows
+    assert batch.nbytes > 2 * (20_000 + 32 * sum(chunk.nbytes for chunk in chunks))
+
+    mapped = b"\0\x53\x72\xc1\x0e\2\xa3\1k" + NULLS[3:] + b"\0\x53\x77\x40"
+    for name in ("message_annotations", "message_annotations.k"):
+        with pytest.raises(ValueError, match="decode fewer messages at once"):
+            columns.decode(pa.chunked_array([pa.array([mapped], pa.binary())] * 20), [name])
+
+
 def test_one_message_that_is_too_much_alone_is_no_reason_to_go_on() -> None:
     def work(piece: Any) -> None:
         raise _room.TooMuchError(str(piece.num_rows))

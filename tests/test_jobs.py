@@ -74,11 +74,13 @@ def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
     # An annotation that is an array of a thousand nulls: 9,018 octets of JSON.
     annotations = {"x-opt-k": Array("null", [None] * 1_000)}
     nulls = Message(b"", message_annotations=annotations).encode()
-    source = write(tmp_path / "in.bin", [*SOUND[:20], *[nulls] * 20, b"\1", nulls])
+    wires = [*SOUND[:20], *[nulls] * 20, b"\1", nulls]
+    source = write(tmp_path / "in.bin", wires)
 
     stats = jobs.run(source, tmp_path / "out", Job(kind), workers=1)
 
     assert (42, 1) == (stats.rows, stats.errors)
+    assert sum(map(len, wires)) == stats.octets  # what is done again is counted once
     good, bad = (read(folder) for folder in output_of(tmp_path / "out"))
     assert [b"\1"] == [row["wire"] for row in bad]
     if kind == "decode":

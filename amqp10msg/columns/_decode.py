@@ -14,7 +14,7 @@ from amqp10msg._kernel import COMPILED
 from amqp10msg.columns import _screen
 from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._room import TooMuchError, bounded, room_for
-from amqp10msg.columns._schema import ERRORS, Plan, plan_of
+from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
@@ -85,7 +85,7 @@ def decode(
         return _rows_only(sum(map(len, chunks)))
     batches: Iterator[pa.RecordBatch] = (_chunk(chunk, plan, limits, validate) for chunk in chunks)
     if len(chunks) > 1:
-        batches = bounded(batches, room_for(*chunks, rows=True), lambda batch: int(batch.nbytes))
+        batches = bounded(batches, room_for(*chunks), _text_size)
     made = list(batches)
     batch = made[0] if len(made) == 1 else concatenated(made, plan.schema)
     if message_format is not None and "message_format" in plan.schema.names:
@@ -93,6 +93,22 @@ def decode(
         index = plan.schema.get_field_index("message_format")
         batch = batch.set_column(index, plan.schema.field(index), formats)
     return batch
+
+
+def _text_size(batch: pa.RecordBatch) -> int:
+    """Tell how many octets of JSON, and of other texts of values, a batch has."""
+    size = 0
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        texts = None
+        if field.name == "body_json":
+            texts = column
+        elif pa.types.is_map(field.type):
+            texts = column.items.field("s")
+        elif field.type == VALUE:
+            texts = column.field("s")
+        if texts is not None:
+            size += pc.sum(pc.binary_length(texts)).as_py() or 0
+    return size
 
 
 def _rows_only(count: int) -> pa.RecordBatch:
@@ -212,14 +228,11 @@ def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
             continue
         column = pa.array([cells.get(field.name) for cells in made], field.type)
         if isinstance(column, pa.ChunkedArray):
-            raise too_large(field.name)
+            raise TooMuchError(
+                f"the column {field.name} would exceed 2 GiB: decode fewer messages at once"
+            )
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
-
-
-def too_large(name: str) -> TooMuchError:
-    """Say that a column does not fit Arrow's 32-bit offsets."""
-    return TooMuchError(f"the column {name} would exceed 2 GiB: decode fewer messages at once")
 
 
 def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -16,27 +16,19 @@ _Made = TypeVar("_Made")
 #: which a message of 13 octets may hold, takes 80,000 times: a batch of them would fill any memory.
 _ROOM = 64 << 20
 _TIMES = 32
-#: What the columns of a row take beside, at most: most of it is offsets, and cells that are null.
-_ROW = 512
 
 
 class TooMuchError(ValueError):
     """A batch decodes to more than its columns hold; fewer of its messages do not."""
 
 
-def room_for(*arrays: pa.Array, rows: bool = False) -> int:
-    """Tell how many octets of text the messages of arrays may be written out to.
-
-    Args:
-        arrays: the messages.
-        rows: whether it is all the columns of their rows.
-    """
-    room = _ROOM + _TIMES * sum(int(array.nbytes) for array in arrays)
-    return room + _ROW * sum(map(len, arrays)) if rows else room
+def room_for(*arrays: pa.Array) -> int:
+    """Tell how many octets of text the messages of arrays may be written out to."""
+    return _ROOM + _TIMES * sum(int(array.nbytes) for array in arrays)
 
 
 def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> Iterator[_Made]:
-    """Give rows, or batches of them, while what they take has room.
+    """Give rows, or batches of them, while their texts, of so many octets each, have room.
 
     Raises:
         TooMuchError: they have not, and there is more than one of them.

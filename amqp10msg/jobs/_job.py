@@ -155,7 +155,12 @@ class Job:
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Do the job on a batch: give the good rows and the quarantined ones, and count them."""
+        """Do the job on a batch: give the good rows and the quarantined ones, and count them.
+
+        Raises:
+            ValueError: it decodes to more than columns hold, and nothing of it has been counted:
+                run the job on fewer rows at once.
+        """
         sound = self._sound(batch)
         # Filters copy, and mostly there is nothing to leave out.
         are_all = pc.all(sound, min_count=0).as_py()
