@@ -264,3 +264,16 @@ def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> N
     assert f"{PACKAGE}.message" in loaded
     assert tops - sys.stdlib_module_names - {PACKAGE, "attr", "attrs"} == set()
     assert loaded & {"asyncio", "http.client", "socket", "ssl", "urllib.request"} == set()
+
+
+def test_spark_is_there_with_the_client_of_spark_connect_alone() -> None:
+    """The package pyspark-client has no Py4J: what needs it imports it where it is used."""
+    sources = [file.read_text(encoding="utf-8") for file in sorted((ROOT / "spark").glob("*.py"))]
+
+    assert any("py4j" in source for source in sources)
+    assert [] == [
+        ast.unparse(node)
+        for source in sources
+        for node in ast.parse(source).body
+        if isinstance(node, ast.Import | ast.ImportFrom) and "py4j" in ast.unparse(node)
+    ]

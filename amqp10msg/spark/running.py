@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import cast
 
 import attrs
-from py4j.protocol import Py4JError
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -110,6 +109,9 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """
+    # Where Spark Connect's client is installed alone, there is none.
+    from py4j.protocol import Py4JError  # noqa: PLC0415
+
     if not parts:
         return []
     numbered = session.sparkContext.parallelize(list(enumerate(parts)), len(parts))
