@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -175,14 +176,71 @@ def test_undeliverable_here(amqp_server: Server, connection: Any) -> None:
     assert "a" == receiver_of(connection, "q", name="other").receive().text()
 
 
+class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
+    """The receiver settles second."""
+
+    def apply(self, link: Any) -> None:
+        link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+
+def many_keys(count: int) -> Message:
+    """A durable message with as many ulong keys as a map may have, or more."""
+    annotations: Any = {ULong(key): None for key in range(count)}
+    return Message("many keys", header=Header(durable=True), message_annotations=annotations)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_outcome_that_makes_a_message_unreadable_is_refused(tmp_path: Path, second: bool) -> None:
+    file = tmp_path / "messages.db"
+    octets = many_keys(4_096).encode()
+    with Server(file=file) as server, connected(server) as connection:
+        server.publish("q", octets)
+        receiver = receiver_of(connection, "q", options=Second() if second else None)
+        receiver.receive()
+        delivery = settle(
+            receiver,
+            proton.Delivery.MODIFIED,
+            not second,
+            annotations={proton.ulong(5_000): None},
+        )
+        if second:
+            connection.wait(lambda: delivery.settled)
+            assert proton.Delivery.RELEASED == delivery.remote_state
+        else:
+            with pytest.raises(utils.LinkDetached, match="amqp:resource-limit-exceeded"):
+                connection.wait(lambda: False)
+        assert [octets] == [message.encode() for message in server.messages("q")]
+    with Server(file=file) as server:
+        assert [octets] == [message.encode() for message in server.messages("q")]
+        assert [] == server.quarantined("q")
+
+
+def test_stored_message_that_cannot_be_read_does_not_stop_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "messages.db"
+    with Server(file=file) as server:
+        for text in "ab":
+            server.publish("q", Message(text, header=Header(durable=True)))
+    database = sqlite3.connect(file)
+    database.execute("UPDATE message SET octets = ? WHERE sequence = 1", (b"\0",))
+    database.commit()
+    database.close()
+    with Server(file=file) as server, connected(server) as connection:
+        assert "b" == receiver_of(connection, "q").receive().text()
+        (aside,) = server.quarantined("q")
+        assert ("q", 1, b"\0") == (aside.node, aside.stored.sequence, aside.stored.octets)
+    assert ["quarantined"] == [
+        record.event  # type: ignore[attr-defined]
+        for record in caplog.records
+        if record.levelno == logging.ERROR
+    ]
+
+
 def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
     amqp_server: Server,
     connection: Any,
 ) -> None:
-    class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.rcv_settle_mode = proton.Link.RCV_SECOND
-
     amqp_server.publish("q", Message("x"))
     receiver = receiver_of(connection, "q", options=Second())
     receiver.receive()

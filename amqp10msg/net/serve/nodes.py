@@ -8,7 +8,7 @@ from typing import Any
 from amqp10msg import Described
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DistributionNode
-from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Store
+from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
 
 __all__ = ["Nodes"]
 
@@ -22,6 +22,8 @@ class Nodes:
         store: of all of them.
         create: make a node where an address is asked for that has none.
         dead_letter: the address of the node that gets the dead letters; None to drop them.
+        on_available: called with a node where a message became available.
+        on_quarantined: called with each stored message that its node could not read.
         options: of every node, as `DistributionNode` takes them.
     """
 
@@ -32,12 +34,14 @@ class Nodes:
         create: bool,
         dead_letter: str | None,
         on_available: Callable[[DistributionNode], None],
+        on_quarantined: Callable[[Quarantined], None],
         options: dict[str, Any],
     ) -> None:
         self.store = store
         self.create = create
         self._dead_letter = dead_letter
         self._on_available = on_available
+        self._on_quarantined = on_quarantined
         self._options = options
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
@@ -77,6 +81,8 @@ class Nodes:
             **options,
         )
         self._nodes[address] = node
+        for aside in node.quarantined:
+            self._on_quarantined(aside)
         if lifetime is not None:
             self._mortal[address] = node
         if len(node):

@@ -16,7 +16,7 @@ from typing import Any, Self, TypeVar
 
 from amqp10msg import AmqpError, Message
 from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import Capacity, Counts, MemoryStore, Store, StoreError
+from amqp10msg.delivery.node import Capacity, Counts, MemoryStore, Quarantined, Store, StoreError
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.links import Outgoing, refuse
 from amqp10msg.net.serve.nodes import Nodes
@@ -234,6 +234,10 @@ class Server:
         """Give how many messages a node has, by state."""
         return self.call(lambda nodes: nodes.make(address).counts)
 
+    def quarantined(self, address: str) -> list[Quarantined]:
+        """Return the stored messages of a node that could not be read, see `DistributionNode`."""
+        return self.call(lambda nodes: nodes.make(address).quarantined)
+
     # The thread.
 
     def _run(self, started: Future[None]) -> None:
@@ -281,10 +285,21 @@ class Server:
             create=self._create,
             dead_letter=self._dead_letter,
             on_available=self._available.setdefault,
+            on_quarantined=self._log_quarantined,
             options=self._options,
         )
         for name in (*names, *self._addresses):
             self.nodes.make(name)
+
+    def _log_quarantined(self, aside: Quarantined) -> None:
+        self.log(
+            "quarantined",
+            logging.ERROR,
+            node=aside.node,
+            sequence=aside.stored.sequence,
+            octets=len(aside.stored.octets),
+            why=aside.reason,
+        )
 
     async def _close_connections(self) -> None:
         """Say goodbye, wait a moment for the answers, and end what is left."""
