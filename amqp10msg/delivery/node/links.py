@@ -212,6 +212,8 @@ class OutgoingLink:
 
         Raises:
             StoreError: as `Delivery.settle`.
+            Exception: what `dead_letter` raised first. All other deliveries are settled; those stay
+                unsettled and the link attached: settle them, or detach again.
         """
         if self.attached:
             self.node._detach(self)

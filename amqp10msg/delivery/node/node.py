@@ -315,10 +315,16 @@ class DistributionNode(Contents):
         return link
 
     def _detach(self, link: OutgoingLink) -> None:
+        faults: list[Exception] = []
         with self._store.batch():
             for delivery in list(link.unsettled.values()):
-                self._settle_at_the_end(delivery)
-        # Not before: if a dead letter could not be handed over, detaching again goes on.
+                try:
+                    self._settle_at_the_end(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, when the others are done)
+                    faults.append(fault)
+        if faults:
+            # A dead letter could not be handed over, say: detaching again goes on with those.
+            raise faults[0]
         self._table.drop(link)
 
     def _settle_at_the_end(self, delivery: Delivery) -> None:
@@ -495,9 +501,15 @@ class DistributionNode(Contents):
         for delivery in ended:
             self._end(delivery, Accepted())
         self._archive(entry, cause)
+        faults: list[Exception] = []
         for delivery in ended:
             if delivery.link.on_ended is not None:
-                delivery.link.on_ended(delivery)
+                try:
+                    delivery.link.on_ended(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, when all are told)
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
         if self.dead_letter is not None:

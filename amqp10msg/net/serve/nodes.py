@@ -24,6 +24,7 @@ class Nodes:
         dead_letter: the address of the node that gets the dead letters; None to drop them.
         on_available: called with a node where a message became available.
         on_quarantined: called with each stored message that its node could not read.
+        on_fault: called with a node that could not do what its time asks for, and why.
         options: of every node, as `DistributionNode` takes them.
     """
 
@@ -35,6 +36,7 @@ class Nodes:
         dead_letter: str | None,
         on_available: Callable[[DistributionNode], None],
         on_quarantined: Callable[[Quarantined], None],
+        on_fault: Callable[[DistributionNode, Exception], None],
         options: dict[str, Any],
     ) -> None:
         self.store = store
@@ -42,6 +44,7 @@ class Nodes:
         self._dead_letter = dead_letter
         self._on_available = on_available
         self._on_quarantined = on_quarantined
+        self._on_fault = on_fault
         self._options = options
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
@@ -108,17 +111,25 @@ class Nodes:
                 return self.make(address, lifetime or DeleteOnClose())
 
     def sweep(self) -> list[DistributionNode]:
-        """Delete the nodes whose lifetime is over, and give them."""
-        over = [node for node in self._mortal.values() if node.due]
-        for node in over:
-            node.delete()
-            del self._nodes[node.name], self._mortal[node.name]
+        """Delete the nodes whose lifetime is over, and return them."""
+        over = []
+        for node in [node for node in self._mortal.values() if node.due]:
+            try:
+                node.delete()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
+                self._on_fault(node, fault)
+            else:
+                del self._nodes[node.name], self._mortal[node.name]
+                over.append(node)
         return over
 
     def expire(self) -> None:
         """Let time pass at every node."""
         for node in self:
-            node.expire()
+            try:
+                node.expire()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
+                self._on_fault(node, fault)
 
     def _bury(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:
