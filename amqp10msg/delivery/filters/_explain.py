@@ -34,7 +34,7 @@ def reasons_of(
         for operand in node.operands:
             yield from reasons_of(operand, compiled, text, message, now)
         return
-    seen = {identifier.name: identifier.get(message) for identifier in _identifiers(node)}
+    seen = {identifier.name: identifier.get(message, now) for identifier in _identifiers(node)}
     yield Reason(
         text[node.start : node.end], False if result is False else None, tuple(seen.items())
     )

@@ -20,7 +20,7 @@ _PROPERTIES: Final = {field.name: field for field in rows(Properties)}
 
 
 def _entry(section: str, key: str) -> Getter:
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         entries = getattr(message, section)
         return None if entries is None else entries.get(key)
 
@@ -31,7 +31,7 @@ def _header(name: str) -> Getter:
     """Read a field of the header; its default if there is no header (Part 3, 3.2.1)."""
     default = _HEADER[name].default
 
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         header = message.header
         return default if header is None else getattr(header, name)
 
@@ -41,7 +41,7 @@ def _header(name: str) -> Getter:
 def _property(name: str) -> Getter:
     is_time = _PROPERTIES[name].type == "timestamp"
 
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         properties = message.properties
         if properties is None:
             return None
@@ -54,8 +54,8 @@ def _property(name: str) -> Getter:
 def _of(get: Getter, change: Callable[[Any], Any]) -> Getter:
     """Apply a function to the value of a getter, if it is set."""
 
-    def changed(message: Any) -> Any:
-        value = get(message)
+    def changed(message: Any, _now: int | None = None) -> Any:
+        value = get(message, None)
         return None if value is None else change(value)
 
     return changed

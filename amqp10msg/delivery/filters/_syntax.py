@@ -25,8 +25,9 @@ __all__ = [
     "Token",
 ]
 
-#: Reads an identifier's value from a message; None if it is not set.
-Getter: TypeAlias = Callable[[Any], Any]
+#: Returns a value of a message, or None if it is not set. The second argument is the time in ms
+#: since the Unix epoch, which only functions need.
+Getter: TypeAlias = Callable[[Any, int | None], Any]
 
 
 @attrs.frozen
