@@ -158,7 +158,7 @@ def _checked(given: Any, names: dict[type, str], view_of: Callable[..., View]) -
 
 
 def _offset(octets: bytes, index: int) -> int:
-    """Tell where a field begins; 0, the whole, where it is not there."""
+    """Return the offset of a field; 0, that of the whole, if it is missing."""
     if not octets:
         return 0
     start = _wire.skip_value(octets, 1)

@@ -45,7 +45,7 @@ class Shared:
     _the_one: ClassVar[Any]
 
     def __new__(cls) -> Self:
-        """Give the one object of the class."""
+        """Return the only object of the class."""
         made = cls.__dict__.get("_the_one")
         if made is None:
             made = super().__new__(cls)

@@ -105,7 +105,7 @@ class Source(Terminus):
     capabilities: symbols = ()
 
     def supports(self, outcome: DeliveryState) -> bool:
-        """Tell whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
+        """Whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
 
         That is one of `outcomes`; where that is empty, the default outcome alone, or accepted
         where that is not set either.
