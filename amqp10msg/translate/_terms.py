@@ -263,6 +263,30 @@ def section_name(descriptor: Term) -> str | None:
     return None
 
 
+def is_deliverable(sections: bytes) -> bool:
+    """Whether RabbitMQ 4.0 can read encoded body sections and write them again for a 1.0 consumer.
+
+    It reads no arrays of constructors without octets, of compact ones and of some types, and cannot
+    write what it carries unread: decimals, NaN and infinities.
+    """
+    try:
+        terms = CODEC_40.parse_all(sections)
+        for term in terms:
+            generate(term)
+    except (Crash, KeyError):
+        return False
+    pending: list[Any] = list(terms)
+    while pending:
+        term = pending.pop()
+        if isinstance(term, tuple):
+            if term[0] == "as_is":
+                return False
+            pending += term[1:]
+        elif isinstance(term, list):
+            pending += term
+    return True
+
+
 _WRITE = {
     "ubyte": (0x50, 1),
     "ushort": (0x60, 2),
