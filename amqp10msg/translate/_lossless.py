@@ -59,10 +59,8 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
     made = natural(basic, entries, notes).message(basic)
-    notes.add(
-        f"headers[{residual.NAME!r}]",
-        *("carried", value, None, "it is no residual, or damaged: it is not believed"),
-        recoverable=True,
+    notes.carried(
+        f"headers[{residual.NAME!r}]", value, "it is no residual, or damaged: it is not believed"
     )
     return made
 
@@ -192,14 +190,5 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
         seen.add(code)
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
-    notes.add(
-        *(
-            "",
-            "carried",
-            len(wire),
-            None,
-            "the message breaks rules of Part 3: all of it is carried",
-        ),
-        recoverable=True,
-    )
+    notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
     return _packed(made.basic, _all_of(wire, format_))

@@ -105,9 +105,8 @@ def _restored_whole(
     if (was, before.body) == (basic.properties, basic.body):
         return original
     if original._lenient:
-        notes.add(
-            *("", "dropped", len(wire), None),
-            "the message was edited, and its original cannot be merged with that",
+        notes.dropped(
+            "", len(wire), "the message was edited, and its original cannot be merged with that"
         )
         return natural(basic, entries or None, notes).message(basic)
     sections: dict[int, Any] = {}
@@ -212,7 +211,10 @@ def _properties(
                 changed = True
                 notes.add(
                     f"properties.{row.name.replace('_', '-')}",
-                    *("dropped", value, now, "the property was edited: the original is stale"),
+                    "dropped",
+                    value,
+                    now,
+                    "the property was edited: the original is stale",
                 )
                 continue
         setattr(result, name, value)
@@ -327,13 +329,10 @@ def _annotations(
     )
     added = [name for name in made.unplaced if name not in known]
     for name in added:
-        notes.add(
+        notes.carried(
             f"headers[{name!r}]",
-            "carried",
-            basic.properties.headers[name],  # type: ignore[index]
-            None,
+            basic.properties.headers[name],
             "1.0 has no place for it, or a broker could not deliver it",
-            recoverable=True,
         )
     if not added:
         carried.pop(TABLE, None)
@@ -477,7 +476,9 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
-                *("dropped", value, getattr(basic.properties, row.name)),
+                "dropped",
+                value,
+                getattr(basic.properties, row.name),
                 "the message was edited: the original is stale",
             )
     if EXCHANGE in content and not (basic.exchange or basic.routing_key):

@@ -87,8 +87,9 @@ class Qpid:
             properties.group_sequence = headers.pop("JMSXGroupSeq")[1] % 2**32
         for name in ("app_id", "cluster_id"):
             if getattr(own, name) is not None:
-                notes.add(
-                    *(f"properties.{name.replace('_', '-')}", "dropped", getattr(own, name), None),
+                notes.dropped(
+                    f"properties.{name.replace('_', '-')}",
+                    getattr(own, name),
                     "it is not converted",
                 )
         application = {
@@ -146,7 +147,7 @@ class Qpid:
             ("properties.reply-to-group-id", own.reply_to_group_id),
         ):
             if section:
-                notes.add(name, "dropped", section, None, "it is not converted")
+                notes.dropped(name, section, "it is not converted")
         exchange, _, key = (_short(own.to, "to") or "").rpartition("/")
         if own.to is None:
             key = own.subject or ""
@@ -223,8 +224,9 @@ def _ttl(text: str | None, arrival: int | None, notes: Notes) -> int | None:
     if text is None or not _DIGITS.fullmatch(text) or int(text) <= 0:
         return None
     if arrival is None:
-        notes.add(
-            *("properties.expiration", "dropped", text, None),
+        notes.dropped(
+            "properties.expiration",
+            text,
             "it is a moment: the time of arrival would have to be given",
         )
         return None
@@ -312,7 +314,7 @@ def _short(text: Any, name: str) -> str | None:
 
 def _fitting(text: str | None, name: str, notes: Notes) -> str | None:
     if text is not None and len(text.encode("utf-8", "surrogateescape")) > 255:
-        notes.add(f"properties.{name}", "dropped", text, None, "longer than a short string")
+        notes.dropped(f"properties.{name}", text, "longer than a short string")
         return None
     return text
 
@@ -331,8 +333,9 @@ def _expiration(header: Header, own: Properties, given: Circumstances, notes: No
     if header.ttl is None:
         return None
     if given.arrival_time is None:
-        notes.add(
-            *("header.ttl", "dropped", header.ttl, None),
+        notes.dropped(
+            "header.ttl",
+            header.ttl,
             "the expiration is a moment: the time of arrival would have to be given",
         )
         return None

@@ -73,7 +73,10 @@ class RabbitMQ3:
             header[2] = ("uint", ttl)
             if ttl >= 2**32:
                 notes.add(
-                    *("properties.expiration", "wrapped", given.expiration, ttl % 2**32),
+                    "properties.expiration",
+                    "wrapped",
+                    given.expiration,
+                    ttl % 2**32,
                     "ttl wrapped modulo 2^32",
                 )
         if self.stream:
@@ -81,16 +84,17 @@ class RabbitMQ3:
         saved = {name: _saved(table, name) for name in _SAVED}
         for name, _, value in table.entries:
             if name not in _SAVED.values():
-                notes.add(f"headers[{name!r}]", "dropped", value, None, "headers are not converted")
+                notes.dropped(f"headers[{name!r}]", value, "headers are not converted")
         for name in ("type", "app_id", "cluster_id"):
             value = getattr(given, name)
             if value is not None and not (name == "type" and value == _MARKER):
-                notes.add(
-                    f"properties.{name.replace('_', '-')}", "dropped", value, None, "it is left out"
-                )
+                notes.dropped(f"properties.{name.replace('_', '-')}", value, "it is left out")
         if given.timestamp is not None:
             notes.add(
-                *("properties.timestamp", "retyped", given.timestamp, given.timestamp),
+                "properties.timestamp",
+                "retyped",
+                given.timestamp,
+                given.timestamp,
                 "the number of seconds becomes a number of milliseconds",
             )
         annotations = self._annotations(saved["message-annotations"], stream_offset)

@@ -111,13 +111,7 @@ class RabbitMQ4(ToBasic):
         header_routes(table)
         if any(name == "BCC" for name, _, _ in table.entries):
             place = next(i for i, entry in enumerate(table.entries) if entry[0] == "BCC")
-            notes.add(
-                "headers['BCC']",
-                "dropped",
-                table.entries[place][2],
-                None,
-                "BCC is for routing alone",
-            )
+            notes.dropped("headers['BCC']", table.entries[place][2], "BCC is for routing alone")
             table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
         header: list[Term] = [given.delivery_mode == 2, None, None, None, None]
         if given.delivery_mode not in (None, 1, 2):
@@ -135,12 +129,18 @@ class RabbitMQ4(ToBasic):
             header[2] = ("uint", ttl)
             if ttl >= 2**32:
                 notes.add(
-                    *("properties.expiration", "wrapped", given.expiration, ttl % 2**32),
+                    "properties.expiration",
+                    "wrapped",
+                    given.expiration,
+                    ttl % 2**32,
                     "ttl wrapped modulo 2^32",
                 )
             elif given.expiration != str(ttl):
                 notes.add(
-                    *("properties.expiration", "retyped", given.expiration, ttl),
+                    "properties.expiration",
+                    "retyped",
+                    given.expiration,
+                    ttl,
                     "the number is kept, its digits are not",
                 )
         sections: dict[str, Any] = {"header": header}
@@ -199,7 +199,9 @@ class RabbitMQ4(ToBasic):
             fields[9] = ("timestamp", moment)
             if moment >= 2**63:
                 notes.add(
-                    *("properties.timestamp", "wrapped", given.timestamp),
+                    "properties.timestamp",
+                    "wrapped",
+                    given.timestamp,
                     (moment + 2**63) % 2**64 - 2**63,
                     "the milliseconds wrapped modulo 2^64",
                 )
@@ -214,9 +216,7 @@ class RabbitMQ4(ToBasic):
                 recoverable=True,
             )
         if given.cluster_id is not None:
-            notes.add(
-                "properties.cluster-id", "dropped", given.cluster_id, None, "1.0 has no such field"
-            )
+            notes.dropped("properties.cluster-id", given.cluster_id, "1.0 has no such field")
         return fields
 
     def _reply_address(self, queue: bytes) -> bytes:
@@ -238,7 +238,7 @@ class RabbitMQ4(ToBasic):
             path = f"headers[{name!r}]"
             if letter in "AF":
                 if name != "CC":
-                    notes.add(path, "dropped", value, None, "no array or table in these properties")
+                    notes.dropped(path, value, "no array or table in these properties")
                 continue
             pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes)))
         return pairs
@@ -262,7 +262,10 @@ class RabbitMQ4(ToBasic):
         if given.type is not None:
             pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
             notes.add(
-                *("properties.type", "renamed", given.type, given.type),
+                "properties.type",
+                "renamed",
+                given.type,
+                given.type,
                 "it becomes the annotation x-basic-type",
                 recoverable=True,
             )

@@ -21,9 +21,19 @@ from amqp10msg.translate._terms import CODEC_43, Crash, Term, section_name
 from amqp10msg.translate.report import Notes
 
 _NAMES = (
-    *("message-id", "user-id", "to", "subject", "reply-to", "correlation-id", "content-type"),
-    *("content-encoding", "absolute-expiry-time", "creation-time", "group-id"),
-    *("group-sequence", "reply-to-group-id"),
+    "message-id",
+    "user-id",
+    "to",
+    "subject",
+    "reply-to",
+    "correlation-id",
+    "content-type",
+    "content-encoding",
+    "absolute-expiry-time",
+    "creation-time",
+    "group-id",
+    "group-sequence",
+    "reply-to-group-id",
 )
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
 _F32 = struct.Struct(">f")
@@ -77,7 +87,7 @@ class ToBasic(Line):
         made.correlation_id = written("correlation_id", correlation[0])
         user_id = fields[1][1] if fields[1] else None
         if user_id is not None and not (len(user_id) < 256 and utf8_without_nul(user_id)):
-            notes.add("properties.user-id", "dropped", user_id, None, "no short string")
+            notes.dropped("properties.user-id", user_id, "no short string")
             user_id = None
         made.user_id = written("user_id", user_id)
         made.reply_to = written("reply_to", self._queue_of(fields[4], notes))
@@ -98,16 +108,16 @@ class ToBasic(Line):
         made.timestamp = self._timestamp(fields[9], notes)
         for index in (2, 3, 8, 11, 12):
             if fields[index] is not None:
-                notes.add(
-                    *(f"properties.{_NAMES[index]}", "dropped", shown(fields[index]), None),
+                notes.dropped(
+                    f"properties.{_NAMES[index]}",
+                    shown(fields[index]),
                     "0-9-1 has no such property",
                 )
         if footer:
-            notes.add("footer", "dropped", footer, None, "0-9-1 has no footer")
+            notes.dropped("footer", footer, "0-9-1 has no footer")
         if found.get("delivery-annotations"):
-            notes.add(
-                *("delivery-annotations", "dropped", len(found["delivery-annotations"]), None),
-                "they are for one hop",
+            notes.dropped(
+                "delivery-annotations", len(found["delivery-annotations"]), "they are for one hop"
             )
         return BasicMessage(made, payload)
 
@@ -209,16 +219,16 @@ class ToBasic(Line):
                 if deaths is not None:
                     out.append((b"x-death", "A", deaths))
                 else:
-                    notes.add(path, "dropped", shown(value), None, "no list of deaths")
+                    notes.dropped(path, shown(value), "no list of deaths")
             elif self.drops_unread and _is(value, "as_is"):
-                notes.add(path, "dropped", shown(value), None, "the broker cannot read the value")
+                notes.dropped(path, shown(value), "the broker cannot read the value")
             elif name.startswith(b"x-basic-") or name in _INTERNAL:
                 if name != b"x-basic-type":
-                    notes.add(path, "dropped", shown(value), None, "the broker's own annotation")
+                    notes.dropped(path, shown(value), "the broker's own annotation")
             elif len(name) < 256:
                 out.append((name, *self._field(value, path, notes)))
             else:
-                notes.add(path, "dropped", shown(value), None, "the name is too long")
+                notes.dropped(path, shown(value), "the name is too long")
         return out
 
     def _property_headers(self, pairs: list[Any], notes: Notes) -> list[tuple[bytes, str, Any]]:
@@ -226,9 +236,9 @@ class ToBasic(Line):
         for key, value in pairs:
             path = f"application-properties[{shown(key)}]"
             if self.drops_unread and _is(value, "as_is"):
-                notes.add(path, "dropped", shown(value), None, "the broker cannot read the value")
+                notes.dropped(path, shown(value), "the broker cannot read the value")
             elif not _is(key, "utf8") or len(key[1]) > 255:
-                notes.add(path, "dropped", shown(value), None, "no name of a header")
+                notes.dropped(path, shown(value), "no name of a header")
             else:
                 out.append((key[1], *self._field(value, path, notes)))
         return out
@@ -263,11 +273,14 @@ class ToBasic(Line):
         quoted = address[len(b"/queues/") :]
         for place, octet in enumerate(quoted):
             if octet == 0x25 and not _is_hex(quoted[place + 1 : place + 3]):
-                notes.add("properties.reply-to", "dropped", _text(address), None, "a wrong escape")
+                notes.dropped("properties.reply-to", _text(address), "a wrong escape")
                 return None
         name = urllib.parse.unquote_to_bytes(quoted)
         notes.add(
-            *("properties.reply-to", "renamed", _text(address), _text(name)),
+            "properties.reply-to",
+            "renamed",
+            _text(address),
+            _text(name),
             "an address of a queue becomes its name",
             recoverable=True,
         )
@@ -307,7 +320,7 @@ class ToBasic(Line):
         entries = []
         for key, value in pairs:
             if top and self.drops_unread and (_is(key, "as_is") or _is(value, "as_is")):
-                notes.add(path, "dropped", shown(value), None, "the broker cannot read the value")
+                notes.dropped(path, shown(value), "the broker cannot read the value")
                 continue
             name = _plain(key)
             if not isinstance(name, bytes) or len(name) > 255:
@@ -373,7 +386,7 @@ def _shortstr(value: Term, name: str, notes: Notes) -> bytes | None:
         return None
     if _is(value, "utf8") and len(value[1]) < 256:
         return bytes(value[1])
-    notes.add(f"properties.{name}", "dropped", shown(value), None, "no short string")
+    notes.dropped(f"properties.{name}", shown(value), "no short string")
     return None
 
 
@@ -407,7 +420,7 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
     kept: dict[bytes, tuple[bytes, str, Any]] = {}
     for field in sorted(fields, key=lambda one: one[0]):
         if field[0] in kept:
-            notes.add(f"headers[{_text(field[0])!r}]", "dropped", field[2], None, "a name twice")
+            notes.dropped(f"headers[{_text(field[0])!r}]", field[2], "a name twice")
         else:
             kept[field[0]] = field
     return FieldTable.of([(_text(name), letter, value) for name, letter, value in kept.values()])

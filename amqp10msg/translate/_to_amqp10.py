@@ -283,8 +283,12 @@ def body_of(octets: bytes) -> Message | None:
     alone = all(
         getattr(found, name) is None
         for name in (
-            *("header", "delivery_annotations", "message_annotations", "properties"),
-            *("application_properties", "footer"),
+            "header",
+            "delivery_annotations",
+            "message_annotations",
+            "properties",
+            "application_properties",
+            "footer",
         )
     )
     return found if alone and found.body is not None else None
@@ -328,13 +332,10 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
-        notes.add(
+        notes.carried(
             "routing-key",
-            "carried",
             (basic.exchange, basic.routing_key),
-            None,
             "exchange or routing key is no UTF-8 without NUL of 255 octets at most",
-            recoverable=True,
         )
     if entries is not None:
         _headers(made, entries, notes)
@@ -485,13 +486,10 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)
-            notes.add(
+            notes.carried(
                 f"headers[{name!r}]",
-                "carried",
                 value,
-                None,
                 "1.0 has no place for it, or a broker could not deliver it",
-                recoverable=True,
             )
         elif not exact:
             fields[name] = one_field(letter, value)

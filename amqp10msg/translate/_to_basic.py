@@ -209,9 +209,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
                 continue
             code = 0x71 if name[0] == "d" else 0x78
             made.carried[code] = _encoded(section)
-            notes.add(
-                name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True
-            )
+            notes.carried(name, dict(section), f"0-9-1 has no {name}")
     if message.message_format:
         made.carried[1] = message.message_format
     made.build()
@@ -262,7 +260,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not same:
             exact = False
             notes.add(
-                *("header.priority", "clamped", priority, value),
+                "header.priority",
+                "clamped",
+                priority,
+                value,
                 "a priority of 0-9-1 is 0 to 9",
                 recoverable=True,
             )
@@ -278,7 +279,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if first_acquirer or count > 1:
             exact = False
             notes.add(
-                *("header", "carried", header, made.redelivered),
+                "header",
+                "carried",
+                header,
+                made.redelivered,
                 "0-9-1 says only whether it may have been delivered before",
                 recoverable=True,
             )
@@ -401,11 +405,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
         letter, item, exact = header_field(named[0], value) if named else ("", None, False)
         if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
             whole = True
-            notes.add(
-                f"application-properties[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"application-properties[{key!r}]", value, "no header can say it")
             continue
         entries.append((named[0], letter, item))
         whole = whole or not named[1]
@@ -413,7 +413,10 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             sparse[key] = _encoded(value)
             notes.add(
                 f"application-properties[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type",
                 recoverable=True,
             )
     if whole:
@@ -469,11 +472,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             letter, item, same = header_field(found[0], value)
         if found is None or not letter or found[0] in names:
             exact = False
-            notes.add(
-                f"message-annotations[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"message-annotations[{key!r}]", value, "no header can say it")
             continue
         produced = True
         names.add(found[0])
@@ -482,7 +481,10 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             exact = False
             notes.add(
                 f"message-annotations[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type, or the name is another"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type, or the name is another",
                 recoverable=True,
             )
     if saved:
@@ -498,10 +500,10 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     if found is not None and not _is_of_basic(found):
         found = None
     if found is None:
-        notes.add(
+        notes.carried(
             f"message-annotations[{residual.NAME!r}]",
-            *("carried", value, None, "it is no residual, or damaged: it is not believed"),
-            recoverable=True,
+            value,
+            "it is no residual, or damaged: it is not believed",
         )
     return found
 
@@ -593,9 +595,7 @@ def _body(made: Reading, notes: Notes) -> None:
     if isinstance(body, list) and isinstance(body[0], Data):
         made.payload = b"".join([bytes(part.data) for part in body])
         made.carried[SHAPE] = []  # filled with what stands on the wire
-        notes.add(
-            *("body", "retyped", len(body), 1, "the data sections are joined"), recoverable=True
-        )
+        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
         return
     parts = [
         part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
