@@ -331,7 +331,7 @@ def _annotations(
     for name in added:
         notes.carried(
             f"headers[{name!r}]",
-            basic.properties.headers[name],
+            basic.properties.headers[name],  # type: ignore[index]
             "1.0 has no place for it, or a broker could not deliver it",
         )
     if not added:

@@ -32,7 +32,6 @@ from amqp10msg.translate._headers import (
     header_of,
     property_name,
 )
-from amqp10msg.translate._terms import is_deliverable
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
@@ -48,6 +47,7 @@ from amqp10msg.translate._to_amqp10 import (
     is_finite,
 )
 from amqp10msg.translate._values import LETTERS as _LETTERS
+from amqp10msg.translate.rabbitmq.terms import is_deliverable
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
 
