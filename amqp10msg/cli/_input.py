@@ -17,7 +17,7 @@ import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import attrs
 import click
@@ -175,13 +175,14 @@ class Inputs:
             if path is None:
                 if sys.stdin is None:
                     raise _BadInputError("it is closed")
-                standard = io.BufferedReader(cast("Any", sys.stdin.buffer))
+                standard = _buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1):
                         raise _BadInputError("nothing came")
                     yield from self._read(standard, name)
                 finally:
-                    standard.detach()
+                    if standard is not sys.stdin.buffer:
+                        standard.detach()
                 return
             with path.open("rb") as file:
                 self._open = file

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 from typing import IO, Any, Self
 
 import click
+
+from amqp10msg.files.atomic import replacing
 
 __all__ = [
     "SEVERITY_COLORS",
@@ -86,7 +89,9 @@ output_option = click.option(
 
 
 class Sink:
-    """Where a command's result goes: standard output or a file, opened with the first piece.
+    """Where a command's result goes: standard output or a file.
+
+    The file is begun with the first piece, and appears when the command ends without an error.
 
     Args:
         output: the file, or None or ``-`` for standard output.
@@ -97,19 +102,19 @@ class Sink:
         self._path = None if output is None or str(output) == "-" else output
         self._color = color
         self._file: IO[bytes] | None = None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+    def __exit__(self, *error: Any) -> None:  # noqa: PYI036  (as ExitStack has them)
+        self._open.__exit__(*error)
 
     def write(self, data: str | bytes) -> None:
         """Write text, ended by a line break, or octets as they are, but these to no terminal."""
         if self._path is not None:
             if self._file is None:
-                self._file = self._path.open("wb")
+                self._file = self._open.enter_context(replacing(self._path))
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")
             self._file.write(data)

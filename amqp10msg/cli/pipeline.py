@@ -17,6 +17,7 @@ from amqp10msg.cli import _engines
 from amqp10msg.cli._output import color_option, plural, safe, use_color
 from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.translate import Circumstances
 
 __all__ = ["pipeline", "show_summary"]
@@ -210,7 +211,7 @@ def _run(
     stats = jobs.read_stats(output)
     run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
     page = report if report is not None else output / "_report.html"
-    page.write_text(jobs.page(run, stats), encoding="utf-8")
+    write_whole(page, jobs.page(run, stats))
     if as_json:
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))

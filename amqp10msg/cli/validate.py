@@ -20,6 +20,7 @@ from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, s
 from amqp10msg.cli._output import SEVERITY_COLORS, color_option, is_terminal, safe, use_color
 from amqp10msg.cli._report import Report
 from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.validation import PROFILES, Violation
 
 __all__ = ["validate"]
@@ -106,7 +107,7 @@ def validate(
     if not tally.messages:
         raise click.ClickException("there are no messages in what was given")
     if page is not None and report is not None:
-        report.write_text(page.html(tally), encoding="utf-8")
+        write_whole(report, page.html(tally))
     if as_json:
         click.echo(json.dumps({"summary": tally.as_json()}))
     else:

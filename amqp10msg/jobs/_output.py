@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg.columns._room import in_pieces
+from amqp10msg.files.atomic import publish, sync_folder, write_whole
 from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
+from amqp10msg.jobs._parquet import ParquetFile
 from amqp10msg.jobs._stats import Stats
 
 __all__ = [
@@ -141,14 +142,14 @@ class Output:
             stats.add(done.stats)
             for file in done.files:
                 (self._parts / file).rename(whole / file)
-        write_synced(whole / STATS, json.dumps(stats.as_json(), indent=1))
+        write_whole(whole / STATS, json.dumps(stats.as_json(), indent=1))
         for place in (whole / GOOD, whole / BAD, whole):
-            sync(place)
+            sync_folder(place)
         return whole
 
     def put(self, made: Path, name: str = "") -> None:
-        """Have what was made appear as the folder, or as what is called so in it."""
-        put(made, self.path / name, self._aside)
+        """Publish `made` atomically, as the folder or as `name` in it."""
+        publish(made, self.path / name, self._aside)
 
     def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
         """Have what was made of the parts appear.
@@ -180,4 +181,4 @@ class Output:
         (whole / STATS).replace(self.path / STATS)
         for folder in (*output_of(self.path), self.path):
             if folder.exists():
-                sync(folder)
+                sync_folder(folder)

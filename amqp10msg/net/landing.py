@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
 import uuid
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
@@ -23,6 +22,7 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.errors import AmqpError
+from amqp10msg.files.atomic import replacing
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.primitives import ULong
@@ -190,18 +190,9 @@ class Landing:
             field.name: pa.array([getattr(row, field.name) for row in self._rows], field.type)
             for field in LANDED
         }
-        name = f"{self._next:012d}.parquet"
-        unfinished, path = self._folder / f".{name}.tmp", self._folder / name
-        with unfinished.open("wb") as file:
+        path = self._folder / f"{self._next:012d}.parquet"
+        with replacing(path) as file:
             pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(path)
-        handle: Any = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
         self._next += 1
         self._rows.clear()
         self.octets = 0
