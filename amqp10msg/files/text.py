@@ -1,12 +1,14 @@
-"""Octets from hex and base64, as people and tools write them."""
+"""Octets from hex and base64, as people and tools write them, and JSON with its faults."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
+from typing import Any
 
-__all__ = ["octets_of_base64", "octets_of_hex"]
+__all__ = ["octets_of_base64", "octets_of_hex", "parse_json"]
 
 # What may stand between the digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
@@ -43,3 +45,22 @@ def octets_of_base64(text: str) -> bytes:
         return base64.b64decode(packed.rstrip("=") + "=" * (-len(packed.rstrip("=")) % 4))
     except binascii.Error:
         raise ValueError(f"no base64: {len(packed)} characters cannot be octets") from None
+
+
+def parse_json(octets: bytes) -> Any:
+    """Read a JSON document in UTF-8, with or without a byte order mark.
+
+    Raises:
+        ValueError: it is none; the text says where and why.
+    """
+    try:
+        return json.loads(octets.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"no JSON: {error.msg} ({place}column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise ValueError("no JSON: this is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("no JSON: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ValueError(f"no JSON: {error}") from None
