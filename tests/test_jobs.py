@@ -37,7 +37,7 @@ from amqp10msg.jobs import (  # noqa: E402
     Stats,
     output_of,
 )
-from amqp10msg.jobs._parts import Reading  # noqa: E402
+from amqp10msg.jobs.inputs import Reading  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOUND = [

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs._output import STATS, output_of  # noqa: E402
+from amqp10msg.jobs.output import STATS, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 

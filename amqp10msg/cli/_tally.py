@@ -9,8 +9,9 @@ import attrs
 from amqp10msg.cli._input import Item
 from amqp10msg.cli._output import plural
 from amqp10msg.validation import Violation, validate
+from amqp10msg.validation.counts import RuleCount
 
-__all__ = ["UNREADABLE", "RuleCount", "Tally", "judge"]
+__all__ = ["UNREADABLE", "Tally", "judge"]
 
 #: The rule under which an input counts that holds no octets to judge.
 UNREADABLE = "unreadable-input"
@@ -21,25 +22,6 @@ def judge(item: Item, profile: str) -> list[Violation]:
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     return validate(item.data, profile)
-
-
-@attrs.define
-class RuleCount:
-    """How often one rule is broken.
-
-    Attributes:
-        clause: where the specification says it.
-        severity: ``error`` or ``warning``.
-        messages: in how many messages.
-        violations: in how many places.
-        first: the source of the first message.
-    """
-
-    clause: str
-    severity: str
-    first: str
-    messages: int = 0
-    violations: int = 0
 
 
 @attrs.define
@@ -79,10 +61,8 @@ class Tally:
         elif found:
             self.warned += 1
         for violation in found:
-            if (row := self.rules.get(violation.rule)) is None:
-                row = RuleCount(violation.clause, violation.severity, item.source)
-                self.rules[violation.rule] = row
-            row.violations += 1
+            new = RuleCount(violation.clause, 0, item.source, violation.severity)
+            self.rules.setdefault(violation.rule, new).violations += 1
         for rule in {violation.rule for violation in found}:
             self.rules[rule].messages += 1
 

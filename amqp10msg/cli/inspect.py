@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from amqp10msg import notation
+from amqp10msg.cli._delivery_states import judge_state
 from amqp10msg.cli._forms import is_message, read
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
 from amqp10msg.cli._output import (
@@ -24,7 +25,6 @@ from amqp10msg.cli._output import (
     safe,
     use_color,
 )
-from amqp10msg.cli._states import judge_state
 from amqp10msg.errors import AmqpError
 from amqp10msg.validation import PROFILES, validate
 

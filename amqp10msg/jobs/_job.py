@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import DecodeError
-from amqp10msg.jobs._fitting import fitted_type
-from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs._translating import Translator
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.spark_types import type_for_spark
+from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 
@@ -239,7 +239,8 @@ class Job:
         if "application_properties" in extra:
             stats.add_types("application_properties", found.column("application_properties"))
         shown = [name for name in wanted if name not in ERRORS]
-        fields = pa.schema([(name, fitted_type(found.schema.field(name).type)) for name in shown])
+        types = {name: found.schema.field(name).type for name in shown}
+        fields = pa.schema([(name, type_for_spark(kind)) for name, kind in types.items()])
         arrays = [_fitted(found.column(field.name), field.type) for field in fields]
         errors = [found.column(name) for name in ERRORS]
         texts = self._texts(wire, errors[0])

@@ -10,7 +10,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MAPS", "RuleCount", "Stats"]
+from amqp10msg.validation.counts import RuleCount
+
+__all__ = ["MAPS", "Stats"]
 
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
@@ -19,21 +21,6 @@ _MAX_KEYS = 10_000
 _MAX_HOURS = 100_000
 _OTHERS = "(others)"
 _HOUR = 3_600_000_000
-
-
-@attrs.define
-class RuleCount:
-    """How often messages failed for one reason.
-
-    Attributes:
-        clause: where the specification says it; empty where it says nothing.
-        messages: in how many messages.
-        first: where the first of them came from, as far as that is known.
-    """
-
-    clause: str
-    messages: int
-    first: str
 
 
 @attrs.define
@@ -166,7 +153,10 @@ class Stats:
             "good": self.good,
             "quarantined": self.errors,
             "skipped": self.skipped,
-            "rules": {code: attrs.asdict(row) for code, row in sorted(self.rules.items())},
+            "rules": {
+                code: {"clause": row.clause, "messages": row.messages, "first": row.first}
+                for code, row in sorted(self.rules.items())
+            },
             "sizes": {str(bits): n for bits, n in sorted(self.sizes.items())},
             "hours": {str(hour): n for hour, n in sorted(self.hours.items())},
             "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
-from amqp10msg.columns._room import in_pieces
-from amqp10msg.jobs._fitting import fitted_schema
+from amqp10msg.columns import in_pieces
+from amqp10msg.jobs.spark_types import schema_for_spark
 
 __all__ = [
     "kept_names",
@@ -88,7 +88,7 @@ def mapped(
         keep: the columns that come first, as they are.
         read: the columns that `work` needs.
     """
-    new = fitted_schema(new)
+    new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
     made = StructType([*kept.fields, *spark_schema(new).fields])
     names = list(dict.fromkeys([*keep, *read]))

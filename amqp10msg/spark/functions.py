@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
-from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
 
 __all__ = [

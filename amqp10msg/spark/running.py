@@ -15,8 +15,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files import Range
 from amqp10msg.jobs import Job
-from amqp10msg.jobs._output import Done
-from amqp10msg.jobs._parts import (
+from amqp10msg.jobs.inputs import (
     PARQUET,
     RANGE_OCTETS,
     Input,
@@ -25,7 +24,8 @@ from amqp10msg.jobs._parts import (
     input_of,
     is_parquet,
 )
-from amqp10msg.jobs._running import Work, carry_out
+from amqp10msg.jobs.output import Done
+from amqp10msg.jobs.running import Work, carry_out
 from amqp10msg.spark.sink import output_at, write
 
 __all__ = ["run"]

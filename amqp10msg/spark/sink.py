@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
 )
 
 from amqp10msg.files.atomic import write_whole
-from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._output import BAD, BATCHES, GOOD, STATS, Done, Output
+from amqp10msg.jobs import Job
+from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
 
 __all__ = ["JobWriter", "SparkError", "StreamJobWriter", "output_at", "write"]
 

@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
-from amqp10msg.jobs._parts import (
+from amqp10msg.jobs.inputs import (
     MESSAGES,
     RANGE_OCTETS,
     Reading,

@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from amqp10msg.jobs._translating import REPORT, Translator
+from amqp10msg.jobs.translating import REPORT, Translator
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
 from amqp10msg.translate import Circumstances
 

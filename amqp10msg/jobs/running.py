@@ -18,9 +18,9 @@ import attrs
 from amqp10msg import COMPILED
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._output import Done, Output, read_stats
-from amqp10msg.jobs._parts import Reading, input_of
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.inputs import Reading, input_of
+from amqp10msg.jobs.output import Done, Output, read_stats
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -149,6 +149,7 @@ class Work:
     options: Mapping[str, str]
 
     def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
+        """Do the job on one part; see `Output.write`."""
         return self.output.write(number, attempt, Reading.of(self.options).batches(part), self.job)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["fitted_schema", "fitted_type"]
+__all__ = ["schema_for_spark", "type_for_spark"]
 
 
-def fitted_type(given: pa.DataType) -> pa.DataType:
+def type_for_spark(given: pa.DataType) -> pa.DataType:
     """Give the Arrow type that Spark takes in place of one that it refuses, value for value."""
     if pa.types.is_uint64(given):
         return pa.decimal128(20, 0)
@@ -20,24 +20,24 @@ def fitted_type(given: pa.DataType) -> pa.DataType:
     if pa.types.is_timestamp(given):
         return pa.timestamp("us", given.tz)
     if pa.types.is_dictionary(given):
-        return fitted_type(given.value_type)
+        return type_for_spark(given.value_type)
     if given == pa.binary_view() or pa.types.is_fixed_size_binary(given):
         return pa.binary()
     if given == pa.string_view():
         return pa.string()
     if pa.types.is_struct(given):
-        return pa.struct([_fitted_field(field) for field in given])
+        return pa.struct([_field_for_spark(field) for field in given])
     if pa.types.is_map(given):
-        return pa.map_(fitted_type(given.key_type), _fitted_field(given.item_field))
+        return pa.map_(type_for_spark(given.key_type), _field_for_spark(given.item_field))
     if pa.types.is_list(given):
-        return pa.list_(_fitted_field(given.value_field))
+        return pa.list_(_field_for_spark(given.value_field))
     return given
 
 
-def _fitted_field(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, fitted_type(field.type), field.nullable)
+def _field_for_spark(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, type_for_spark(field.type), field.nullable)
 
 
-def fitted_schema(schema: pa.Schema) -> pa.Schema:
+def schema_for_spark(schema: pa.Schema) -> pa.Schema:
     """Give the schema with the types that Spark takes."""
-    return pa.schema([_fitted_field(field) for field in schema])
+    return pa.schema([_field_for_spark(field) for field in schema])

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import files
-from amqp10msg.jobs._filters import Filters
+from amqp10msg.jobs._record_filters import Filters
 
 __all__ = [
     "MESSAGES",

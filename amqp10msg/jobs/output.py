@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.columns._room import in_pieces
+from amqp10msg.columns import in_pieces
 from amqp10msg.files.atomic import publish, sync_folder, write_whole
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._parquet import ParquetFile
