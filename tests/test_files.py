@@ -117,10 +117,10 @@ def test_faults_of_sizes(tmp_path: Path, octets: bytes, fault: str) -> None:
 @pytest.mark.parametrize(
     "line, fault",
     [
-        ("no JSON", "no record: no JSON: Expecting value"),
-        ('{"x": 1}', "no record: no object with one of the keys raw, hex, base64, data_base64"),
-        ('{"raw": "0"}', "no record: 'raw' is no hex: 1 digits"),
-        ("[" * 100_000, "no record: "),
+        ("no JSON", "not a record: not JSON: Expecting value"),
+        ('{"x": 1}', "not a record: no object with one of the keys raw, hex, base64, data_base64"),
+        ('{"raw": "0"}', "not a record: 'raw' is not hex: 1 digits"),
+        ("[" * 100_000, "not a record: "),
     ],
 )
 def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> None:
@@ -183,8 +183,8 @@ def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: s
     "call, text",
     [
         (files.form_of, "neither its name nor its beginning"),
-        (lambda p: list(files.read(p, "avro")), "no form is called 'avro'"),
-        (lambda p: files.ranges(p, "avro"), "no form is called 'avro'"),
+        (lambda p: list(files.read(p, "avro")), "there is no form 'avro'"),
+        (lambda p: files.ranges(p, "avro"), "there is no form 'avro'"),
         (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 octet"),
     ],
 )
@@ -203,7 +203,7 @@ def test_what_is_no_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
     good, bad = files.read(path)
 
     assert (b"\x00", b"\xa0\x41\x00") == (good.wire, bad.wire)
-    assert bad.fault.startswith("no byte string: the item begins with a0")
+    assert bad.fault.startswith("not a byte string: the item begins with a0")
     assert 2 == bad.offset
 
 

@@ -400,7 +400,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
         (Job("decode", columns=("nothing",)), {}, "no column is called 'nothing'"),
         (Job("validate", "body"), {}, "there is no column 'body'"),
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
-        (Job("decode"), {"form": "xml"}, "no form is called 'xml'"),
+        (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
         (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
         (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 octet, not 0"),
     ],

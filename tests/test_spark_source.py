@@ -199,7 +199,7 @@ def test_what_cannot_be_read_is_quarantined_with_its_octets(
     assert ["m-0"] == [row["message_id"] for row in good]
     (row,) = bad
     assert ("unreadable-input", b"nonsense") == (row["error_code"], row["wire"])
-    assert row["error_text"].startswith("no record: ")
+    assert row["error_text"].startswith("not a record: ")
     assert 1 == stats_of(tmp_path / "out")["rules"]["unreadable-input"]["messages"]
 
 

@@ -1,8 +1,8 @@
 """Messages from what a command is given: files, directories, text, standard input.
 
-Everything ends as octets, whatever notation it was written in, and as an `Item` that knows where it
-came from. What cannot be read is an `Item` too, so that one bad line does not hide the other
-thousand. Streams are read a message at a time where their format has lines or lengths.
+Every notation ends as octets, in an `Item` that knows where it came from. What cannot be read is an
+`Item` too, so that one bad line does not hide the others. Streams are read a message at a time
+where their format has lines or lengths.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ __all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sou
 
 #: What --format and --from take.
 FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
-# Formats of octets; on the command line these stand in hex or base64.
+# Formats of octets; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cbor")
 
 
@@ -60,7 +60,7 @@ class Item:
     fault: str = ""
 
     def octets(self) -> bytes:
-        """Give the octets, or end the command with the fault."""
+        """Return the octets, or end the command with the fault."""
         if self.fault:
             raise click.ClickException(f"{self.source}: {self.fault}")
         return self.data
@@ -96,7 +96,7 @@ class Inputs:
         return self._done
 
     def _take(self, argument: str) -> None:
-        """Find out what an argument stands for; files are not opened yet."""
+        """Add the sources that an argument stands for; files are not opened yet."""
         if argument == "-":
             self.total = None
             self._sources.append(("standard input", None, ""))
@@ -118,7 +118,7 @@ class Inputs:
             self._text(argument)
 
     def _text(self, argument: str) -> None:
-        """Take text; hex whose spaces the shell took for the ends of arguments is one text."""
+        """Add text; hex that the shell split at its spaces is joined to one text."""
         joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
             _, before, _ = self._sources[-1]
@@ -151,7 +151,7 @@ class Inputs:
             yield from self._guarded(name, text.encode("utf-8", "surrogateescape"))
             return
         if self.form in ("jsonl", "written", "typed", "plain"):
-            raise click.UsageError(_nothing(text, "no JSON"))
+            raise click.UsageError(_nothing(text, "not JSON"))
         form = self.form if self.form in ("hex", "base64") else None
         try:
             found = octets_of_text(text, form)
@@ -176,7 +176,7 @@ class Inputs:
                 standard = _buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1):
-                        raise ValueError("nothing came")
+                        raise ValueError("it is empty")
                     yield from self._read(standard, name)
                 finally:
                     if standard is not sys.stdin.buffer:
@@ -209,7 +209,7 @@ class Inputs:
                 text = _text_of(self._all(stream))
                 found = octets_of_text(text, None if form == "text" else form)
                 if not found:
-                    raise ValueError("there is no message in it")
+                    raise ValueError("it holds no message")
                 for index, octets in enumerate(found, 1):
                     yield Item(name if len(found) == 1 else f"{name}:{index}", octets)
             case "cbor":
@@ -277,12 +277,12 @@ def _nothing(text: str, reason: str) -> str:
 
 
 def _blame(text: str, form: str | None, reason: str) -> str:
-    """Say which of the arguments that are joined in a text is nothing, and why."""
+    """Return which of the joined arguments is wrong, and why."""
     for part in text.split("\n"):
         try:
             octets_of_text(part, form)
         except ValueError as error:
-            # Half an octet is no fault of an argument that another one follows.
+            # Half an octet is not a fault of an argument that another one follows.
             if "half an octet" not in str(error):
                 return _nothing(part, str(error))
     return _nothing(text, reason)
@@ -309,7 +309,7 @@ def _buffered(stream: Any) -> Any:
 
 
 def _sniff(head: bytes) -> str:
-    """Tell the format of a file from its beginning.
+    """Return the format of a file, guessed from its beginning.
 
     Every message begins with the octet 00, which text never does.
     """
@@ -328,11 +328,11 @@ def _text_of(octets: bytes) -> str:
     try:
         return octets.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise ValueError("this is no text: give --format raw for a message as it is") from None
+        raise ValueError("this is not text: use --format raw for the bytes of a message") from None
 
 
 def _has_lines(octets: bytes) -> bool:
-    """Tell whether some line after a bad first one is a document, so that this is JSON lines."""
+    """Return whether a line after a bad first one is a document, so that this is JSON lines."""
     for line in octets.splitlines()[:10]:
         try:
             if isinstance(parse_json(line), (dict, list)):
@@ -393,7 +393,7 @@ def _or_stdin(
     if value or context.resilient_parsing:
         return value
     if is_terminal(sys.stdin):
-        raise click.UsageError("no messages are given: name files or hex, or pipe something in")
+        raise click.UsageError("no messages are given: name files or hex, or pipe them in")
     return ("-",)
 
 
@@ -413,7 +413,7 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="What the input is, where it should not be guessed.",
+    help="The format of the input, where it should not be guessed.",
 )
 
 max_size_option = click.option(
@@ -422,5 +422,5 @@ max_size_option = click.option(
     default=MAX_SIZE,
     show_default="256 MiB",
     metavar="BYTES",
-    help="What one message may take in its input.",
+    help="The most that one message may take in its input.",
 )

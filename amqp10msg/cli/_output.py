@@ -1,4 +1,4 @@
-"""What commands write, and how it looks: colour, terminal width, text that cannot harm."""
+"""Output of the commands: colour, terminal width, text that is safe to print."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Tell whether somebody watches this stream."""
+    """Return whether a stream is a terminal."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):  # closed, or none at all
@@ -62,7 +62,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 def use_color(wanted: bool | None, stream: Any = None) -> bool:
-    """Decide about colour: as asked for, else by the terminal and https://no-color.org."""
+    """Return whether to colour: as asked for, else by the terminal and https://no-color.org."""
     if wanted is not None:
         return wanted
     if os.environ.get("NO_COLOR"):
@@ -95,7 +95,7 @@ class Sink:
 
     Args:
         output: the file, or None or ``-`` for standard output.
-        color: keep escape sequences in text; None leaves that to who watches.
+        color: keep escape sequences in text; None for what the terminal takes.
     """
 
     def __init__(self, output: Path | None, color: bool | None = None) -> None:
@@ -122,7 +122,7 @@ class Sink:
             click.echo(data, nl=False, color=self._color)
         elif is_terminal(sys.stdout):
             raise click.ClickException(
-                "this is binary, not for a terminal: give --output FILE, or pipe it on"
+                "this is binary, not for a terminal: give --output FILE, or pipe it"
             )
         else:
             click.echo(data, nl=False)

@@ -1,4 +1,4 @@
-"""What `validate` finds, message by message, and the counts of it."""
+"""Violations message by message, and their counts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNREADABLE = "unreadable-input"
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
-    """Give what is wrong with an item, also where it could not be read at all."""
+    """Return what is wrong with an item, also where it could not be read at all."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     return validate(item.data, profile)
@@ -74,7 +74,7 @@ class Tally:
         )
 
     def sentence(self) -> str:
-        """Say in one sentence how it went."""
+        """Return the result as one sentence."""
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
@@ -87,7 +87,7 @@ class Tally:
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Give the counts for machines."""
+        """Return the counts for JSON."""
         return {
             "profile": self.profile,
             "messages": self.messages,

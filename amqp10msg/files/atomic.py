@@ -33,7 +33,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
     """Open a file that appears, in place of what has its name, once the block ends without error.
 
     It is written beside its name, brought to disk and renamed. Where the block raises, nothing
-    remains of it, and what was there is as it was. A pipe or a device is written to as it is.
+    remains of it, and what was there is unchanged. A pipe or a device is written to directly.
 
     Args:
         path: the file; a symbolic link is followed and stays.

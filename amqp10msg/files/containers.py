@@ -1,4 +1,4 @@
-"""Containers of encoded messages: behind their sizes, in lines of JSON, in a CBOR sequence.
+"""Containers of encoded messages: length-prefixed, JSON lines, CBOR sequences.
 
 The readers take a stream at the start, a place to stop before (None for the end) and the octets
 that one message may take.
@@ -58,7 +58,7 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
 def read_prefixed(
     stream: IO[bytes], start: int = 0, stop: int | None = None, max_size: int = MAX_SIZE
 ) -> Iterator[Record]:
-    """Read messages that stand behind their sizes: four octets each, the highest first."""
+    """Read messages after their sizes, four octets each in network byte order."""
     offset = start
     while (stop is None or offset < stop) and (prefix := stream.read(4)):
         size = int.from_bytes(prefix, "big")
@@ -122,7 +122,7 @@ def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> It
             try:
                 yield _record_of_line(offset, line)
             except ValueError as error:
-                yield Record(offset, line.rstrip(b"\r\n"), f"no record: {error}")
+                yield Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
 
 
 def _record_of_line(offset: int, line: bytes) -> Record:
@@ -168,7 +168,7 @@ def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> 
             yield Record(
                 offset,
                 first + stream.read(1023),
-                f"no byte string: the item begins with {first.hex()}; what follows is not read",
+                f"not a byte string: the item begins with {first.hex()}; what follows is not read",
             )
             return
         rest = stream.read(more)

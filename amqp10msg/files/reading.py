@@ -37,7 +37,7 @@ def form_of(path: str | PathLike[str]) -> str:
     """Return the form of a file: by its first octets, else by its suffix.
 
     Raises:
-        ValueError: it cannot be told by either.
+        ValueError: neither says it.
         OSError: the file cannot be read.
     """
     path = Path(path)
@@ -51,8 +51,8 @@ def form_of(path: str | PathLike[str]) -> str:
         form = "jsonl"
     if form is None or form == "pcap":
         raise ValueError(
-            f"{path}: neither its name nor its beginning tells what it is: "
-            f"say which of {', '.join(FORMS)}"
+            f"{path}: neither its name nor its beginning says what it is: "
+            f"name the form: {', '.join(FORMS)}"
         )
     return form
 
@@ -82,7 +82,7 @@ def read(
     """
     form = form_of(path) if form is None else form
     if form not in FORMS:
-        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
+        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
     with opened(Path(path)) as stream:
         try:
             if start:
@@ -116,11 +116,11 @@ def ranges(
     path = Path(path)
     form = form_of(path) if form is None else form
     if form not in FORMS:
-        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
+        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
     size = path.stat().st_size
     with path.open("rb") as file:
         whole = form == "pcap" or size <= octets or file.read(2) == GZIP
         starts = [0] if whole else containers.STARTS[form](path, size, octets)
-    # A compressed file is as long as what is in it, which nobody knows.
+    # How long the content of a compressed file is is not known.
     stops = [*starts[1:], 1 << 62]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]

@@ -25,7 +25,7 @@ _HOUR = 3_600_000_000
 
 @attrs.define
 class Stats:
-    """What a job saw.
+    """Counts of a job.
 
     Attributes:
         rows: messages, good and bad.
@@ -132,7 +132,7 @@ class Stats:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Stats:
-        """Read what `as_json` gave."""
+        """Return the counts that `as_json` wrote."""
         return cls(
             given["messages"],
             given["bytes"],
@@ -146,7 +146,7 @@ class Stats:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Give the counts for machines."""
+        """Return the counts for JSON."""
         return {
             "messages": self.rows,
             "bytes": self.octets,

@@ -1,4 +1,4 @@
-"""The folder that a job writes: made elsewhere, part by part, and there whole or not at all."""
+"""The output folder of a job: made aside, part by part, and published whole or not at all."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ BATCHES = "_batches"
 
 
 def output_of(path: str | Path) -> tuple[Path, Path]:
-    """Give the folders of the good and of the quarantined messages below an output folder."""
+    """Return the folders of the good and of the quarantined messages below an output folder."""
     return Path(path) / GOOD, Path(path) / BAD
 
 
@@ -152,7 +152,7 @@ class Output:
         publish(made, self.path / name, self._aside)
 
     def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
-        """Have what was made of the parts appear.
+        """Publish what was made of the parts.
 
         Where the folder is there and is not to be replaced, the files are moved into it one by one.
         """
@@ -164,7 +164,7 @@ class Output:
         self.clear()
 
     def abort(self) -> None:
-        """Remove what was written, and bring back what a job took away that was killed then."""
+        """Remove what was written, and restore what a job had moved aside when it was killed."""
         if self._aside.exists() and not self.path.exists():
             self._aside.rename(self.path)
         self.clear()

@@ -1,4 +1,4 @@
-"""Arrow types in place of those that Spark and other readers of Parquet refuse."""
+"""Arrow types for those that Spark and other readers of Parquet refuse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["schema_for_spark", "type_for_spark"]
 
 
 def type_for_spark(given: pa.DataType) -> pa.DataType:
-    """Give the Arrow type that Spark takes in place of one that it refuses, value for value."""
+    """Return the Arrow type that Spark takes in place of one that it refuses, without loss."""
     if pa.types.is_uint64(given):
         return pa.decimal128(20, 0)
     if pa.types.is_uint32(given):
@@ -39,5 +39,5 @@ def _field_for_spark(field: pa.Field) -> pa.Field:
 
 
 def schema_for_spark(schema: pa.Schema) -> pa.Schema:
-    """Give the schema with the types that Spark takes."""
+    """Return the schema with the types that Spark takes."""
     return pa.schema([_field_for_spark(field) for field in schema])

@@ -29,8 +29,8 @@ from amqp10msg.primitives import ULong
 
 __all__ = ["LANDED", "Landing", "Spooled"]
 
-#: The columns of the files: those that the data source ``amqp10`` gives for messages, as far as a
-#: consumer knows them, and by what to remove duplicates.
+#: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
+#: tells duplicates.
 LANDED = pa.schema(
     [
         ("identity", pa.string()),
@@ -81,7 +81,7 @@ class Spooled:
 
     @property
     def identity(self) -> str:
-        """What two deliveries of one message have in common, whatever is between them.
+        """The same text for two deliveries of one message, however far apart.
 
         The message-id, with its type, where there is one; else a hash of the bare message (of all
         octets where they cannot be read): it does not tell a message that was sent twice from one
@@ -122,7 +122,7 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 def _text_identity(text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:  # octets that are no UTF-8, as surrogates
+    except UnicodeEncodeError:  # octets that are not UTF-8, as surrogates
         return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
     return f"string:{text}"
 

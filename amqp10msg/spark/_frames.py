@@ -1,4 +1,4 @@
-"""From a function of Arrow batches to a function of DataFrames, with its schema checked."""
+"""Functions of Arrow batches as functions of DataFrames, with schemas checked."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Give the schema of Spark for one of Arrow that is fitted."""
+    """Return the schema of Spark for an Arrow schema of `schema_for_spark`."""
     return from_arrow_schema(schema)
 
 
 def quoted(name: str) -> str:
-    """Write the name of a column so that Spark takes it for nothing else."""
+    """Quote the name of a column."""
     return f"`{name.replace('`', '``')}`"
 
 
 def required(df: DataFrame, column: str, *types: DataType) -> StructField:
-    """Give the field of a column.
+    """Return the field of a column.
 
     Raises:
         ValueError: the DataFrame has no such column, or it is of another type.

@@ -81,7 +81,7 @@ def run(
 
 
 def _is_connect(session: object) -> bool:
-    """Tell whether a session is one of Spark Connect: its files are the server's."""
+    """Return whether a session is one of Spark Connect: its files are the server's."""
     return not isinstance(session, SparkSession)
 
 
@@ -105,7 +105,7 @@ def _read(
 
 
 def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]:
-    """Have a task do each part; give what they made.
+    """Do each part in a task; return what they made.
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """
@@ -118,7 +118,7 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
     try:
         return numbered.map(partial(_attempt, work)).collect()
     except Py4JError as error:
-        # Of a DataFrame Spark tells it so by itself. None where the JVM itself is gone.
+        # Spark does this itself for a DataFrame. None where the JVM itself is gone.
         thrown = getattr(error, "java_exception", None)
         reason = str(error) if thrown is None else str(thrown.getMessage())
         raise PySparkException(reason) from error

@@ -64,7 +64,7 @@ def write(
 
 
 def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
-    """Give the output at a path as the driver sees it: executors have another current folder."""
+    """Return the output at a path as the driver sees it: executors have another current folder."""
     target = Path(str(path).removeprefix("file://")).absolute()
     return Output(target, options.get("compression", "snappy"))
 
