@@ -12,7 +12,7 @@ pa = pytest.importorskip("pyarrow")
 
 from amqp10msg.jobs import Run, Stats, page  # noqa: E402
 from amqp10msg.jobs._plots import Bar, columns, stacked  # noqa: E402
-from amqp10msg.jobs._stats import RuleCount  # noqa: E402
+from amqp10msg.validation.counts import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once

@@ -17,9 +17,7 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.primitives import Symbol, Timestamp, UByte, ULong
-
-# The rules of validation say what a field may hold; this is where they stand.
-from amqp10msg.validation._checks import _CODINGS, _MIME
+from amqp10msg.validation.texts import CODINGS, MIME_TYPE
 
 __all__ = ["PREFIX", "ROWS", "Place", "Row", "shortstr"]
 
@@ -97,7 +95,7 @@ def _annotated_forward(text: str, _: bool) -> Place:
 # Content types and codings come from small vocabularies.
 @functools.lru_cache(maxsize=1024)
 def _content_type_forward(text: str, is_data: bool) -> Place:
-    if is_data and text.isascii() and _MIME.fullmatch(text):
+    if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
     return _annotated_forward(text, is_data)
 
@@ -110,7 +108,7 @@ def _content_type_backward(text: Any) -> tuple[Any, bool]:
 
 def _coding(text: str) -> bool:
     lowered = text.lower()
-    return lowered in _CODINGS and lowered not in _NO_CODING
+    return lowered in CODINGS and lowered not in _NO_CODING
 
 
 @functools.lru_cache(maxsize=1024)
