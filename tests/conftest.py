@@ -19,6 +19,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -81,9 +82,9 @@ def _has_java() -> bool:
 
 #: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
 HERE: dict[str, Callable[[], bool]] = {
-    "arrow": lambda: importlib.util.find_spec("pyarrow") is not None,
-    "proton": lambda: importlib.util.find_spec("proton") is not None,
-    "spark": lambda: importlib.util.find_spec("pyspark") is not None and _has_java(),
+    "arrow": lambda: find_spec("pyarrow") is not None,
+    "proton": lambda: find_spec("proton") is not None,
+    "spark": lambda: find_spec("pyspark") is not None and _has_java(),
     "rabbitmq": lambda: "AMQP10MSG_RABBITMQ" in os.environ,
     "chromium": lambda: any(map(shutil.which, CHROMIUM)),
 }
