@@ -199,6 +199,7 @@ cdef class FieldOutput(Output):
     cdef bint text(self, int width, text) except -1
     cdef Py_ssize_t begin_table(self) except -1
     cdef bint end_table(self, Py_ssize_t start) except -1
+    cdef int real(self, double number) except -1
 
 
 cdef class Text:

@@ -32,6 +32,7 @@ _unpack_i32 = struct.Struct(">i").unpack_from
 _unpack_i64 = struct.Struct(">q").unpack_from
 _unpack_f64 = struct.Struct(">d").unpack_from
 _pack_f64 = struct.Struct(">Bd").pack
+_pack_real = struct.Struct(">d").pack
 _pack_head32 = struct.Struct(">BII").pack
 
 _MAX_TEXT = 64
@@ -524,6 +525,10 @@ class FieldOutput(Output):
         self.parts[start] = size.to_bytes(4, "big")
         self.size += 4
         return True
+
+    def real(self, number: float) -> None:
+        """Append the eight bytes of a double."""
+        self.add(_pack_real(number))
 
 
 class Text:

@@ -737,6 +737,14 @@ cdef class FieldOutput(Output):
         at[3] = <char>(size & 255)
         return True
 
+    cdef int real(self, double number) except -1:
+        """Append the eight bytes of a double."""
+        if self.room - self.size < 8:
+            self.grow(8)
+        PyFloat_Pack8(number, self.memory + self.size, 0)
+        self.size += 8
+        return 0
+
 
 cdef class Text:
     """Questions about texts."""

@@ -152,7 +152,12 @@ class Reader(Cursor):
         if width > self.end - pos:
             raise self.cut(what, pos, width, self.end)
         self.pos = pos + width
-        return int.from_bytes(self.buf[pos : self.pos], "big")
+        data = self.buf
+        if width == 1:
+            return data[pos]
+        if width == 2:
+            return data[pos] << 8 | data[pos + 1]
+        return int.from_bytes(data[pos : self.pos], "big")
 
     def shortstr(self) -> str:
         """Read a short string: one octet of length, then the octets."""
@@ -458,6 +463,10 @@ def write_value(
     if letter == "l" and type(value) is int and -_2_63 <= value < _2_63 and dialect != "spec":
         out.number(0x6C, 8, value)
         return
+    if letter == "d" and type(value) is float:
+        out.octet(0x64)
+        out.real(value)
+        return
     here = f"{path}[{name!r:.60}]"
     if letter not in LETTERS[dialect]:
         raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
@@ -500,6 +509,13 @@ def write_value(
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append an octet or a timestamp; EncodeError if it does not fit."""
+    if type(value) is int and 0 <= value < _2_63:
+        if width == 8:
+            out.number(value >> 56, 7, value)  # its first byte in the place of a constructor
+            return
+        if value < 256:
+            out.octet(value)
+            return
     if isinstance(value, datetime.datetime):
         try:
             value = int(Timestamp.from_datetime(value)) // 1000

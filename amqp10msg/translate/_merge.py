@@ -440,6 +440,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     What is restored is taken out of what the reading would carry.
     """
     content: dict[int, Any] = made.saved
+    made.restored = set()
     basic = made.basic
     message = made.message
     marked = content.get(BODY) == 1

@@ -124,7 +124,7 @@ class Reading:
         self.entries: list[Any] = []
         self.carried: dict[int, Any] = {}
         self.saved: Any = None
-        self.restored: set[str] = set()
+        self.restored: Any = None
         self.split = 0
 
     def build(self) -> None:
@@ -350,8 +350,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    plain = dict(application)
-    for key, value in plain.items():
+    for key, value in application.items():
         kind = type(value)
         if _is_usual_name(key):
             # In the order of their frequency.
@@ -406,9 +405,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     produced = False
     last = 0
     names: set[str] = set()
-    plain = dict(annotations)
-    saved = _RESIDUAL in plain
-    for key, value in plain.items():
+    saved = _RESIDUAL in annotations
+    for key, value in annotations.items():
         if saved and key == _RESIDUAL:
             made.saved = _read_saved(value, notes)
             if made.saved is None:
@@ -455,7 +453,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
                 recoverable=True,
             )
     if saved:
-        keys = list(plain)
+        keys = list(annotations)
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":

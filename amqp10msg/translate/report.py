@@ -53,11 +53,13 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
-@attrs.define(weakref_slot=False)
 class Notes:
-    """Collects losses while a message is translated."""
+    """Losses, collected while a message is translated."""
 
-    losses: list[Loss] = attrs.Factory(list)
+    __slots__ = ("losses",)
+
+    def __init__(self) -> None:
+        self.losses: list[Loss] = []
 
     def add(
         self,
