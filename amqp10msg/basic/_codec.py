@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg._core.twin import Cursor, FieldOutput
+from amqp10msg._core.twin import Cursor
 from amqp10msg._core.twin import Layout as Attributes
 from amqp10msg.basic.tables import (
     Dialect,
@@ -82,7 +82,7 @@ def _signed32(number: int) -> int:
 
 
 class Layout:
-    """The properties of one class, as reading and writing want them.
+    """The properties of one content class, prepared for reading and writing.
 
     Attributes:
         rows: the properties in the order of their flags.
@@ -109,11 +109,11 @@ class Reader(Cursor):
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
         known = _KNOWN.get(dialect)
         if known is None:
-            raise ValueError(f"no dialect is called {dialect!r}: use {', '.join(LETTERS)}")
+            raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
         if limits.size is not None and len(data) > limits.size:
             raise DecodeError(
-                f"the input has {len(data)} octets, and the limit is {limits.size}",
+                f"the input has {len(data)} bytes, and the limit is {limits.size}",
                 limits.size,
                 rule="size-limit",
                 condition=RESOURCE_LIMIT_EXCEEDED,
@@ -130,20 +130,20 @@ class Reader(Cursor):
         self.spec = dialect == "spec"
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
-        """Make the error of a fault in the input."""
+        """Return the error for a fault in the input."""
         condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else "amqp:decode-error"
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
         return self.fault(
-            f"{what} needs {needs} octets, and {max(end - offset, 0)} are left", offset, "truncated"
+            f"{what} needs {needs} bytes, and {max(end - offset, 0)} are left", offset, "truncated"
         )
 
     def finish(self) -> None:
-        """Refuse octets behind what was read."""
+        """Refuse trailing bytes."""
         if self.pos != self.end:
             raise self.fault(
-                f"{self.end - self.pos} octets follow where nothing may", self.pos, "trailing"
+                f"{self.end - self.pos} trailing bytes after the last value", self.pos, "trailing"
             )
 
     def unsigned(self, width: int, what: str) -> Any:
@@ -194,7 +194,7 @@ class Reader(Cursor):
             what = (
                 "the property flags continue, and the class has no more properties"
                 if flags & 1
-                else f"the property flags {flags:04x} name a property that the class has not"
+                else f"unknown property flag: of {flags:04x} the class has {layout.known:04x}"
             )
             raise self.fault(what, start, "property-flags")
         found = layout.blank.copy()
@@ -295,7 +295,7 @@ class Reader(Cursor):
         return made
 
     def enter(self, what: str, depth: int) -> int:
-        """Read the four octets of length of a table or array; give where its content ends."""
+        """Read the four octets of length of a table or array; return where its content ends."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(what, pos, 4, self.end)
@@ -362,7 +362,7 @@ class Reader(Cursor):
         return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
     def take(self, code: int, size: int, stop: int) -> int:
-        """Go beyond a value of this size, or beyond its length."""
+        """Skip a value of this size, or its length."""
         pos = self.pos
         if pos + size > stop:
             raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)
@@ -374,7 +374,7 @@ class Reader(Cursor):
 
 
 def octets_of(text: Any, path: str) -> bytes:
-    """Give the octets of a text, those that were no UTF-8 included."""
+    """Encode text, lone surrogates as the bytes that they stand for."""
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
@@ -503,7 +503,7 @@ def write_value(
         raise
     except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise EncodeError(
-            f"{value!r:.60} is no value of field type {letter!r}: {error}", here
+            f"{value!r:.60} is not a value of field type {letter!r}: {error}", here
         ) from None
 
 

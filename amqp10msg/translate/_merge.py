@@ -179,7 +179,7 @@ def _encoded(section: Any) -> bytes:
 def _properties(
     basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
-    """Give the properties section, and the fields that stand as they were."""
+    """Return the properties section, and the fields that stand as they were."""
     mine = made.properties_section() or Properties()
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
@@ -229,7 +229,7 @@ def _properties(
 def _application(
     basic: BasicMessage, made: Natural, content: dict[int, Any]
 ) -> tuple[bytes, set[str]]:
-    """Give the application properties, and the names of headers that stand in them."""
+    """Return the application properties, and the names of headers that stand in them."""
     raw = content.get(0x74)
     sparse = content.get(SPARSE + 0x74)
     headers = _by_name(basic)

@@ -260,7 +260,7 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
 
 
 def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | None]:
-    """Give body, type hint, content-type and content-encoding."""
+    """Return body, type hint, content-type and content-encoding."""
     kind, encoding, octets = (
         basic.properties.content_type,
         basic.properties.content_encoding,
@@ -274,7 +274,7 @@ def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | No
         try:
             return AmqpValue(octets.decode("utf-8")), 5, kind, None
         except UnicodeDecodeError:
-            raise TranslationError("body", "the text is no UTF-8") from None
+            raise TranslationError("body", "the text is not valid UTF-8") from None
     if not octets and kind is None:
         return AmqpValue(None), 0, None, None
     if kind == _JAVA:

@@ -48,7 +48,7 @@ _NUMBERS = {
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, given: Circumstances
 ) -> bytes:
-    """Give the octets that a 1.0 consumer receives."""
+    """Return the octets that a 1.0 consumer receives."""
     if basic.properties.user_id is not None:
         check_user(octets(basic.properties.user_id), given.user)
     sections = _from_basic(broker, basic, notes)
@@ -329,7 +329,7 @@ def _id_term(text: Any, name: str) -> Term:
 
 
 def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
-    """Give the 1.0 value of a 0-9-1 field."""
+    """Return the 1.0 value of a 0-9-1 field."""
     if letter == "S":
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
