@@ -184,7 +184,7 @@ class Natural:
                 0,
                 None,
                 False,
-            ],
+            ]
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()

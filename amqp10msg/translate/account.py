@@ -95,12 +95,7 @@ def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
                 for field in attrs.fields(type(section))
                 if (value := getattr(section, field.name)) not in (None, field.default)
             ]
-    for name in (
-        "delivery_annotations",
-        "message_annotations",
-        "application_properties",
-        "footer",
-    ):
+    for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
         for key, value in (getattr(message, name) or {}).items():
             found.append((f"{name.replace('_', '-')}[{str(key)!r}]", value))
     found.append(("body", message.body))

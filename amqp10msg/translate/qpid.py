@@ -83,9 +83,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
     for name in ("app_id", "cluster_id"):
         if getattr(own, name) is not None:
             notes.dropped(
-                f"properties.{name.replace('_', '-')}",
-                getattr(own, name),
-                "it is not converted",
+                f"properties.{name.replace('_', '-')}", getattr(own, name), "it is not converted"
             )
     application = {
         _string(name, "headers") or "": _value(letter, value, name, notes)

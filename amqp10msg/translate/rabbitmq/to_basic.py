@@ -119,9 +119,7 @@ def to_basic(
     for index in (2, 3, 8, 11, 12):
         if fields[index] is not None:
             notes.dropped(
-                f"properties.{_NAMES[index]}",
-                shown(fields[index]),
-                "0-9-1 has no such property",
+                f"properties.{_NAMES[index]}", shown(fields[index]), "0-9-1 has no such property"
             )
     if footer:
         notes.dropped("footer", footer, "0-9-1 has no footer")
