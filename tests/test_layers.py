@@ -26,7 +26,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     for row in (
         {"_fill"},
         {"_memory"},
-        {"_calls", "_path", "errors", "limits", "primitives"},
+        {"_calls", "_path", "_walk", "errors", "limits", "primitives"},
         {"_kernel", "_wire"},
         {"composite"},
         {"_error", "sections"},

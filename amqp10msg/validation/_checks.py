@@ -12,12 +12,13 @@ import attrs
 
 from amqp10msg import _wire
 from amqp10msg._error import Error
+from amqp10msg._walk import end_of, text_at, type_at
 from amqp10msg.composite import composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
-from amqp10msg.validation._view import Child, Section, View, text_at, type_at
+from amqp10msg.validation._view import Child, Section, View
 
 __all__ = ["ANNOTATIONS", "Found", "is_free_key", "is_mime_type", "is_registered_coding"]
 
@@ -300,12 +301,9 @@ def value_not_simple(view: View) -> Iterator[Found]:
 
 def _undescribed(data: bytes, pos: int, end: int) -> int:
     """Go past the descriptors of a value that is intact in size."""
-    reader = _wire.Reader(data, pos, UNLIMITED)
-    reader.end = end
-    while data[reader.pos] == 0:
-        reader.pos += 1
-        reader.skip()
-    return int(reader.pos)
+    while data[pos] == 0:
+        pos = end_of(data, pos + 1, end)
+    return pos
 
 
 def key_reserved(view: View) -> Iterator[Found]:

@@ -14,13 +14,14 @@ import attrs
 
 from amqp10msg import _wire
 from amqp10msg._path import key_text
+from amqp10msg._walk import end_of, head, type_at
 from amqp10msg.composite import Field, rows
 from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
-from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
+from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
 
-__all__ = ["LISTED", "Child", "Section", "View", "read", "text_at", "type_at"]
+__all__ = ["LISTED", "Child", "Section", "View", "read"]
 
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
@@ -76,18 +77,11 @@ class Section:
         return type_at(self.data, self.content)
 
     def _open(self) -> tuple[int, int, int]:
-        """Tell the count of the list or map, where its first child is and where it ends."""
-        at, data = self.content, self.data
-        nothing = (0, at, at)
-        code = data[at] if at < len(data) else 0
-        row = FORMAT_CODES.get(code)
-        if row is None or row.category != "compound" or at + 1 + 2 * row.width > len(data):
-            return nothing
-        width = row.width
-        first = at + 1 + 2 * width
-        stop = at + 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "big")
-        count = int.from_bytes(data[at + 1 + width : first], "big")
-        return (count, first, stop) if count <= stop - first and stop <= self.end else nothing
+        """Return the count of the list or map, where its first child is and where it ends."""
+        value = head(self.data, self.content, self.end)
+        if not value.holds or value.stop > self.end or value.count > value.end - value.content:
+            return (0, self.content, self.content)
+        return (value.count, value.content, value.end)
 
     @property
     def count(self) -> int:
@@ -101,16 +95,11 @@ class Section:
         """
         if self._starts is None:
             count, first, stop = self._open()
-            reader = _wire.Reader(self.data, first, UNLIMITED)
-            reader.end = stop
             starts = [first]
-            try:
-                while len(starts) <= count and starts[-1] < stop:
-                    reader.skip()
-                    starts.append(reader.pos)
-            except DecodeError:
-                self._torn = True
-                starts.append(stop)
+            while len(starts) <= count and starts[-1] < stop:
+                end = end_of(self.data, starts[-1], stop)
+                self._torn = end < 0
+                starts.append(stop if self._torn else end)
             self._starts = starts
         return self._starts
 
@@ -185,20 +174,6 @@ class View:
             yield from self._by_name.get(name, ())
 
 
-def type_at(data: bytes, pos: int) -> str:
-    """Name the AMQP type of the value whose constructor is at `pos`; empty if there is none."""
-    code = data[pos] if pos < len(data) else -1
-    if code == 0:
-        return "described"
-    row = FORMAT_CODES.get(code)
-    return row.type if row else ""
-
-
-def text_at(data: bytes, pos: int, end: int) -> str:
-    """Read the string or symbol that stands at data[pos:end]; what is no text becomes U+FFFD."""
-    return data[pos + 1 + FORMAT_CODES[data[pos]].width : end].decode("utf-8", "replace")
-
-
 def read(data: bytes, limits: Limits) -> View:
     """Take a message apart. Whatever the octets are, this raises nothing."""
     view = View(data, limits)
@@ -230,7 +205,7 @@ def read(data: bytes, limits: Limits) -> View:
                 if found is not None and found.rule == "keys-limit":
                     view.faults.append(found)
         except _wire.READ_FAULTS as error:
-            end = _end(data, start)
+            end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
             # One sort of fault is counted under one name, also where it is no DecodeError yet.
@@ -285,16 +260,6 @@ def _kind_of(descriptor: object) -> SectionKind | None:
         if code is not None:
             return KINDS[code - 0x70]
     return None
-
-
-def _end(data: bytes, start: int) -> int:
-    """Tell where the value at `start` ends by its sizes alone, or -1."""
-    reader = _wire.Reader(data, start, UNLIMITED)
-    try:
-        reader.skip()
-    except DecodeError:
-        return -1
-    return reader.pos
 
 
 def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
