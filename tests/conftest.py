@@ -7,12 +7,11 @@ with ``AMQP10MSG_PURE=1``.
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import os
 import sys
 from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,12 +19,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import amqp10msg
-import amqp10msg.delivery  # registers its composites
-from amqp10msg.composite import COMPOSITES
-from amqp10msg.sections import KINDS, SPECS
+from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
-PURE_PASS = os.environ.get("AMQP10MSG_PURE") == "1"
+follow_the_environment()  # before the package is imported
+
+import amqp10msg  # noqa: E402
+import amqp10msg.delivery  # noqa: E402  (registers its composites)
+from amqp10msg.composite import COMPOSITES  # noqa: E402
+from amqp10msg.sections import KINDS, SPECS  # noqa: E402
+
+PURE_PASS = wanted()
 REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
 
 # A shared machine stalls for longer than any deadline that would still say something.
@@ -49,32 +52,30 @@ def pytest_sessionstart() -> None:
     """Fail at once where the compiled kernel was asked for and another one runs."""
     if REQUIRED and not PURE_PASS and not amqp10msg.COMPILED:
         pytest.exit(
-            "AMQP10MSG_EXT=require, but amqp10msg._wire is not compiled: run make setup, or "
+            "AMQP10MSG_EXT=require, but the kernel is not compiled: run make setup, or "
             "python setup.py build_ext --inplace",
             returncode=pytest.ExitCode.USAGE_ERROR,
         )
 
 
-def load_source(name: str) -> ModuleType:
-    """Load the source of a kernel's module beside the compiled one, with ``_py`` in its name."""
-    beside = f"amqp10msg.{name}_py"
-    if beside not in sys.modules:
-        path = Path(amqp10msg.__file__).with_name(f"{name}.py")
-        loader = SourceFileLoader(beside, str(path))
-        spec = importlib.util.spec_from_loader(beside, loader)
-        assert spec is not None
-        sys.modules[beside] = importlib.util.module_from_spec(spec)
-        loader.exec_module(sys.modules[beside])
-    return sys.modules[beside]
-
-
 def load_pure_kernel() -> ModuleType:
-    """Load the kernel's source beside the compiled one, as `amqp10msg._wire_py`."""
-    if "amqp10msg._wire_py" not in sys.modules:
+    """Load the kernel's sources beside the compiled one, for the same classes of values."""
+    if not _PURE:
+        core = "amqp10msg._core"
+        kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(core)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(sys.modules, "amqp10msg._memory", load_source("_memory"))
-            register_classes(load_source("_wire"))
-    return sys.modules["amqp10msg._wire_py"]
+            patch.setenv(VARIABLE, "1")
+            _PURE.append(importlib.import_module(core))
+        for name in [*sys.modules]:
+            if name.startswith(core):
+                del sys.modules[name]
+        sys.modules.update(kept)
+        amqp10msg._core = kept[core]
+        register_classes(_PURE[0])
+    return _PURE[0]
+
+
+_PURE: list[ModuleType] = []
 
 
 def register_classes(kernel: ModuleType) -> None:
@@ -93,7 +94,7 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
         return load_pure_kernel()
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
-    return importlib.import_module("amqp10msg._wire")
+    return importlib.import_module("amqp10msg._core")
 
 
 @pytest.fixture(scope="session")

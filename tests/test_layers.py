@@ -24,12 +24,10 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"_fill"},
-        {"_memory"},
-        {"_calls", "_path", "_walk", "errors", "limits", "primitives"},
-        {"_kernel", "_wire"},
+        {"errors", "limits", "primitives"},
+        {"_core"},
         {"composite"},
-        {"_error", "sections"},
+        {"sections"},
         {"parts"},
         {"validation"},
         {"message"},

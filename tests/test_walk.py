@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import amqp10msg._path
+import amqp10msg._core.path
 import amqp10msg.validation._view
 from amqp10msg import (
     AmqpMap,
@@ -22,8 +22,8 @@ from amqp10msg import (
     skip_value,
     validate,
 )
-from amqp10msg._path import path_of
-from amqp10msg._walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
+from amqp10msg._core.path import path_of
+from amqp10msg._core.walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
 from amqp10msg.errors import DecodeError
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.testing import messages, mutated, values
@@ -162,7 +162,7 @@ class Steps:
                 self.steps += 1
                 yield value
 
-        monkeypatch.setattr(amqp10msg._path, "walk", counted)
+        monkeypatch.setattr(amqp10msg._core.path, "walk", counted)
         monkeypatch.setattr(
             amqp10msg.validation._view,
             "end_of",

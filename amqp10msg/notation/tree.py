@@ -8,7 +8,8 @@ from typing import Any
 import attrs
 
 import amqp10msg.delivery  # noqa: F401  (its composites are named in the tree)
-from amqp10msg._walk import (
+from amqp10msg._core import decode_value
+from amqp10msg._core.walk import (
     CONSTRUCTOR,
     CUT_OFF,
     LEFT_OVER,
@@ -20,7 +21,6 @@ from amqp10msg._walk import (
     Value,
     walk,
 )
-from amqp10msg._wire import decode_value
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED

@@ -10,7 +10,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
@@ -164,7 +164,7 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     """Translate a message that breaks the rules of its form: as far as can be, and all of it."""
     good: list[bytes] = []
     seen: set[int] = set()
-    for code, start, _, end in _wire.Reader(wire, 0, UNLIMITED).scan():
+    for code, start, _, end in _core.Reader(wire, 0, UNLIMITED).scan():
         if code < 0 or (code in seen and not 0x75 <= code <= 0x76):
             continue
         try:

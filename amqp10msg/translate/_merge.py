@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import decode_table
 from amqp10msg.basic.tables import FieldTable
@@ -109,7 +109,7 @@ def _restored_whole(
         return natural(basic, entries or None, notes).message(basic)
     sections: dict[int, Any] = {}
     heads = []
-    for code, start, place, end in _wire.Reader(wire, 0, UNLIMITED).scan():
+    for code, start, place, end in _core.Reader(wire, 0, UNLIMITED).scan():
         if code == 0x75:
             heads.append(wire[start : place + (2 if wire[place] == 0xA0 else 5)])
         elif not 0x75 <= code <= 0x77:
@@ -171,7 +171,7 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
 
 
 def _encoded(section: Any) -> bytes:
-    octets: bytes = _wire.encode_value(section)
+    octets: bytes = _core.encode_value(section)
     return octets
 
 
@@ -191,7 +191,7 @@ def _properties(
         original = Properties()
         values: dict[int, bytes] = sparse or {}
         for index, octets in values.items():
-            setattr(original, _FIELDS[index], _wire.decode_value(octets))
+            setattr(original, _FIELDS[index], _core.decode_value(octets))
         given = {_FIELDS[index] for index in values}
     kept: set[str] = set()
     changed = False
@@ -232,7 +232,7 @@ def _application(
     if raw is None:
         result = dict(made.application)
         for name, octets in (sparse or {}).items():
-            value = _wire.decode_value(octets)
+            value = _core.decode_value(octets)
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
                 _forget(made, name)
@@ -418,7 +418,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     marked = content.get(BODY) == 1
     if marked:
         parts = [
-            part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+            part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
         ]
         if parts:
             basic.body = made.raw[parts[0][1] : parts[-1][3]]

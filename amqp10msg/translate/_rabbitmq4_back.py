@@ -7,7 +7,7 @@ import urllib.parse
 import uuid
 from typing import Any
 
-from amqp10msg._wire import skip_value
+from amqp10msg._core import skip_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.primitives import Float

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import Layout
+from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import write_value
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_table
@@ -263,7 +263,7 @@ def decorated(header: Header) -> bytes:
     """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
     out = b"\x41" if header.durable else b"\x42"
     out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
-    out += b"\x40" if header.ttl is None else _wire.encode_value(UInt(header.ttl))
+    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
     out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
     return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import Layout
+from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, decode_table
@@ -151,7 +151,7 @@ class Reading:
 
 
 def _encoded(section: Any) -> bytes:
-    octets: bytes = _wire.encode_value(section)
+    octets: bytes = _core.encode_value(section)
     return octets
 
 
@@ -347,7 +347,7 @@ def _field_octets(name: str, value: Any) -> bytes:
     index = _FIELDS.index(name)
     pos = 6 if whole[3] == 0xC0 else 12
     for _ in range(index):
-        pos = _wire.skip_value(whole, pos)
+        pos = _core.skip_value(whole, pos)
     return whole[pos:]
 
 
@@ -576,7 +576,7 @@ def _body(made: Reading, notes: Notes) -> None:
         )
         return
     parts = [
-        part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+        part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
     ]
     made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
     made.given[_TYPE] = MARKER
@@ -584,7 +584,7 @@ def _body(made: Reading, notes: Notes) -> None:
 
 def exact_octets(made: Reading) -> None:
     """Carry the octets of sections that are not encoded as this library would, and the heads."""
-    for code, start, content, end in _wire.Reader(made.raw, 0, UNLIMITED).scan():
+    for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
         kind = KINDS[code - 0x70]
         if kind.attribute == "body":
@@ -608,7 +608,7 @@ def decorated_of(made: Reading) -> bytes | None:
 
 
 def _section_octets(code: int, section: Any) -> bytes:
-    writer = _wire.Writer(False)
+    writer = _core.Writer(False)
     writer.section(SPECS[code - 0x70], section)
     return writer.finish()
 

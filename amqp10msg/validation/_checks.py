@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._error import Error
-from amqp10msg._walk import end_of, text_at, type_at
-from amqp10msg.composite import composite_of, decode_composite, rows
+from amqp10msg import _core
+from amqp10msg._core.walk import end_of, text_at, type_at
+from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
@@ -176,7 +175,7 @@ def rejected_type(view: View) -> Iterator[Found]:
 def _wrong_error(octets: bytes, limits: Limits) -> str:
     """Tell why a value is no error; empty if it is one, or too large to tell."""
     try:
-        made = _wire.decode_value(octets, limits=limits)
+        made = _core.decode_value(octets, limits=limits)
         if not isinstance(made, Described) or made.descriptor not in _ERROR:
             return f"it is {type_at(octets, 0)}" if octets[0] else "its descriptor is another one"
         decode_composite(octets, limits=limits)
@@ -362,7 +361,7 @@ def _is_error(octets: bytes) -> bool:
 
 def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
     """Find arrays that the broker's parser has no elements for, at any depth."""
-    reader = _wire.Reader(view.data, 0, view.limits)
+    reader = _core.Reader(view.data, 0, view.limits)
     for section, place in _before_body(view):
         _, value, _ = place
         if type_at(view.data, value) not in ("list", "map", "array", "described"):
@@ -370,7 +369,7 @@ def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
         reader.pos = value
         try:
             codes = set(_constructors(reader.value()))
-        except _wire.READ_FAULTS:
+        except _core.READ_FAULTS:
             return  # the message is damaged, and that is noted
         lacking = sorted(codes & _RABBITMQ_LACKS)
         if lacking:

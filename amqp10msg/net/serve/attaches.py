@@ -13,7 +13,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import AmqpMap, DecodeError, Described
-from amqp10msg._wire import decode_value
+from amqp10msg._core import decode_value
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Coordinator, Source, Target
 

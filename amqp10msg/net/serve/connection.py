@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import proton
 
 from amqp10msg import DecodeError
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
 from amqp10msg.delivery.filters import FilterSet, parse
 from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink

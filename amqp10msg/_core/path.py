@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg._walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
+from amqp10msg._core.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
 __all__ = ["key_text", "path_of"]
 
