@@ -10,6 +10,7 @@ from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, 
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.transactions import TransactionalState
 from amqp10msg.errors import EncodeError
+from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header, MessageAnnotations
@@ -21,7 +22,9 @@ AnyMessage = TypeVar("AnyMessage", Message, bytes)
 _MAX_COUNT = 2**32 - 1
 
 
-def apply(state: DeliveryState, message: AnyMessage) -> tuple[MessageState, AnyMessage]:
+def apply(
+    state: DeliveryState, message: AnyMessage, *, limits: Limits | None = None
+) -> tuple[MessageState, AnyMessage]:
     """Tell where a message that a link had acquired stands once its transfer is settled.
 
     - Accepted: archived (3.4.2).
@@ -40,6 +43,8 @@ def apply(state: DeliveryState, message: AnyMessage) -> tuple[MessageState, AnyM
         state: the state of the delivery at the receiver.
         message: the message at the node; it is not changed. Octets give octets: an encoded message
             is changed without decoding more of it than header and message-annotations.
+        limits: what decoding those may cost; the defaults of `Limits` where None. The changed
+            message may exceed them: whoever stores it should decode it before.
 
     Returns:
         The state of the message at the node, and the message as it is from now on, the very
@@ -55,13 +60,13 @@ def apply(state: DeliveryState, message: AnyMessage) -> tuple[MessageState, AnyM
         case Accepted():
             return MessageState.ARCHIVED, message
         case Rejected():
-            return MessageState.ARCHIVED, _changed(message, failed=True, annotations=None)
+            return MessageState.ARCHIVED, _changed(message, limits, failed=True, annotations=None)
         case Released():
             return MessageState.AVAILABLE, message
         case Modified():
             annotations = state.message_annotations
             return MessageState.AVAILABLE, _changed(
-                message, failed=state.delivery_failed, annotations=annotations
+                message, limits, failed=state.delivery_failed, annotations=annotations
             )
         case Received() | TransactionalState():
             return MessageState.ACQUIRED, message
@@ -69,7 +74,11 @@ def apply(state: DeliveryState, message: AnyMessage) -> tuple[MessageState, AnyM
 
 
 def _changed(
-    message: AnyMessage, *, failed: bool, annotations: dict[str, object] | None
+    message: AnyMessage,
+    limits: Limits | None,
+    *,
+    failed: bool,
+    annotations: dict[str, object] | None,
 ) -> AnyMessage:
     if isinstance(message, Message):
         sections: dict[str, Header | MessageAnnotations] = {}
@@ -78,7 +87,7 @@ def _changed(
         if annotations:
             sections["message_annotations"] = _merged(message.message_annotations, annotations)
         return message.evolve(**sections) if sections else message
-    parts = scan(message)
+    parts = scan(message, limits=limits)
     if failed and annotations:
         return parts.replace(
             header=_counted(parts.section("header")),

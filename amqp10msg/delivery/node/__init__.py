@@ -8,8 +8,8 @@ from amqp10msg.delivery.node.links import Delivery, Filter, IncomingLink, Outcom
 from amqp10msg.delivery.node.node import DistributionNode
 from amqp10msg.delivery.node.priority import priority_level
 from amqp10msg.delivery.node.records import Capacity, Counts, DeadLetter, Waiting
-from amqp10msg.delivery.node.refusal import NodeError, StoreError
-from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
+from amqp10msg.delivery.node.refusal import NodeError, OutcomeError, StoreError
+from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Stored
 from amqp10msg.delivery.node.table import LifetimePolicy
 
 __all__ = [
@@ -24,7 +24,9 @@ __all__ = [
     "MemoryStore",
     "NodeError",
     "Outcome",
+    "OutcomeError",
     "OutgoingLink",
+    "Quarantined",
     "Store",
     "StoreError",
     "Stored",

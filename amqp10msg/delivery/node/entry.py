@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from amqp10msg.delivery.states import MessageState
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 
@@ -67,7 +68,7 @@ class Entry:
 
     def message(self) -> Message:
         """Decode it as it stands at the node."""
-        return Message.decode(self.octets, message_format=self.message_format)
+        return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
     def ttl_at(self, now: int) -> int | None:
         """Give the ttl to send on with (Part 3, 3.2.1); None if it came without one."""

@@ -10,6 +10,7 @@ import attrs
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.termini import StdDistMode
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Delivery:
 
     def message(self) -> Message:
         """Decode the message to transfer."""
-        return Message.decode(self.octets, message_format=self.message_format)
+        return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
     def update(self, state: Any) -> None:
         """Note the delivery state at the receiver, terminal or not.
@@ -107,6 +108,9 @@ class Delivery:
 
         Raises:
             ValueError: that is no outcome, or one of an extension.
+            OutcomeError: what the outcome would make of the message exceeds the limits of the
+                node. The message stays as it was, the delivery unsettled.
+            EncodeError: the outcome has annotations that cannot be encoded; likewise.
             StoreError: the store failed. The outcome stands and is not confirmed: see
                 `DistributionNode.commit`.
         """
@@ -203,10 +207,13 @@ class OutgoingLink:
         """End the link: the receiver is gone and its terminus forgotten.
 
         Unsettled deliveries get the outcome that the receiver told, else the default-outcome
-        (Part 3, 3.3). Detaching twice does nothing.
+        (Part 3, 3.3); released where that is refused, see `OutcomeError`. Detaching twice does
+        nothing.
 
         Raises:
             StoreError: as `Delivery.settle`.
+            Exception: what `dead_letter` raised first. All other deliveries are settled; those stay
+                unsettled and the link attached: settle them, or detach again.
         """
         if self.attached:
             self.node._detach(self)

@@ -22,14 +22,15 @@ from amqp10msg.delivery.node.refusal import (
     PRECONDITION_FAILED,
     RESOURCE_DELETED,
     NodeError,
+    OutcomeError,
 )
-from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
+from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Stored
 from amqp10msg.delivery.node.table import LifetimePolicy, LinkTable
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
-from amqp10msg.limits import Limits
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header
@@ -61,7 +62,8 @@ class DistributionNode(Contents):
         name: names the node in the store and in what it says.
         clock: tells milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
             compared with it.
-        store: keeps durable messages. What it has for this name is loaded.
+        store: keeps durable messages. What it has for this name is loaded; what of that cannot be
+            read is put aside, see `quarantined`.
         priorities: how many distinct priorities there are, 1 to 256 (Part 3, 3.2.1).
         capacity: what it holds at most.
         default_outcome: of links that do not say.
@@ -74,11 +76,11 @@ class DistributionNode(Contents):
             it: both happen at once.
         on_available: called when a message became available: wakes who waits. It must not use the
             node.
-        limits: what decoding a published message may cost.
+        limits: what decoding a published message may cost. An outcome that would make a message
+            exceed them is refused.
 
     Raises:
         StoreError: the store cannot be read.
-        DecodeError: it holds what is no message.
         ValueError: `priorities` is out of range.
     """
 
@@ -115,8 +117,11 @@ class DistributionNode(Contents):
         self._table = LinkTable(self._levels)
         self._deleted = False
         self._delivery_number = 0
-        for stored in self._store.load(name):
-            self._recover(stored)
+        for aside in self._store.quarantined(name):
+            self._sequence = max(self._sequence, aside.stored.sequence)
+        with self._store.batch():
+            for stored in self._store.load(name):
+                self._recover(stored)
 
     def __repr__(self) -> str:
         return (
@@ -227,10 +232,26 @@ class DistributionNode(Contents):
 
     def _recover(self, stored: Stored) -> None:
         """Take a message from the store. Whether a link had acquired it, nobody knows any more."""
-        entry = self._entry_of(stored)
+        try:
+            entry = self._entry_of(stored)
+        except (ValueError, TypeError) as error:  # such as DecodeError: one must not stop the rest
+            self._sequence = max(self._sequence, stored.sequence)
+            self._store.quarantine(self.name, stored, str(error))
+            return
         entry.stored = True
         entry.acquirer = SEVERAL
         self._insert(entry)
+
+    @property
+    def quarantined(self) -> list[Quarantined]:
+        """The stored messages of this node that could not be read when it was made, with why.
+
+        They are not served. Their octets stay in the store until `Store.discard`.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        return list(self._store.quarantined(self.name))
 
     # Links.
 
@@ -294,11 +315,27 @@ class DistributionNode(Contents):
         return link
 
     def _detach(self, link: OutgoingLink) -> None:
+        faults: list[Exception] = []
         with self._store.batch():
             for delivery in list(link.unsettled.values()):
-                self._settle(delivery, None)
-        # Not before: if a dead letter could not be handed over, detaching again goes on.
+                try:
+                    self._settle_at_the_end(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, when the others are done)
+                    faults.append(fault)
+        if faults:
+            # A dead letter could not be handed over, say: detaching again goes on with those.
+            raise faults[0]
         self._table.drop(link)
+
+    def _settle_at_the_end(self, delivery: Delivery) -> None:
+        """Settle a delivery whose link ends; the message is released where no outcome can be."""
+        for outcome in (None, delivery.link.default_outcome):
+            try:
+                self._settle(delivery, outcome)
+            except (OutcomeError, EncodeError):
+                continue
+            return
+        self._settle(delivery, Released())
 
     # Transfers.
 
@@ -326,7 +363,9 @@ class DistributionNode(Contents):
             entry.acquirer in {NOBODY, link.number},
             held.delivery_count,
         )
-        octets = scan(entry.octets).replace(header=header, delivery_annotations=None)
+        octets = scan(entry.octets, limits=UNLIMITED).replace(
+            header=header, delivery_annotations=None
+        )
         self._delivery_number += 1
         delivery = Delivery(link, self._delivery_number, octets, entry)
         link.unsettled[delivery.number] = delivery
@@ -353,9 +392,9 @@ class DistributionNode(Contents):
         if entry.state is MessageState.ARCHIVED:
             self._end(delivery, outcome)  # a copy of what is gone
             return outcome
-        state, octets = apply(outcome, entry.octets)
-        if octets is entry.octets and state is MessageState.ARCHIVED:
-            # Accepted, which is what happens most and needs no batch.
+        state, octets = self._applied(outcome, entry, link)
+        if isinstance(outcome, Accepted):
+            # What happens most, and needs no batch.
             self._end(delivery, outcome)
             if link.mode is StdDistMode.MOVE:
                 self._archive(entry, "accepted")
@@ -363,6 +402,28 @@ class DistributionNode(Contents):
             with self._store.batch():
                 self._apply(delivery, outcome, state, octets)
         return outcome
+
+    def _applied(
+        self, outcome: Outcome, entry: Entry, link: OutgoingLink
+    ) -> tuple[MessageState, bytes]:
+        """Apply an outcome to the octets of a message, which must stay readable here."""
+        state, octets = apply(outcome, entry.octets, limits=UNLIMITED)
+        ends = state is MessageState.ARCHIVED
+        if octets is entry.octets or (
+            ends and self.dead_letter is None and link.mode is StdDistMode.MOVE
+        ):
+            return state, octets
+        try:
+            Message.decode(octets, limits=self.limits)
+        except DecodeError as error:
+            if ends:
+                return state, entry.octets  # rejected without being counted, rather than not at all
+            raise OutcomeError(
+                f"the node {self.name!r} refuses this {type(outcome).__name__.lower()} outcome: "
+                f"the message could not be read any more: {error}",
+                error.condition,
+            ) from error
+        return state, octets
 
     def _apply(
         self, delivery: Delivery, outcome: Outcome, state: MessageState, octets: bytes
@@ -411,7 +472,7 @@ class DistributionNode(Contents):
     def _change(self, entry: Entry, octets: bytes) -> None:
         self._octets += len(octets) - len(entry.octets)
         entry.octets = octets
-        entry.header = scan(octets).section("header") or NO_HEADER
+        entry.header = scan(octets, limits=UNLIMITED).section("header") or NO_HEADER
         if entry.stored:
             self._store.put(
                 self.name,
@@ -440,9 +501,15 @@ class DistributionNode(Contents):
         for delivery in ended:
             self._end(delivery, Accepted())
         self._archive(entry, cause)
+        faults: list[Exception] = []
         for delivery in ended:
             if delivery.link.on_ended is not None:
-                delivery.link.on_ended(delivery)
+                try:
+                    delivery.link.on_ended(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, when all are told)
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
         if self.dead_letter is not None:

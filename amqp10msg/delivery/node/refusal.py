@@ -5,7 +5,7 @@ from __future__ import annotations
 from amqp10msg.composite import Error
 from amqp10msg.errors import AmqpError
 
-__all__ = ["NodeError", "StoreError"]
+__all__ = ["NodeError", "OutcomeError", "StoreError"]
 
 INTERNAL_ERROR = "amqp:internal-error"
 PRECONDITION_FAILED = "amqp:precondition-failed"
@@ -32,6 +32,13 @@ class NodeError(AmqpError):
     def error(self) -> Error:
         """The error for a rejected outcome, or for the detach of a link (Part 2, 2.8.14)."""
         return Error(self.condition, description=self.reason)
+
+
+class OutcomeError(NodeError):
+    """An outcome is refused, because of what it would make of the message.
+
+    The message stays as it was, and the delivery unsettled: settle it with another outcome.
+    """
 
 
 class StoreError(NodeError):

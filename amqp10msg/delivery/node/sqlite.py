@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from typing import Self
 
 from amqp10msg.delivery.node.refusal import StoreError
-from amqp10msg.delivery.node.store import Stored
+from amqp10msg.delivery.node.store import Quarantined, Stored
 
 __all__ = ["SqliteStore"]
 
@@ -27,6 +27,18 @@ CREATE TABLE message (
     UNIQUE (node, sequence)
 )
 """
+# In files of the same version: whoever does not know of it does without.
+_QUARANTINE = """
+CREATE TABLE IF NOT EXISTS quarantine (
+    node TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    arrival INTEGER NOT NULL,
+    message_format INTEGER NOT NULL,
+    octets BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (node, sequence)
+)
+"""
 _PUT = """
 INSERT INTO message (node, sequence, arrival, message_format, octets) VALUES (?, ?, ?, ?, ?)
 ON CONFLICT (node, sequence) DO UPDATE SET
@@ -35,6 +47,15 @@ ON CONFLICT (node, sequence) DO UPDATE SET
     octets = excluded.octets
 """
 _REMOVE = "DELETE FROM message WHERE node = ? AND sequence = ?"
+_PUT_ASIDE = """
+INSERT OR REPLACE INTO quarantine (node, sequence, arrival, message_format, octets, reason)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+_LOAD_ASIDE = """
+SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
+WHERE ?1 IS NULL OR node = ?1 ORDER BY node, sequence
+"""
+_DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
 _LOAD = """
 SELECT sequence, arrival, octets, message_format FROM message WHERE node = ? ORDER BY sequence
 """
@@ -65,6 +86,8 @@ class SqliteStore:
     def __init__(self, path: str | PathLike[str]) -> None:
         self.path = fspath(path)
         self._pending: dict[tuple[str, int], Stored | None] = {}
+        # What is put aside, and None for what is discarded.
+        self._aside: dict[tuple[str, int], Quarantined | None] = {}
         self._depth = 0
         try:
             # Nodes are used by one thread at a time, and it need not be the same one.
@@ -105,6 +128,7 @@ class SqliteStore:
                     f"{self.path} has version {version} of the store, and this library reads "
                     f"version {_VERSION}"
                 )
+            run(_QUARANTINE)
             run("COMMIT")
         except BaseException:
             self._database.rollback()
@@ -149,6 +173,27 @@ class SqliteStore:
         """Keep a message no longer, from the next commit on."""
         self._pending[node, sequence] = None
 
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Put a message aside, with its octets and why, from the next commit on."""
+        self._pending[node, stored.sequence] = None
+        self._aside[node, stored.sequence] = Quarantined(node, stored, reason)
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
+        """List the messages that were put aside and committed, of one node or of all.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        try:
+            for name, *stored, reason in self._database.execute(_LOAD_ASIDE, (node,)):
+                yield Quarantined(name, Stored(*stored), reason)
+        except sqlite3.Error as error:
+            raise self._fault("cannot be read", error) from error
+
+    def discard(self, node: str, sequence: int) -> None:
+        """Delete a message that was put aside, from the next commit on."""
+        self._aside[node, sequence] = None
+
     def commit(self) -> None:
         """Write and sync everything since the last commit; nothing within a `batch`.
 
@@ -156,7 +201,7 @@ class SqliteStore:
             StoreError: that was not possible. Nothing of it is in the file, and all of it is still
                 pending: commit again.
         """
-        if self._depth or not self._pending:
+        if self._depth or not (self._pending or self._aside):
             return
         puts = [
             (node, stored.sequence, stored.arrival, stored.message_format, stored.octets)
@@ -168,12 +213,20 @@ class SqliteStore:
             self._database.execute("BEGIN IMMEDIATE")
             self._database.executemany(_PUT, puts)
             self._database.executemany(_REMOVE, removes)
+            for key, aside in self._aside.items():
+                if aside is None:
+                    self._database.execute(_DISCARD, key)
+                else:
+                    one = aside.stored
+                    values = (one.arrival, one.message_format, one.octets, aside.reason)
+                    self._database.execute(_PUT_ASIDE, (*key, *values))
             self._database.execute("COMMIT")
         except sqlite3.Error as error:
             if self._database.in_transaction:
                 self._database.rollback()
             raise self._fault("cannot be written", error) from error
         self._pending.clear()
+        self._aside.clear()
 
     @contextmanager
     def batch(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-__all__ = ["MemoryStore", "Store", "Stored"]
+__all__ = ["MemoryStore", "Quarantined", "Store", "Stored"]
 
 
 @attrs.frozen
@@ -26,6 +26,21 @@ class Stored:
     arrival: int
     octets: bytes
     message_format: int = 0
+
+
+@attrs.frozen
+class Quarantined:
+    """A stored message that its node could not read.
+
+    Attributes:
+        node: the node's name.
+        stored: the message, its octets as they are.
+        reason: why it could not be read.
+    """
+
+    node: str
+    stored: Stored
+    reason: str
 
 
 class Store(Protocol):
@@ -47,6 +62,15 @@ class Store(Protocol):
 
     def remove(self, node: str, sequence: int) -> None:
         """Keep a message no longer; one that is not there is no fault."""
+
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Put a message that cannot be read aside: `load` no longer has it, `quarantined` does."""
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
+        """List the messages that were put aside, of one node or of all."""
+
+    def discard(self, node: str, sequence: int) -> None:
+        """Delete a message that was put aside; one that is not there is no fault."""
 
     def commit(self) -> None:
         """Make everything since the last commit last. Does nothing within a `batch`.
@@ -75,6 +99,16 @@ class MemoryStore:
         """Do nothing."""
 
     def remove(self, node: str, sequence: int) -> None:
+        """Do nothing."""
+
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Do nothing."""
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002
+        """Give nothing."""
+        return ()
+
+    def discard(self, node: str, sequence: int) -> None:
         """Do nothing."""
 
     def commit(self) -> None:

@@ -33,6 +33,8 @@ _NEVER = float("inf")
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
 _MAX_WRITE = 1 << 16
+#: Seconds that a peer has to answer a close before the socket is closed.
+_LINGER = 5.0
 
 
 class _Passing:
@@ -61,6 +63,7 @@ class Connection(asyncio.Protocol):
         self._stream: Any = None
         self._peer = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._collector = proton.Collector()
         self._connection: Any = proton.Connection()
         self._connection.container = server.container_id
@@ -99,19 +102,23 @@ class Connection(asyncio.Protocol):
             self.user = self._sasl.user
             self._sasl = None
         self._attaches.feed(data)
-        self.server.turn(lambda: self._push(data))
+        self._turn(lambda: self._push(data))
 
     def eof_received(self) -> None:
         """End where the peer ends."""
-        self.server.turn(self._engine.close_tail)
+        self._turn(self._engine.close_tail)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: what is unsettled gets the default-outcome, unless the terminus outlives it."""
-        if self._timer is not None:
-            self._timer.cancel()
+        for timer in (self._timer, self._linger):
+            if timer is not None:
+                timer.cancel()
         self.server.connections.discard(self)
-        self.server.turn(self._end_all)
-        self.log("disconnected", why=str(exc or ""))
+        try:
+            self.server.turn(self._end_all)
+        finally:
+            self.server.touched.discard(self)
+            self.log("disconnected", why=str(exc or ""))
 
     def pause_writing(self) -> None:
         """Wait with sending: the peer does not read."""
@@ -123,6 +130,28 @@ class Connection(asyncio.Protocol):
         self.server.turn(self.touch)
 
     # Proton's engine.
+
+    def _turn(self, work: Callable[[], object]) -> None:
+        """Do some work of this connection, which alone suffers if it fails."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  (logged)
+                self.fail(error)
+
+        self.server.turn(guarded)
+
+    def fail(self, error: Exception, where: str = "") -> None:
+        """Close after a fault of the server's own, and release all that the connection held.
+
+        At once, and not when the peer answers, which it may never do.
+        """
+        self.server.logger.error("fault %s", where, exc_info=error)
+        try:
+            self.close(Error("amqp:internal-error", str(error)))
+        finally:
+            self._end_all()
 
     def _push(self, data: bytes) -> None:
         self.touch()
@@ -145,9 +174,8 @@ class Connection(asyncio.Protocol):
                     # Proton hands over names as the peer wrote them.
                     self.log("refused", logging.WARNING, why=str(error))
                     refuse(self._connection, Error("amqp:decode-error", "a name is not UTF-8"))
-                except Exception as error:
-                    self.server.logger.exception("fault in %s", event.type.name)
-                    refuse(self._connection, Error("amqp:internal-error", str(error)))
+                except Exception as error:  # noqa: BLE001  (logged)
+                    self.fail(error, f"in {event.type.name}")
             self._collector.pop()
 
     def touch(self) -> None:
@@ -157,7 +185,7 @@ class Connection(asyncio.Protocol):
     def confirm(self, tell: Callable[[], None]) -> None:
         """Have something told to the peer once the store has confirmed it."""
         self.touch()
-        self.server.confirmations.append(tell)
+        self.server.confirmations.append((self, tell))
 
     def flush(self) -> bool:
         """Send what there is to be sent; tell whether links that waited may go on."""
@@ -244,6 +272,8 @@ class Connection(asyncio.Protocol):
     def on_link_remote_open(self, event: Any) -> None:
         """Connect the link with a node, or refuse it."""
         link = event.link
+        if self._connection.state & proton.Endpoint.LOCAL_CLOSED:
+            return  # nothing new is held for a connection that is being closed
         attach = self._attaches.take(link.name)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
@@ -380,14 +410,20 @@ class Connection(asyncio.Protocol):
             ends: what ends: "link", "session" or "connection"; None where the link is closed.
         """
         end = self._links.pop(link, None)
-        if isinstance(end, Incoming):
-            if end.target is not None:
-                end.target.detach()
-        elif end is not None:
-            self.server.remove(end)
-            self.server.termini.retire(self._key(link), end, ends)
-        if end is not None:
-            self.log("detached", link=link.name)
+        if end is None:
+            return
+        try:
+            if isinstance(end, Incoming):
+                if end.target is not None:
+                    end.target.detach()
+            else:
+                self.server.remove(end)
+                self.server.termini.retire(self._key(link), end, ends)
+        except Exception:  # the links that end with it must end, too
+            self.server.logger.exception("fault at the end of a link")
+            if isinstance(end, Outgoing):
+                self.server.release(end.out)
+        self.log("detached", link=link.name)
 
     def _end_all(self) -> None:
         for link in list(self._links):
@@ -401,6 +437,8 @@ class Connection(asyncio.Protocol):
         else:
             refuse(self._connection, error)
             self.touch()
+            if self._linger is None:
+                self._linger = asyncio.get_running_loop().call_later(_LINGER, self.abort)
 
     def abort(self) -> None:
         """Close without a word."""

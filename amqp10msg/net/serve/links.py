@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,9 +15,10 @@ from amqp10msg.delivery.node import (
     DistributionNode,
     IncomingLink,
     NodeError,
+    OutcomeError,
     OutgoingLink,
 )
-from amqp10msg.errors import DecodeError
+from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
@@ -130,14 +132,33 @@ class Outgoing:
             delivery.update(state)
         if not theirs.settled and not getattr(state, "is_outcome", False):
             return
-        delivery.settle()
-        self.sent.pop(delivery.number, None)
         told, by_peer = theirs.remote_state, theirs.settled
+        refused: Error | None = None
+        try:
+            delivery.settle()
+        except OutcomeError as error:
+            refused = error.error
+        except EncodeError as error:
+            refused = Error("amqp:invalid-field", str(error))
+        if refused is not None:
+            delivery.settle(Released())
+            told = proton.Delivery.RELEASED
+            self.connection.log(
+                "outcome-refused",
+                logging.WARNING,
+                link=self.link.name,
+                condition=refused.condition,
+                why=refused.description,
+            )
+        self.sent.pop(delivery.number, None)
 
         def confirm() -> None:
             if not by_peer:
                 # The receiver settles second: it waits to hear that the outcome is known here.
                 theirs.update(told)
+            elif refused is not None:
+                # It no longer listens for what became of the message (Part 3, 3.4.6).
+                refuse(self.link, refused)
             theirs.settle()
 
         self.connection.confirm(confirm)

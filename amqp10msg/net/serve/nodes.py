@@ -8,7 +8,7 @@ from typing import Any
 from amqp10msg import Described
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DistributionNode
-from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Store
+from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
 
 __all__ = ["Nodes"]
 
@@ -22,6 +22,9 @@ class Nodes:
         store: of all of them.
         create: make a node where an address is asked for that has none.
         dead_letter: the address of the node that gets the dead letters; None to drop them.
+        on_available: called with a node where a message became available.
+        on_quarantined: called with each stored message that its node could not read.
+        on_fault: called with a node that could not do what its time asks for, and why.
         options: of every node, as `DistributionNode` takes them.
     """
 
@@ -32,12 +35,16 @@ class Nodes:
         create: bool,
         dead_letter: str | None,
         on_available: Callable[[DistributionNode], None],
+        on_quarantined: Callable[[Quarantined], None],
+        on_fault: Callable[[DistributionNode, Exception], None],
         options: dict[str, Any],
     ) -> None:
         self.store = store
         self.create = create
         self._dead_letter = dead_letter
         self._on_available = on_available
+        self._on_quarantined = on_quarantined
+        self._on_fault = on_fault
         self._options = options
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
@@ -77,6 +84,8 @@ class Nodes:
             **options,
         )
         self._nodes[address] = node
+        for aside in node.quarantined:
+            self._on_quarantined(aside)
         if lifetime is not None:
             self._mortal[address] = node
         if len(node):
@@ -102,17 +111,25 @@ class Nodes:
                 return self.make(address, lifetime or DeleteOnClose())
 
     def sweep(self) -> list[DistributionNode]:
-        """Delete the nodes whose lifetime is over, and give them."""
-        over = [node for node in self._mortal.values() if node.due]
-        for node in over:
-            node.delete()
-            del self._nodes[node.name], self._mortal[node.name]
+        """Delete the nodes whose lifetime is over, and return them."""
+        over = []
+        for node in [node for node in self._mortal.values() if node.due]:
+            try:
+                node.delete()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
+                self._on_fault(node, fault)
+            else:
+                del self._nodes[node.name], self._mortal[node.name]
+                over.append(node)
         return over
 
     def expire(self) -> None:
         """Let time pass at every node."""
         for node in self:
-            node.expire()
+            try:
+                node.expire()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
+                self._on_fault(node, fault)
 
     def _bury(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:

@@ -15,8 +15,16 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from amqp10msg import AmqpError, Message
-from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import Capacity, Counts, MemoryStore, Store, StoreError
+from amqp10msg.delivery import DistributionNode, Error, Released
+from amqp10msg.delivery.node import (
+    Capacity,
+    Counts,
+    MemoryStore,
+    OutgoingLink,
+    Quarantined,
+    Store,
+    StoreError,
+)
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.links import Outgoing, refuse
 from amqp10msg.net.serve.nodes import Nodes
@@ -137,7 +145,7 @@ class Server:
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
         self.touched: set[Connection] = set()
-        self.confirmations: list[Callable[[], None]] = []
+        self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
         #: Links that may send; a dict, for its order.
         self.ready: dict[Outgoing, None] = {}
         self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
@@ -234,6 +242,10 @@ class Server:
         """Give how many messages a node has, by state."""
         return self.call(lambda nodes: nodes.make(address).counts)
 
+    def quarantined(self, address: str) -> list[Quarantined]:
+        """Return the stored messages of a node that could not be read, see `DistributionNode`."""
+        return self.call(lambda nodes: nodes.make(address).quarantined)
+
     # The thread.
 
     def _run(self, started: Future[None]) -> None:
@@ -281,10 +293,25 @@ class Server:
             create=self._create,
             dead_letter=self._dead_letter,
             on_available=self._available.setdefault,
+            on_quarantined=self._log_quarantined,
+            on_fault=self._log_fault,
             options=self._options,
         )
         for name in (*names, *self._addresses):
             self.nodes.make(name)
+
+    def _log_quarantined(self, aside: Quarantined) -> None:
+        self.log(
+            "quarantined",
+            logging.ERROR,
+            node=aside.node,
+            sequence=aside.stored.sequence,
+            octets=len(aside.stored.octets),
+            why=aside.reason,
+        )
+
+    def _log_fault(self, node: DistributionNode, fault: Exception) -> None:
+        self.logger.error("fault at the node %r", node.name, exc_info=fault)
 
     async def _close_connections(self) -> None:
         """Say goodbye, wait a moment for the answers, and end what is left."""
@@ -339,8 +366,11 @@ class Server:
         # then does not tell that a link is drained.
         confirmations = self.confirmations
         self.confirmations = []
-        for tell in confirmations:
-            tell()
+        for connection, tell in confirmations:
+            try:
+                tell()
+            except Exception as error:  # noqa: BLE001  (logged; the others are to be told)
+                connection.fail(error, "telling an outcome")
 
     def _pump(self) -> None:
         """Let the links take in turns what there is for them."""
@@ -349,6 +379,8 @@ class Server:
         self._available.clear()
         while self.ready:
             for end in list(self.ready):
+                if end not in self.ready:
+                    continue  # its connection failed meanwhile
                 try:
                     more = end.pump()
                 except AmqpError as error:
@@ -357,6 +389,9 @@ class Server:
                     condition = getattr(error, "condition", "amqp:internal-error")
                     refuse(end.link, Error(condition, str(error)))
                     end.connection.touch()
+                except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                    more = False
+                    end.connection.fail(error, f"sending on the link {end.link.name!r}")
                 if not more:
                     self.ready.pop(end, None)
                     continue
@@ -368,9 +403,33 @@ class Server:
     def _flush(self) -> None:
         while self.touched:
             connection = self.touched.pop()
-            if connection.flush():
+            try:
+                more = connection.flush()
+            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                more = False
+                connection.fail(error, "sending")
+                connection.abort()
+                self.touched.discard(connection)
+            if more:
                 self.ready.update(dict.fromkeys(connection.waiting))
                 connection.waiting.clear()
+
+    def release(self, link: OutgoingLink) -> None:
+        """End a link at its node, whatever happens: nothing stays acquired by it.
+
+        A delivery whose outcome cannot be applied is released.
+        """
+        try:
+            link.detach()
+        except Exception:
+            self.logger.exception("fault at the end of the link %r", link.name)
+            for delivery in list(link.unsettled.values()):
+                with suppress(Exception):  # logged below if it is still unsettled then
+                    delivery.settle(Released())
+            try:
+                link.detach()
+            except Exception:
+                self.logger.exception("the link %r cannot be ended", link.name)
 
     def add(self, end: Outgoing) -> None:
         """Have a link get what its node has."""

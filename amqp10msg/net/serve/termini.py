@@ -52,7 +52,7 @@ class Termini:
         """
         source = end.attach.source
         if ends is None or source is None or not end.out.attached:
-            end.out.detach()
+            self._server.release(end.out)
             return
         kept = _Kept(end.out, source, {"session": end.link.session, "connection": end.connection})
         end.out.on_ended = None
@@ -83,7 +83,7 @@ class Termini:
         if kept is not None:
             if kept.timer is not None:
                 kept.timer.cancel()
-            kept.out.detach()
+            self._server.release(kept.out)
 
     def resume(
         self, key: tuple[str, str], node: DistributionNode, source: Source
