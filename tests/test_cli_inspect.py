@@ -134,7 +134,7 @@ class TestViews:
         result = inspect("--html", data=lines.encode())
 
         assert (1, "") == (result.exit_code, result.stdout)
-        assert "amqp10msg: a page can show 100 messages: give fewer\n" == result.stderr
+        assert "amqp10msg: a page can show 100 messages: pass fewer\n" == result.stderr
 
     def test_octets_that_do_not_parse_have_no_json(self) -> None:
         result = inspect("--json", OCTETS[:-1].hex())

@@ -101,9 +101,9 @@ def inspect(
     and 0x in it, or be a dump of xxd or hexdump.
 
     Each line has the offset, the octets, the field, its type and encoding, and the value; below a
-    field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
-    as far as it goes and around what is broken, and the exit status is 1. What is no message, such
-    as an outcome, a source or a target, is shown and judged likewise.
+    field is what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
+    as far as it goes and around what is broken, and the exit status is 1. What is not a
+    message, such as an outcome, a source or a target, is shown and judged likewise.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()
@@ -118,7 +118,7 @@ def inspect(
             shown = _Shown(item, profile, as_values, max_fields, role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
-                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
+                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
                 pages.append(shown)
             elif view is not None:
                 sink.write(shown.json(view))
@@ -141,7 +141,7 @@ def _page(pages: list[_Shown]) -> str:
 
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Say with each item whether another one follows."""
+    """Yield each item and whether another one follows."""
     iterator = iter(items)
     before = next(iterator, None)
     if before is None:
@@ -157,7 +157,7 @@ def _complain(item: Item, fault: str) -> None:
 
 
 def _terminal_width() -> int | None:
-    """Give the columns of the terminal that is watched, None where none is."""
+    """Return the width of the terminal in columns, None where there is none."""
     return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
@@ -196,18 +196,18 @@ class _Shown:
         )
 
     def tree(self) -> notation.Tree:
-        """Give the tree, what breaks a rule noted in it."""
+        """Return the tree, what breaks a rule noted in it."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
 
     def text(self, colored: bool, width: int | None) -> str:
-        """Give the annotated tree and, in a last line, what is to be thought of it."""
+        """Return the annotated tree and, in a last line, the verdict."""
         text = notation.render_text(self.tree(), color=colored, width=width)
         return f"{text}\n{self.verdict(colored)}\n"
 
     def verdict(self, colored: bool) -> str:
-        """Say in a line how large it is and how many rules it breaks."""
+        """Return the size and the number of violations as a line."""
         size = plural(len(self.item.data), "octet")
         if self.what:
             size = f"{size}: {self.what}"
@@ -224,7 +224,7 @@ class _Shown:
         return f"{size}; {', '.join(parts) or 'no violations'}"
 
     def json(self, view: str) -> str:
-        """Give the plain or typed notation, for people to read."""
+        """Return the plain or typed notation, for people to read."""
         write = notation.to_plain if view == "json" else notation.to_typed
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded

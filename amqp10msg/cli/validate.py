@@ -145,7 +145,7 @@ def _json_line(item: Item, found: list[Violation]) -> str:
 
 
 def _show_summary(tally: Tally, colored: bool) -> None:
-    """Show the rules that are broken and how often, then how it went altogether."""
+    """Show the violated rules and how often, then the verdict in one sentence."""
     console = Console(
         no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
     )
@@ -173,7 +173,7 @@ def _show_summary(tally: Tally, colored: bool) -> None:
 
 @contextmanager
 def _progress(inputs: Inputs, color: bool | None) -> Iterator[Callable[[], None]]:
-    """Show on a terminal how far it is; give what counts a message."""
+    """Show the progress on a terminal; yield a function that counts a message."""
     worth = inputs.total is None or inputs.total >= _WORTH_A_BAR
     if not (worth and is_terminal(sys.stderr)):
         yield lambda: None

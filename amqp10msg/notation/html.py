@@ -44,12 +44,12 @@ def render_html(
     Pointing at a byte lights its field and the other way round; a click or the arrow keys pin
     one, and the page's address then says which: ``page.html#byte-12``, or
     ``page.html#message-2-byte-12`` where there are several. The page is one file without any
-    reference to another, and forbids itself to load one. Nothing that stands in a message can
+    reference to another, and forbids itself to load one. Nothing in a message can
     become part of the page's code. Needs ``amqp10msg[pages]``.
 
     Args:
         data: one message or several: octets, `Message` objects or trees of `parse_tree`. Unless
-            it is a tree already, what `validate` says is shown too.
+            it is a tree already, the violations that `validate` finds are shown too.
         title: the page's title.
         labels: what to call the messages, in order; the others are called by their numbers.
         max_messages: how many to show; the page says how many it leaves out.

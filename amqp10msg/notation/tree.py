@@ -44,13 +44,13 @@ class Node:
         offset: where it begins, in octets.
         end: where it ends.
         type: its AMQP type; ``described``; ``constructor`` for that of an array's elements;
-            ``error`` for octets that are no value; ``elided`` for values beyond the limit.
+            ``error`` for octets that are not a value; ``elided`` for values beyond the limit.
         name: the section's or field's name in the specification, ``key`` for the key of a map,
             the key itself for its value, ``descriptor``, or the place in a list, such as ``[0]``.
         code: its format code, 0 for a described value; None where it has none of its own.
         encoding: the encoding's name in the specification, such as ``str8-utf8``.
-        value: what it says. For list, map and array the number of values, for a described value
-            the name or symbol that its descriptor stands for, for ``elided`` how many values.
+        value: what it holds. For list, map and array the number of values, for a described value
+            the symbol of its descriptor if that is known, for ``elided`` how many values.
         content: where its first child begins, behind the constructor, the size and the count; in a
             simple value `end`.
         children: the values in it; for a described value the descriptor and the value.
@@ -76,7 +76,7 @@ class Node:
         return self.end - self.offset
 
     def walk(self, level: int = 0) -> Iterator[tuple[int, Node]]:
-        """Give this node and all below it, outermost first, each with its level."""
+        """Yield this node and all below it, outermost first, each with its level."""
         stack = [(level, self)]
         while stack:
             level, node = stack.pop()
@@ -91,8 +91,8 @@ class Tree:
     Attributes:
         data: the octets.
         nodes: the outermost nodes, in order; together they cover `data`.
-        violations: what was held against the octets and belongs to none of them, such as a body
-            that is missing; the others stand in the `violations` of their nodes.
+        violations: those that belong to no octet, such as a missing body; the others are in the
+            `violations` of their nodes.
     """
 
     data: bytes = attrs.field(repr=False)
@@ -100,12 +100,12 @@ class Tree:
     violations: list[Violation] = attrs.Factory(list)
 
     def walk(self) -> Iterator[tuple[int, Node]]:
-        """Give every node, outermost first, each with its level, 0 for a section."""
+        """Yield every node, outermost first, each with its level, 0 for a section."""
         for node in self.nodes:
             yield from node.walk()
 
     def at(self, offset: int) -> list[Node]:
-        """Give the nodes that an octet is in, outermost first; none outside of the data."""
+        """Return the nodes that an octet is in, outermost first; none outside of the data."""
         path: list[Node] = []
         below = self.nodes
         while True:
@@ -132,10 +132,10 @@ def parse_tree(
     """Read octets to the tree of what they mean.
 
     Whatever the octets are, this returns: what does not parse becomes a node of type ``error`` that
-    holds the rest of what encloses it, and reading goes on behind that.
+    holds the rest of what encloses it, and reading goes on after that.
 
     Args:
-        data: an encoded message, or any encoded values one behind the other; a `Message` is
+        data: an encoded message, or any sequence of encoded values; a `Message` is
             encoded first.
         violations: what `validate` found in these octets, to be noted in the nodes.
         limit: nodes to make, about; what is beyond becomes nodes of type ``elided``.
@@ -153,7 +153,7 @@ def parse_tree(
 
 
 def _nodes(data: bytes, left: int) -> list[Node]:
-    """Make the nodes, and where no more of them may be made, those that say so."""
+    """Make the nodes, and ``elided`` ones where there are too many."""
     nodes: list[Node] = []
     opened: list[tuple[Value, Node]] = []
     for value in walk(data):
@@ -183,7 +183,7 @@ def _nodes(data: bytes, left: int) -> list[Node]:
 
 
 def _may_elide(value: Value) -> bool:
-    """Whether a node that says so may stand here: not in a described value, not for a fault."""
+    """Return whether ``elided`` may take its place: not of a part of a described value."""
     if value.parent is None:
         return True
     if value.role is CONSTRUCTOR:
@@ -192,7 +192,7 @@ def _may_elide(value: Value) -> bool:
 
 
 def _close(value: Value, node: Node) -> None:
-    """Note what shows only when a value has been walked to its end."""
+    """Complete a node once its value has been walked to its end."""
     if node.type == "described":
         node.end = value.end
         name, node.value, _ = _known(node)
@@ -208,7 +208,7 @@ def _known(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
 
 
 def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
-    """Return what the value that encloses a value calls it."""
+    """Return the name of a value in the value that encloses it."""
     parent = value.parent
     if parent is None or value.fault == LEFT_OVER:
         return ""
@@ -257,30 +257,30 @@ def _node(data: bytes, value: Value) -> Node:
     size_at = value.offset + (not in_array) + row.width
     size = value.stop - size_at
     if value.fault:
-        node.error = f"a size of {size} does not even cover the count"
+        node.error = f"a size of {size} does not cover the count"
         return node
     node.value = value.count
     if value.stop > value.end:
         left = _are(value.end - size_at)
-        node.error = f"this {row.type} says it has {size} octets, and {left} left"
+        node.error = f"this {row.type} has a size of {size} octets, and {left} left"
     elif value.is_map and value.count % 2:
         node.error = f"a map of {value.count} values has a key without a value"
     return node
 
 
 def _reason(value: Value) -> str:
-    """Say why octets are no value."""
+    """Return why octets are not a value."""
     if value.fault == TOO_DEEP:
         return f"values are nested more than {LEVELS} deep"
     if value.fault == UNKNOWN:
-        return f"0x{value.code:02X} is no format code of Part 1"
+        return f"0x{value.code:02X} is not a format code of Part 1"
     left = value.end - value.offset
     if value.fault == CUT_OFF:
         kind = FORMAT_CODES[value.code].type
         return f"this {kind} takes {value.stop - value.offset} octets, and {_are(left)} left"
     if value.fault == LEFT_OVER and value.parent is not None:
         kind = FORMAT_CODES[value.parent.code].type
-        return f"{_are(left)} left over behind the last value of the {kind}"
+        return f"{left} trailing byte{'s' * (left > 1)} after the last value of the {kind}"
     if value.role is CONSTRUCTOR:
         return "the constructor of the elements is missing"
     return "a value is missing"
@@ -302,7 +302,7 @@ def _meant(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
             return max(near, key=lambda node: node.offset)
     path = tree.at(at)
     if violation.rule == "count-exceeds-size":
-        # Reported behind the count, where the first value stands.
+        # Reported after the count, where the first value is.
         path = [node for node in path if node.type in ("list", "map", "array")]
     for node in path:
         # What begins there: a section, a field, a key.

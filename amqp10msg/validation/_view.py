@@ -1,7 +1,7 @@
-"""An encoded message as the rules look at it: where its sections and their children are.
+"""An encoded message as the rules see it: where its sections and their children are.
 
 Strategy: every section is read once by the kernel, which judges the encodings. Where that fails the
-fault is noted, and reading goes on behind the section if its size is intact. The rules of Part 3
+fault is noted, and reading goes on after the section if its size is intact. The rules of Part 3
 then look at positions and format codes, so that they see what is left of a damaged section too, and
 offsets need no second bookkeeping.
 """
@@ -85,11 +85,11 @@ class Section:
 
     @property
     def count(self) -> int:
-        """How many values the section's list or map says it holds."""
+        """The count of the section's list or map."""
         return self._open()[0]
 
     def starts(self) -> list[int]:
-        """Tell where the children begin, and behind them where the last one ends.
+        """Return where the children begin, and then where the last one ends.
 
         A child that is damaged in size is the last one, and taken to fill what is left.
         """
@@ -104,7 +104,7 @@ class Section:
         return self._starts
 
     def fields(self) -> list[tuple[Field, Child]]:
-        """Give the fields that are set, with their rows."""
+        """Return the fields that are set, with their rows."""
         if self._fields is None:
             starts = self.starts()
             last = starts[-2] if self._torn else -1
@@ -116,17 +116,17 @@ class Section:
         return self._fields
 
     def field(self, name: str) -> Child | None:
-        """Give a field, or None if it is not set or damaged in size."""
+        """Return a field, or None if it is not set or damaged in size."""
         fields = self.fields()
         return next((child for row, child in fields if row.wire_name == name and child.whole), None)
 
     def key_places(self) -> Iterator[tuple[int, int]]:
-        """Give the places of a map's keys, with or without values, and where they end."""
+        """Yield the places of a map's keys, with or without values, and where they end."""
         starts = self.starts()
         return zip(starts[0:-1:2], starts[1::2], strict=True)
 
     def entries(self) -> Iterator[tuple[int, int, int]]:
-        """Give the places of key, value and end of a map's entries of intact size."""
+        """Yield the places of key, value and end of a map's entries of intact size."""
         starts = self.starts()
         if self._torn:
             starts = starts[:-1]
@@ -147,7 +147,7 @@ class View:
         data: the encoded message.
         limits: what reading it again may cost.
         sections: what is a section of Part 3, 3.2, in the order of the wire.
-        strangers: where something else stands between them, and whether that has a descriptor;
+        strangers: where something else is between them, and whether that has a descriptor;
             the first ones of each sort.
         faults: what is wrong with the encodings, one for each damaged section.
         complete: the message could be taken apart to its end.
@@ -164,7 +164,7 @@ class View:
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
     def of(self, *names: str) -> Iterator[Section]:
-        """Give the sections of these names whose value is of the type that it must be."""
+        """Yield the sections of these names whose value is of the required type."""
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections:
@@ -194,7 +194,7 @@ def read(data: bytes, limits: Limits) -> View:
                 named = True
                 content = reader.pos
             if kind is None:
-                # Strict decoding looks no further than the size of what is no section.
+                # Strict decoding looks at no more than the size of what is not a section.
                 reader.pos = start
                 reader.skip()
                 reader.pos = content
@@ -238,8 +238,8 @@ def read(data: bytes, limits: Limits) -> View:
 def _typed(section: Section, limits: Limits) -> DecodeError | None:
     """Read a section as its own class, for a fault that it does not have as a plain value.
 
-    That refuses maps which a dict is no good for, and it looks for keys that stand twice when all
-    has been read, so that it may come across something else before.
+    That refuses maps that a dict cannot safely hold, and it looks for duplicate keys when all has
+    been read, so that it may find something else before.
     """
     reader = _core.Reader(section.data, section.content, limits)
     try:
@@ -250,7 +250,7 @@ def _typed(section: Section, limits: Limits) -> DecodeError | None:
 
 
 def _of_model(fault: DecodeError) -> bool:
-    """Tell whether a rule of Part 3 finds this, so that it need not be noted."""
+    """Return whether a rule of Part 3 finds this, so that it need not be noted."""
     return fault.condition == INVALID_FIELD
 
 
