@@ -24,12 +24,10 @@ ROOT = Path(__file__).parents[1] / PACKAGE
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"_fill"},
-        {"_memory"},
-        {"_calls", "_path", "errors", "limits", "primitives"},
-        {"_kernel", "_wire"},
+        {"errors", "limits", "primitives"},
+        {"_core"},
         {"composite"},
-        {"_error", "sections"},
+        {"sections"},
         {"parts"},
         {"validation"},
         {"message"},
@@ -44,7 +42,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
     )
 )
 # Private to the whole package: the kernel, which any unit may use.
-KERNEL = {"_calls", "_core", "_error", "_fill", "_kernel", "_memory", "_path", "_wire"}
+KERNEL = {"_core"}
 # What the translator takes from the codec of class basic, a part of the kernel by its speed.
 KNOWN_PRIVATE = {
     ("translate", "amqp10msg.basic._codec.Reader"),
@@ -277,7 +275,7 @@ def test_the_check_of_private_names_passes_others(source: str) -> None:
     assert private_imports(imports) == []
 
 
-@pytest.mark.parametrize("unit", sorted(LAYER_OF.keys() - {"_error"}))
+@pytest.mark.parametrize("unit", sorted(LAYER_OF.keys()))
 def test_packages_touch_only_public_attributes_of_each_other(unit: str) -> None:
     assert [] == [
         found for file in FILES if unit_of(file) == unit for found in private_attributes(file)

@@ -39,7 +39,7 @@ from amqp10msg import (
     encode_value,
     validate,
 )
-from amqp10msg._path import path_of
+from amqp10msg._core import path_of
 from amqp10msg.composite import rows
 from amqp10msg.sections import KINDS, SPECS, SectionKind
 from amqp10msg.validation import PROFILES, RULES

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from amqp10msg import notation
-from amqp10msg._wire import decode_value, decode_values, skip_value
+from amqp10msg._core import decode_value, decode_values, skip_value
 from amqp10msg.cli._input import Item
 from amqp10msg.cli._output import Sink
 from amqp10msg.errors import AmqpError, DecodeError

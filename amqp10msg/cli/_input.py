@@ -21,7 +21,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from amqp10msg import notation
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.cli._output import is_terminal
 from amqp10msg.cli._text import octets_of_text
 from amqp10msg.errors import AmqpError

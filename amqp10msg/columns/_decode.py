@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg._kernel import COMPILED
+from amqp10msg._core import COMPILED
 from amqp10msg.columns import _screen
 from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._room import TooMuchError, bounded, room_for

@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._wire import decode_value, skip_value
+from amqp10msg._core import decode_value, skip_value
 from amqp10msg.errors import DecodeError
 from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import Record

@@ -12,7 +12,7 @@ import struct
 import uuid
 from typing import Any
 
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Composite, Field, from_described
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.notation._error import NotationError, shown

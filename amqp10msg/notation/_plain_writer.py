@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import amqp10msg.delivery  # noqa: F401  (its composites are shown by their names)
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Field, from_described
 from amqp10msg.errors import DecodeError
 from amqp10msg.primitives import (

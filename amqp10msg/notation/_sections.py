@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -22,11 +22,11 @@ def exact(value: Any) -> Any:
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
     """
-    return _decoded(_wire.encode_value(value))
+    return _decoded(_core.encode_value(value))
 
 
 def _decoded(octets: bytes) -> Any:
-    return _wire.decode_value(octets, limits=UNLIMITED)
+    return _core.decode_value(octets, limits=UNLIMITED)
 
 
 def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
@@ -50,7 +50,7 @@ def written(kind: SectionKind | None, value: Any) -> bytes:
     Raises:
         EncodeError: an array's constructor does not fit its elements.
     """
-    octets = _wire.encode_value(value)
+    octets = _core.encode_value(value)
     return octets if kind is None else b"\x00\x53" + bytes((kind.code,)) + octets
 
 

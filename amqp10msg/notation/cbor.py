@@ -47,7 +47,7 @@ import struct
 import uuid
 from typing import Any
 
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message

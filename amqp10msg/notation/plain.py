@@ -50,7 +50,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from amqp10msg._wire import decode_value
+from amqp10msg._core import decode_value
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED

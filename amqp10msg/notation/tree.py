@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 import amqp10msg.delivery  # noqa: F401  (its composites are named in the tree)
-from amqp10msg._wire import decode_value
+from amqp10msg._core import decode_value
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED

@@ -45,7 +45,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message

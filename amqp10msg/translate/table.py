@@ -228,7 +228,9 @@ def _id_of(text: str) -> Any:
 def _id_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
         return Place(
-            *("field", text.encode("utf-8", "surrogateescape"), False),
+            "field",
+            text.encode("utf-8", "surrogateescape"),
+            False,
             ("retyped", "the octets are no UTF-8: a binary id"),
         )
     if text.startswith(("urn:", "ID:")):
@@ -299,41 +301,67 @@ class Row:
 _OCTETS = {"delivery_mode", "priority"}
 _PLACES: dict[str, tuple[str, str, Any, Any, str]] = {
     "content_type": (
-        *("properties", "content_type", _content_type_forward, _content_type_backward),
+        "properties",
+        "content_type",
+        _content_type_forward,
+        _content_type_backward,
         "in the field where it is a MIME type and the body is data",
     ),
     "content_encoding": (
-        *("properties", "content_encoding"),
-        *(_content_encoding_forward, _content_encoding_backward),
+        "properties",
+        "content_encoding",
+        _content_encoding_forward,
+        _content_encoding_backward,
         "in the field where it is a registered coding and the body is data",
     ),
     "delivery_mode": (
-        *("header", "durable", _mode_forward, _mode_backward),
+        "header",
+        "durable",
+        _mode_forward,
+        _mode_backward,
         "2 is true; 1 stands in the annotation, so that absent stays absent",
     ),
     "priority": (
-        *("header", "priority", _priority_forward, _priority_backward),
+        "header",
+        "priority",
+        _priority_forward,
+        _priority_backward,
         "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
     ),
     "correlation_id": (
-        *("properties", "correlation_id", _id_forward, _id_backward),
+        "properties",
+        "correlation_id",
+        _id_forward,
+        _id_backward,
         "as the message-id",
     ),
     "reply_to": ("properties", "reply_to", _string_forward, _string_backward, "as it is"),
     "expiration": (
-        *("header", "ttl", _expiration_forward, _expiration_backward),
+        "header",
+        "ttl",
+        _expiration_forward,
+        _expiration_backward,
         "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
     ),
     "message_id": (
-        *("properties", "message_id", _id_forward, _id_backward),
+        "properties",
+        "message_id",
+        _id_forward,
+        _id_backward,
         "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
     ),
     "timestamp": (
-        *("properties", "creation_time", _timestamp_forward, _timestamp_backward),
+        "properties",
+        "creation_time",
+        _timestamp_forward,
+        _timestamp_backward,
         "seconds are milliseconds by 1,000",
     ),
     "type": (
-        *("", "", _annotated_forward, None),
+        "",
+        "",
+        _annotated_forward,
+        None,
         "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
     ),
     "user_id": ("properties", "user_id", _user_forward, _user_backward, "octets for octets"),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.sections import KINDS
@@ -124,7 +124,7 @@ def validate(
             report.add("not-encodable", Found(0, error.path, error.reason, clause))
             return report.violations
     try:
-        data = _wire.octets_of(message, limits)
+        data = _core.octets_of(message, limits)
     except DecodeError as error:
         report.add(error.rule, Found(error.offset, error.path, error.reason))
         return report.violations

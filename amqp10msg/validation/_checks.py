@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._error import Error
-from amqp10msg.composite import composite_of, decode_composite, rows
+from amqp10msg import _core
+from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
@@ -162,7 +161,7 @@ def rejected_type(view: View) -> Iterator[Found]:
 def _wrong_error(octets: bytes, limits: Limits) -> str:
     """Tell why a value is no error; empty if it is one, or too large to tell."""
     try:
-        made = _wire.decode_value(octets, limits=limits)
+        made = _core.decode_value(octets, limits=limits)
         if not isinstance(made, Described) or made.descriptor not in _ERROR:
             return f"it is {type_at(octets, 0)}" if octets[0] else "its descriptor is another one"
         decode_composite(octets, limits=limits)
@@ -277,7 +276,7 @@ def value_not_simple(view: View) -> Iterator[Found]:
 
 def _undescribed(data: bytes, pos: int, end: int) -> int:
     """Go past the descriptors of a value that is intact in size."""
-    reader = _wire.Reader(data, pos, UNLIMITED)
+    reader = _core.Reader(data, pos, UNLIMITED)
     reader.end = end
     while data[reader.pos] == 0:
         reader.pos += 1
@@ -333,7 +332,7 @@ def _is_error(octets: bytes) -> bool:
 
 def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
     """Find arrays that the broker's parser has no elements for, at any depth."""
-    reader = _wire.Reader(view.data, 0, view.limits)
+    reader = _core.Reader(view.data, 0, view.limits)
     for section, place in _before_body(view):
         _, value, _ = place
         if type_at(view.data, value) not in ("list", "map", "array", "described"):
@@ -341,7 +340,7 @@ def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
         reader.pos = value
         try:
             codes = set(_constructors(reader.value()))
-        except _wire.READ_FAULTS:
+        except _core.READ_FAULTS:
             return  # the message is damaged, and that is noted
         lacking = sorted(codes & _RABBITMQ_LACKS)
         if lacking:

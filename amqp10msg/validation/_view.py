@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._path import key_text
+from amqp10msg import _core
+from amqp10msg._core import key_text
 from amqp10msg.composite import Field, rows
 from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
@@ -101,7 +101,7 @@ class Section:
         """
         if self._starts is None:
             count, first, stop = self._open()
-            reader = _wire.Reader(self.data, first, UNLIMITED)
+            reader = _core.Reader(self.data, first, UNLIMITED)
             reader.end = stop
             starts = [first]
             try:
@@ -205,7 +205,7 @@ def read(data: bytes, limits: Limits) -> View:
     strangers = {True: 0, False: 0}
     faults: dict[str, int] = {}
     whole = limits
-    reader = _wire.Reader(data, 0, limits)
+    reader = _core.Reader(data, 0, limits)
     start = 0
     while start < len(data):
         described = data[start] == 0
@@ -229,7 +229,7 @@ def read(data: bytes, limits: Limits) -> View:
                 found = _typed(Section(kind, data, start, content, end), limits)
                 if found is not None and found.rule == "keys-limit":
                     view.faults.append(found)
-        except _wire.READ_FAULTS as error:
+        except _core.READ_FAULTS as error:
             end = _end(data, start)
             view.complete = end >= 0
             end = end if view.complete else len(data)
@@ -249,7 +249,7 @@ def read(data: bytes, limits: Limits) -> View:
                         view.faults.append(other)
             if limits is whole or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
-            reader = _wire.Reader(data, end, limits)
+            reader = _core.Reader(data, end, limits)
         if kind is not None:
             view.sections.append(Section(kind, data, start, content, end))
         elif named and view.complete:
@@ -266,10 +266,10 @@ def _typed(section: Section, limits: Limits) -> DecodeError | None:
     That refuses maps which a dict is no good for, and it looks for keys that stand twice when all
     has been read, so that it may come across something else before.
     """
-    reader = _wire.Reader(section.data, section.content, limits)
+    reader = _core.Reader(section.data, section.content, limits)
     try:
         reader.section(SPECS[section.kind.code - 0x70])
-    except _wire.READ_FAULTS as error:
+    except _core.READ_FAULTS as error:
         return _located(section.data, section.offset, section.end, reader.pos, error)
     return None
 
@@ -289,7 +289,7 @@ def _kind_of(descriptor: object) -> SectionKind | None:
 
 def _end(data: bytes, start: int) -> int:
     """Tell where the value at `start` ends by its sizes alone, or -1."""
-    reader = _wire.Reader(data, start, UNLIMITED)
+    reader = _core.Reader(data, start, UNLIMITED)
     try:
         reader.skip()
     except DecodeError:
@@ -303,7 +303,7 @@ def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) 
     The section's own octets are enough to find the path, and not looking at the others keeps a
     message of many damaged sections from costing the square of its size.
     """
-    reader = _wire.Reader(data[start:end], 0, UNLIMITED)
+    reader = _core.Reader(data[start:end], 0, UNLIMITED)
     reader.pos = pos - start
     if isinstance(error, DecodeError):
         error.offset -= start

@@ -5,7 +5,7 @@
 
 cimport cython
 
-from amqp10msg._memory cimport Cursor, Layout, Output, Texts
+from amqp10msg._core.twin cimport Cursor, Layout, Output, Texts
 
 cdef bytes _TYPE_OF
 cdef bytes _LEAST

@@ -1,27 +1,25 @@
 # cython: language_level=3, boundscheck=True, wraparound=False
-"""Octets in and out and the attributes of objects, in C: `_memory.py` says the same in Python.
+"""Octets in and out and the attributes of objects, in C: `twin.py` says the same in Python.
 
 The compiled kernel takes this module, the pure one the other; they have the same names, and the
 same tests run on both.
 """
 
-from cpython.dict cimport PyDict_GetItem, PyDict_SetItem, PyDict_Size, PyDict_Update
+from cpython.dict cimport PyDict_SetItem, PyDict_Size
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
-from cpython.object cimport PyObject, PyTypeObject
+from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
-from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_New, PyTuple_SET_ITEM
 from libc.string cimport memcmp, memcpy, memmove
 
 from operator import attrgetter
 
-from amqp10msg._fill import filler
+from amqp10msg._core.fill import filler
 
 
 cdef extern from *:
     """
     #include <structmember.h>
-
-    typedef PyObject *(*amqp_call)(PyObject *, PyObject **, size_t, PyObject *);
 
     #if PY_VERSION_HEX >= 0x030C0000
         #define AMQP_OBJECT_MEMBER Py_T_OBJECT_EX
@@ -55,16 +53,6 @@ cdef extern from *:
     static CYTHON_INLINE PyObject *amqp_bare(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
     }
-    /* What `type` itself would have done. */
-    static PyObject *amqp_call_slowly(PyObject *cls, PyObject *args, PyObject *keywords) {
-        return PyType_Type.tp_call(cls, args, keywords);
-    }
-    static PyObject *amqp_new(PyTypeObject *base, PyObject *cls, PyObject *args) {
-        return base->tp_new((PyTypeObject *)cls, args, NULL);
-    }
-    static void amqp_answer_calls(PyObject *cls, amqp_call answer) {
-        ((PyTypeObject *)cls)->tp_vectorcall = (vectorcallfunc)answer;
-    }
     static CYTHON_INLINE int amqp_short_ascii(PyObject *text) {
         if (!PyUnicode_Check(text)) {
             PyErr_SetString(PyExc_TypeError, "a text is a str");
@@ -76,14 +64,10 @@ cdef extern from *:
         return PyUnicode_IS_ASCII(text) && PyUnicode_GET_LENGTH(text) <= 255;
     }
     """
-    ctypedef PyObject *(*amqp_call)(PyObject *, PyObject **, size_t, PyObject *)
     Py_ssize_t amqp_offset(object member, object cls)
     PyObject **amqp_slot(object made, Py_ssize_t offset)
     void amqp_set(object made, Py_ssize_t offset, PyObject *value)
     object amqp_bare(object cls)
-    object amqp_call_slowly(object cls, object args, object keywords)
-    object amqp_new(PyTypeObject *base, object cls, object args)
-    void amqp_answer_calls(object cls, amqp_call answer)
     int amqp_short_ascii(object text) except -1
 
 
@@ -93,15 +77,13 @@ cdef extern from "Python.h":
     int PyFloat_Pack8(double number, char *octets, int little) except -1
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const char *PyUnicode_DATA(object text)
-    size_t PyVectorcall_NARGS(size_t nargsf)
-    long long PyLong_AsLongLongAndOverflow(object number, int *overflow) except? -1
-    PyTypeObject PyLong_Type
-    PyTypeObject PyUnicode_Type
-    PyTypeObject PyDict_Type
     Py_ssize_t PY_SSIZE_T_MAX
     object PyUnicode_DecodeUTF8(const char *octets, Py_ssize_t n, const char *errors)
     object PyUnicode_DecodeASCII(const char *octets, Py_ssize_t n, const char *errors)
 
+
+#: Whether the kernel that runs is the compiled one.
+COMPILED = True
 
 # Texts.
 
@@ -706,200 +688,3 @@ cdef class Layout:
         made = amqp_bare(cls) if self.direct else cls.__new__(cls)
         self.fill(made, values)
         return made
-
-
-
-# Calls. CPython calls a class that is written in Python by way of a tuple, a dict and the frame of
-# __init__; for a message with its sections that was half of the time of building and encoding it.
-# A class may answer its calls itself (tp_vectorcall, which subclasses do not inherit). The answers
-# below take the calls that are right; __new__ and __init__ take all others and raise what they
-# raise.
-
-cdef dict _CALLS = {}
-
-
-cdef class _Call:
-    cdef Layout layout
-    cdef Py_ssize_t positional
-    cdef Py_ssize_t arguments
-    cdef tuple defaults
-    cdef tuple accepted
-    cdef tuple converters
-
-
-cdef class Fresh:
-    """A default that is made anew for each instance."""
-
-    cdef object factory
-
-    def __init__(self, factory):
-        self.factory = factory
-
-
-cdef class _Range:
-    cdef long long least
-    cdef long long most
-
-
-cdef object slowly(cls, PyObject **args, size_t nargsf, PyObject *names):
-    cdef Py_ssize_t i, given = PyVectorcall_NARGS(nargsf)
-    keywords = {}
-    if names != NULL:
-        for i in range(PyTuple_GET_SIZE(<tuple>names)):
-            keywords[<object>PyTuple_GET_ITEM(<tuple>names, i)] = <object>args[given + i]
-    return amqp_call_slowly(cls, tuple([<object>args[i] for i in range(given)]), keywords)
-
-
-cdef object answer(cls, PyObject **args, size_t nargsf, PyObject *names):
-    """Make an instance of a class with slots."""
-    cdef PyObject *found = PyDict_GetItem(_CALLS, cls)
-    cdef Py_ssize_t given = PyVectorcall_NARGS(nargsf)
-    cdef Py_ssize_t named = 0 if names == NULL else PyTuple_GET_SIZE(<tuple>names)
-    cdef Py_ssize_t i, j, tried
-    cdef PyObject *name
-    cdef PyObject *value
-    cdef _Call call
-    cdef Layout layout
-    if found == NULL or given > (<_Call>found).positional:
-        return slowly(cls, args, nargsf, names)
-    call = <_Call>found
-    layout = call.layout
-    made = amqp_bare(cls)
-    for i in range(given):
-        amqp_set(made, layout.offsets[i], args[i])
-    i = given
-    for j in range(named):
-        name = PyTuple_GET_ITEM(<tuple>names, j)
-        tried = 0
-        # Most callers name the attributes in their order.
-        while tried < call.arguments:
-            if i >= call.arguments:
-                i = 0
-            if PyTuple_GET_ITEM(layout.names, i) == name:
-                break
-            i += 1
-            tried += 1
-        if tried == call.arguments or amqp_slot(made, layout.offsets[i])[0] != NULL:
-            return slowly(cls, args, nargsf, names)
-        amqp_set(made, layout.offsets[i], args[given + j])
-        i += 1
-    for i in range(layout.count):
-        value = amqp_slot(made, layout.offsets[i])[0]
-        if value == NULL:
-            value = PyTuple_GET_ITEM(call.defaults, i)
-            if <object>value is NotImplemented:
-                return slowly(cls, args, nargsf, names)
-            if type(<object>value) is Fresh:
-                default = (<Fresh>value).factory()
-                amqp_set(made, layout.offsets[i], <PyObject *>default)
-            else:
-                amqp_set(made, layout.offsets[i], value)
-        elif (
-            PyTuple_GET_ITEM(call.converters, i) != <PyObject *>None
-            and not is_one_of(<object>value, <tuple>PyTuple_GET_ITEM(call.accepted, i))
-        ):
-            converted = (<object>PyTuple_GET_ITEM(call.converters, i))(<object>value)
-            amqp_set(made, layout.offsets[i], <PyObject *>converted)
-    return made
-
-
-cdef inline bint is_one_of(value, tuple kinds):
-    cdef Py_ssize_t i
-    for i in range(PyTuple_GET_SIZE(kinds)):
-        if type(value) is <object>PyTuple_GET_ITEM(kinds, i):
-            return True
-    return False
-
-
-cdef object answer_integer(cls, PyObject **args, size_t nargsf, PyObject *names):
-    """Make an integer that knows its type."""
-    cdef PyObject *found = PyDict_GetItem(_CALLS, cls)
-    cdef long long number
-    cdef int overflow = 0
-    if (
-        found != NULL
-        and names == NULL
-        and PyVectorcall_NARGS(nargsf) == 1
-        and type(<object>args[0]) is int
-    ):
-        number = PyLong_AsLongLongAndOverflow(<object>args[0], &overflow)
-        if not overflow and (<_Range>found).least <= number <= (<_Range>found).most:
-            return amqp_new(&PyLong_Type, cls, (<object>args[0],))
-    return slowly(cls, args, nargsf, names)
-
-
-cdef object answer_text(cls, PyObject **args, size_t nargsf, PyObject *names):
-    """Make a text of ASCII."""
-    if (
-        names == NULL
-        and PyVectorcall_NARGS(nargsf) == 1
-        and type(<object>args[0]) is str
-        and (<str>args[0]).isascii()
-    ):
-        return amqp_new(&PyUnicode_Type, cls, (<object>args[0],))
-    return slowly(cls, args, nargsf, names)
-
-
-cdef object answer_dict(cls, PyObject **args, size_t nargsf, PyObject *names):
-    """Make a dict of its own class from a dict."""
-    if (
-        names == NULL
-        and PyVectorcall_NARGS(nargsf) == 1
-        and type(<object>args[0]) is dict
-    ):
-        made = amqp_new(&PyDict_Type, cls, ())
-        PyDict_Update(made, <object>args[0])
-        return made
-    return slowly(cls, args, nargsf, names)
-
-
-def quicken(cls, names, positional, arguments, defaults, accepted, converters):
-    """Make a class with slots answer its calls without a frame of Python.
-
-    Args:
-        cls: the class; nothing happens where its attributes are not all slots of its own.
-        names: of the attributes, first those that are arguments, in their order.
-        positional: how many arguments may be given by position.
-        arguments: how many of the attributes are arguments.
-        defaults: of each attribute; `Fresh` makes one, and NotImplemented leaves the call to
-            __init__ where it is needed.
-        accepted: for each attribute, the types whose instances its converter leaves as they are.
-        converters: of each attribute, or None.
-    """
-    cdef _Call call = _Call()
-    call.layout = Layout(cls, names)
-    if not call.layout.direct or type(cls) is not type:
-        return
-    if len({len(names), len(defaults), len(accepted), len(converters)}) != 1:
-        raise ValueError("every attribute has a default, accepted types and a converter")
-    if not 0 <= positional <= arguments <= len(names):
-        raise ValueError("the arguments are attributes, those by position are arguments")
-    call.positional = positional
-    call.arguments = arguments
-    call.defaults = tuple(defaults)
-    call.accepted = tuple([tuple(kinds) for kinds in accepted])
-    call.converters = tuple(converters)
-    _CALLS[cls] = call
-    amqp_answer_calls(cls, <amqp_call>answer)
-
-
-def quicken_integer(cls, least, most):
-    """Make a subclass of int answer its calls: an int from `least` to `most` is taken as it is."""
-    cdef _Range limits = _Range()
-    limits.least = max(least, -(2**63))
-    limits.most = min(most, 2**63 - 1)
-    if issubclass(cls, int) and cls.__new__ is int.__new__ and type(cls) is type:
-        _CALLS[cls] = limits
-        amqp_answer_calls(cls, <amqp_call>answer_integer)
-
-
-def quicken_text(cls):
-    """Make a subclass of str answer its calls: a str of ASCII is taken as it is."""
-    if issubclass(cls, str) and type(cls) is type:
-        amqp_answer_calls(cls, <amqp_call>answer_text)
-
-
-def quicken_dict(cls):
-    """Make a subclass of dict answer its calls: a dict is copied."""
-    if issubclass(cls, dict) and type(cls) is type:
-        amqp_answer_calls(cls, <amqp_call>answer_dict)

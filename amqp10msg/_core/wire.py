@@ -1,7 +1,7 @@
 # cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """The encodings of AMQP 1.0 Part 1, both ways: `Reader` and `Writer`.
 
-This file runs as it is, and compiled by Cython with the C types of `_wire.pxd`; both must behave
+This file runs as it is, and compiled by Cython with the C types of `wire.pxd`; both must behave
 alike down to the offset of an error. Strategy:
 
 - A `Reader` is a cursor over one immutable bytes object. `end` is the end of the value that
@@ -22,8 +22,8 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from amqp10msg._memory import SYMBOLS, Cursor, Layout, Output, know
-from amqp10msg._path import path_of
+from amqp10msg._core.path import path_of
+from amqp10msg._core.twin import SYMBOLS, Cursor, Layout, Output, know
 from amqp10msg.errors import (
     INVALID_FIELD,
     NOT_IMPLEMENTED,
@@ -52,8 +52,6 @@ from amqp10msg.primitives import (
     ULong,
     UShort,
 )
-
-COMPILED = not __file__.endswith(".py")
 
 # What a format code constructs, and what a composite's field wants, as small numbers.
 TYPE_IDS: dict[str, int] = {

@@ -1,4 +1,4 @@
-"""Octets in and out and the attributes of objects, in Python: `_memory.pyx` says the same in C.
+"""Octets in and out and the attributes of objects, in Python: `twin.pyx` says the same in C.
 
 The compiled kernel takes that module, the pure one this; they have the same names, and the same
 tests run on both.
@@ -10,21 +10,20 @@ import struct
 from operator import attrgetter
 from typing import Any
 
-from amqp10msg._fill import filler
+from amqp10msg._core.fill import filler
 
 __all__ = [
+    "COMPILED",
     "SYMBOLS",
     "Cursor",
-    "Fresh",
     "Layout",
     "Output",
     "Texts",
     "know",
-    "quicken",
-    "quicken_dict",
-    "quicken_integer",
-    "quicken_text",
 ]
+
+#: Whether the kernel that runs is the compiled one.
+COMPILED = False
 
 _unpack_u32 = struct.Struct(">I").unpack_from
 _unpack_i32 = struct.Struct(">i").unpack_from
@@ -498,37 +497,3 @@ class Layout:
         made = cls.__new__(cls)
         self.fill(made, values)
         return made
-
-
-# In Python a class cannot be called faster than by its own __new__ and __init__.
-
-
-class Fresh:
-    """A default that is made anew for each instance."""
-
-    def __init__(self, factory: Any) -> None:
-        self.factory = factory
-
-
-def quicken(
-    cls: type,
-    names: Any,
-    positional: int,
-    arguments: int,
-    defaults: Any,
-    accepted: Any,
-    converters: Any,
-) -> None:
-    """Make a class with slots answer its calls without a frame of Python, in C."""
-
-
-def quicken_integer(cls: type, least: int, most: int) -> None:
-    """Make a subclass of int answer its calls in C."""
-
-
-def quicken_text(cls: type) -> None:
-    """Make a subclass of str answer its calls in C."""
-
-
-def quicken_dict(cls: type) -> None:
-    """Make a subclass of dict answer its calls in C."""
