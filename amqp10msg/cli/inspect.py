@@ -118,7 +118,7 @@ def inspect(
             shown = _Shown(item, profile, as_values, max_fields, role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
-                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
+                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
                 pages.append(shown)
             elif view is not None:
                 sink.write(shown.json(view))
