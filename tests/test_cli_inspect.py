@@ -286,7 +286,7 @@ def test_several_messages_have_titles_and_the_bad_one_hides_no_other(tmp_path: P
     ]
     first, second = result.stderr.splitlines()
     assert first.startswith(f"amqp10msg: {file}:2: at byte ")
-    assert second.startswith(f"amqp10msg: {file}:3: 'raw' is no hex")
+    assert second.startswith(f"amqp10msg: {file}:3: 'raw' is not hex")
 
 
 def test_nothing_in_a_folder(tmp_path: Path) -> None:

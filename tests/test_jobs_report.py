@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg.jobs import Run, Stats, page  # noqa: E402
-from amqp10msg.jobs._stats import RuleCount  # noqa: E402
 from amqp10msg.pages.charts import Bar, columns, stacked_bars  # noqa: E402
+from amqp10msg.validation.counts import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once

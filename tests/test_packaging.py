@@ -276,7 +276,8 @@ def test_the_demonstration_alone_installs_little_and_compiles_nothing(
 def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]) -> None:
     planned = dry_make("test", ".demo")
 
-    for step in ("build_ext", "--group dev", "--group frames", "[proton]", "-m pytest"):
+    steps = ("build_ext", "--group dev", "--group frames", "[proton]", "--group spark", "-m pytest")
+    for step in steps:
         assert step in planned
 
 

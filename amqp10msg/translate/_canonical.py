@@ -30,8 +30,13 @@ __all__ = ["is_canonical"]
 _COMPILED = not __file__.endswith(".py")
 
 _MESSAGE = (
-    *("header", "message_annotations", "properties", "application_properties", "body"),
-    *("delivery_annotations", "footer"),
+    "header",
+    "message_annotations",
+    "properties",
+    "application_properties",
+    "body",
+    "delivery_annotations",
+    "footer",
 )
 _SECTIONS = Layout(Message, _MESSAGE)
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amqp10msg.message import Message
 
 __all__ = [
+    "LISTED",
     "NOT_VISIBLE",
     "PROFILES",
     "RULES",

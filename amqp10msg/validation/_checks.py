@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -18,8 +17,9 @@ from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, Section, View
+from amqp10msg.validation.texts import CODINGS, is_free_key, is_mime_type
 
-__all__ = ["ANNOTATIONS", "Found", "is_free_key", "is_mime_type", "is_registered_coding"]
+__all__ = ["ANNOTATIONS", "Found"]
 
 #: The sections of the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
@@ -36,19 +36,6 @@ _ARCHETYPE_NAMES = {
 }
 _WANTED = {"list": "a list", "map": "a map", "binary": "a binary"}
 
-# RFC 2045, 5.1: type "/" subtype *(";" attribute "=" value). A token holds no space and none of
-# the separators, so that there is one way to match and the time is linear.
-_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
-_MIME = re.compile(
-    rf"{_TOKEN}/{_TOKEN}(?:[ \t]*;[ \t]*{_TOKEN}=(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
-)
-# The HTTP Content Coding Registry of IANA, 2025.
-_CODINGS = frozenset(
-    (
-        *("aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity"),
-        *("pack200-gzip", "x-compress", "x-gzip", "zstd"),
-    )
-)
 # Constructors of array elements that RabbitMQ 4's parser does not have.
 _RABBITMQ_LACKS = frozenset((0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC0, 0xC1, 0xE0))
 
@@ -212,11 +199,6 @@ def _symbols(view: View, field: str) -> Iterator[tuple[Child, str]]:
                 yield child, text
 
 
-def is_mime_type(text: str) -> bool:
-    """Return whether a text has the form of a MIME type."""
-    return _MIME.fullmatch(text) is not None
-
-
 def content_type_not_mime(view: View) -> Iterator[Found]:
     """Find content-types that do not have the form of a MIME type."""
     for child, text in _symbols(view, "content-type"):
@@ -229,11 +211,6 @@ def _codings(view: View) -> Iterator[tuple[Child, list[str]]]:
     # RFC 2616, 3.5 and 14.11: a list with commas, and case does not matter.
     for child, text in _symbols(view, "content-encoding"):
         yield child, [coding.strip(" \t").lower() for coding in text.split(",")]
-
-
-def is_registered_coding(text: str) -> bool:
-    """Return whether a text is one registered coding in its usual form, and none to be avoided."""
-    return text in _CODINGS and text not in ("identity", "compress", "x-compress")
 
 
 def content_encoding_identity(view: View) -> Iterator[Found]:
@@ -261,7 +238,7 @@ def content_encoding_multiple(view: View) -> Iterator[Found]:
 def content_encoding_unregistered(view: View) -> Iterator[Found]:
     """Find codings that are not registered at IANA."""
     for child, codings in _codings(view):
-        unknown = [coding for coding in codings if coding not in _CODINGS]
+        unknown = [coding for coding in codings if coding not in CODINGS]
         if unknown:
             text = f"{_short(unknown[0])} is not registered at IANA: gzip, deflate and zstd are"
             yield Found(child.value, child.path, text)
@@ -325,14 +302,6 @@ def key_reserved(view: View) -> Iterator[Found]:
                 "the key is reserved: use a symbol that begins with x-opt-, or with x- if "
                 "receivers that do not know it are to refuse the message",
             )
-
-
-def is_free_key(key: str, known: tuple[str, ...]) -> bool:
-    """Return whether a symbol is not reserved as an annotation key, or is known to a profile."""
-    return key.startswith("x-") or any(
-        key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
-        for pattern in known
-    )
 
 
 # RabbitMQ 4.

@@ -1,4 +1,4 @@
-"""What is to be thought of octets that are no message: outcomes, termini and the like."""
+"""Validate bare delivery states and termini: octets that are not a message."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _KINDS = {
     "delivery-state": "a delivery state",
     "lifetime-policy": "a lifetime policy",
 }
-# The octets are something else, about which there is nothing to say here.
+# Errors of octets that are something else, which is not judged here.
 _OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 
 
@@ -35,7 +35,7 @@ class Judged:
 
 
 def judge_state(data: bytes, role: str | None) -> Judged | None:
-    """Judge octets that are one encoded value; None where it is no delivery state or the like.
+    """Judge one encoded value; return None where it is not a delivery state, terminus or the like.
 
     Args:
         data: the octets, which parse.

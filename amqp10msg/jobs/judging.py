@@ -1,4 +1,4 @@
-"""Arrays of messages held to the rules of a profile; the columns that say what is wrong."""
+"""Arrays of messages judged by the rules of a profile; the columns of errors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import attrs
 import pyarrow as pa
 
 from amqp10msg import validation
-from amqp10msg.columns._decode import binary_chunks, suspects
+from amqp10msg.columns import binary_chunks, suspects
 from amqp10msg.limits import DEFAULT_LIMITS
 
 __all__ = ["ERRORS", "VALIDATED", "judged"]
@@ -33,11 +33,11 @@ VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
 def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
-    """Hold an array of messages to a profile: give the arrays of `VALIDATED`."""
+    """Judge an array of messages by a profile; return the arrays of `VALIDATED`."""
     sound: list[bool | None] = []
     found: list[list[dict[str, Any]] | None] = []
     for chunk in binary_chunks(array):
-        # Nearly all messages break nothing, and that is told of many at once.
+        # Nearly all messages break nothing, which is found out of many at once.
         judgements: list[list[dict[str, Any]]] = [[]] * len(chunk)
         for place in suspects(chunk, DEFAULT_LIMITS, profile):
             octets = chunk[place].as_py()
@@ -51,7 +51,7 @@ def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
 
 
 def _printable(row: dict[str, Any]) -> dict[str, Any]:
-    """Escape what no UTF-8 can hold, which a text about damaged octets may quote."""
+    """Escape what UTF-8 cannot hold, which a text about damaged octets may quote."""
     return {
         key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
         for key, value in row.items()

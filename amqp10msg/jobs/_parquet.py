@@ -1,24 +1,22 @@
-"""Files that are on disk when their writer says so, and folders that appear whole."""
+"""Parquet files that are written row group by row group, and are on disk once closed."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import shutil
+import contextlib
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-__all__ = ["ParquetFile", "put", "sync", "write_synced"]
+from amqp10msg.files.atomic import synced
+
+__all__ = ["ParquetFile"]
 
 # A row group ends with the first of these.
 _ROWS, _OCTETS = 65_536, 64 << 20
-# Texts that are another in each row: a dictionary of them would be given up.
+# Texts that differ from row to row: a dictionary of them would be given up.
 _UNLIKE = frozenset({"message_id", "correlation_id", "body_json", "error_text", "identity"})
-# Of renameat2(2): relative to the current folder, and exchange both names.
-_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 class ParquetFile:
@@ -28,7 +26,7 @@ class ParquetFile:
         self._path = path
         self._compression = compression
         self._writer: Any = None
-        self._file: Any = None
+        self._open = contextlib.ExitStack()
         self._kept: list[pa.RecordBatch] = []
         self._octets = self._rows = 0
         self.rows = 0
@@ -53,9 +51,8 @@ class ParquetFile:
         self._octets = self._rows = 0
         if self._writer is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("wb")
             self._writer = pq.ParquetWriter(
-                self._file,
+                self._open.enter_context(synced(self._path)),
                 table.schema,
                 compression=self._compression,
                 use_dictionary=_repeating(table.schema),
@@ -66,17 +63,15 @@ class ParquetFile:
 
     def close(self) -> None:
         """Finish the file."""
-        self._flush()
-        if self._writer is not None:
-            self._writer.close()
-            self._file.flush()
-            os.fsync(self._file.fileno())
-            self._file.close()
-            self._writer = None
+        with self._open:
+            self._flush()
+            if self._writer is not None:
+                self._writer.close()
+                self._writer = None
 
 
 def _repeating(schema: pa.Schema) -> list[str]:
-    """List the columns of Parquet that a dictionary makes smaller: texts, but those of an id."""
+    """Return the columns of Parquet that a dictionary makes smaller: texts other than ids."""
     found: list[str] = []
     for field in schema:
         if pa.types.is_map(field.type) and pa.types.is_struct(field.type.item_type):
@@ -89,52 +84,3 @@ def _repeating(schema: pa.Schema) -> list[str]:
         elif pa.types.is_string(field.type) and field.name not in _UNLIKE:
             found.append(field.name)
     return found
-
-
-def write_synced(path: Path, text: str) -> None:
-    """Write a small file, and bring it to disk."""
-    with path.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def sync(folder: Path) -> None:
-    """Make sure that the names in a folder are on disk."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def put(made: Path, target: Path, aside: Path) -> None:
-    """Make a file or folder appear under its name, in place of what has that name.
-
-    Where the system can exchange two names at once (Linux, on most file systems), there is at every
-    instant the old or the new one, whole; elsewhere, for the time between two renames, none.
-
-    Args:
-        made: what is to appear.
-        target: where.
-        aside: where the old one goes in the time between; a name on the same file system.
-    """
-    target.parent.mkdir(parents=True, exist_ok=True)
-    if not target.exists():
-        made.rename(target)
-    elif not _exchanged(made, target):
-        shutil.rmtree(aside, ignore_errors=True)
-        target.rename(aside)
-        made.rename(target)
-    sync(target.parent)
-
-
-def _exchanged(one: Path, other: Path) -> bool:
-    """Exchange two names, where the system can; tell whether it did."""
-    try:
-        rename = ctypes.CDLL(None).renameat2
-    except (AttributeError, OSError, TypeError):
-        return False
-    names = os.fsencode(one), os.fsencode(other)
-    status: int = rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
-    return status == 0

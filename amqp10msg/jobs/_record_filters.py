@@ -1,4 +1,4 @@
-"""What of a file is wanted: the options of reading that leave messages out."""
+"""Options that select records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 @attrs.frozen
 class Filters:
-    """Which records of a file are rows; what could not be read always is.
+    """Which records of a file become rows; what could not be read always does.
 
     Attributes:
         protocol: ``amqp-1.0`` or ``amqp-0-9-1``; both where None, and likewise below.
@@ -56,7 +56,7 @@ class Filters:
         )
 
     def admits(self, record: Record) -> bool:
-        """Tell whether a record is wanted."""
+        """Return whether a record is selected."""
         if record.fault:
             return True
         if self.protocol is not None and record.protocol != self.protocol:
@@ -71,7 +71,7 @@ class Filters:
 
 
 def _passes(selector: Selector, wire: bytes | None) -> bool:
-    """Tell whether a message passes; one that cannot be read does, to be told further on."""
+    """Return whether a message passes; one that cannot be read does, and is reported later."""
     if wire is None:
         return True
     try:

@@ -1,4 +1,4 @@
-"""A whole job on one machine: a process a core, each with a part of the files at a time."""
+"""A whole job on one machine: one process per core, each with a part of the files at a time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import attrs
 from amqp10msg import COMPILED
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._output import Done, Output, read_stats
-from amqp10msg.jobs._parts import Reading, input_of
 from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.inputs import Reading, input_of
+from amqp10msg.jobs.output import Done, Output, read_stats
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -32,8 +32,8 @@ Progress = Callable[[int, int], None]
 # Octets of input that are worth a process of their own, which takes about a second to start: some
 # seconds of work, column by column in the kernel and message by message outside of it.
 _WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
-# A part is no smaller, for the sake of the files that are written, and no larger, for the sake of
-# the last one to end.
+# Parts are not smaller, so that files are not too many, and not larger, so that the last one to end
+# is not much later than the others.
 _LEAST, _MOST = 4 << 20, 128 << 20
 _PARTS_OF_WORKER = 4
 
@@ -109,7 +109,7 @@ def run(
 
 
 def carry_out(output: Output, do: Callable[[], Sequence[Done]], *, overwrite: bool) -> None:
-    """Have all parts done and the folder appear, or leave nothing of it."""
+    """Do all parts and publish the folder, or leave nothing of it."""
     is_done = False
     output.abort()  # what a job left behind that was killed
     try:
@@ -142,13 +142,14 @@ def _size_of_part(octets: int, cores: int) -> int:
 
 @attrs.frozen
 class Work:
-    """What is done with each part; it goes to the workers as it is."""
+    """The work on each part, as it is sent to the workers."""
 
     output: Output
     job: Job
     options: Mapping[str, str]
 
     def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
+        """Do the job on one part; see `Output.write`."""
         return self.output.write(number, attempt, Reading.of(self.options).batches(part), self.job)
 
 
@@ -163,7 +164,7 @@ def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) 
 
 
 def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress) -> list[Done]:
-    """Do the work in processes; give what they made in the order of the parts."""
+    """Do the work in processes; return what they made in the order of the parts."""
     # No fork: Arrow has threads, and they would be missing in the children.
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
@@ -179,7 +180,7 @@ def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress
                 progress(len(done), len(parts))
         finally:
             if len(done) < len(parts):
-                ours.close()  # ends the workers at once, whatever they are at
+                ours.close()  # ends the workers at once
                 pool.shutdown(cancel_futures=True)
     ours.close()
     theirs.close()
@@ -187,7 +188,7 @@ def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress
 
 
 def _begin(lifeline: Connection) -> None:
-    """Have a worker end when the job ends, also by a kill of the process that runs it."""
+    """End a worker when the job ends, even where the process that runs it is killed."""
 
     def watch() -> None:
         with suppress(EOFError, OSError):
@@ -209,7 +210,7 @@ def _no_interrupts() -> Iterator[None]:
 
 @contextmanager
 def _faults_of(part: Range) -> Iterator[None]:
-    """Say which part it was that failed."""
+    """Raise `JobError` with the part that failed."""
     try:
         yield
     except BrokenProcessPool as error:

@@ -132,8 +132,8 @@ def _to_amqp10(
     body = payload or b""
     if header.body_size != len(body):
         raise DecodeError(
-            f"the content header says a body of {header.body_size} octets, and there are "
-            f"{len(body)}",
+            f"the content header says a body of {header.body_size:,} bytes, and there are "
+            f"{len(body):,}",
             4,
             rule="truncated" if header.body_size > len(body) else "trailing-octets",
         )
@@ -157,7 +157,7 @@ def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
 
 
 def _shown(value: Any) -> str | None:
-    """Give a value as JSON; what JSON has no type for as Python shows it."""
+    """Return a value as JSON; one without a JSON type as its `repr`."""
     if value is None:
         return None
     try:
@@ -167,5 +167,5 @@ def _shown(value: Any) -> str | None:
 
 
 def _printable(text: str) -> str:
-    """Escape what no UTF-8 can hold."""
+    """Escape what UTF-8 cannot hold."""
     return text.encode("utf-8", "backslashreplace").decode()

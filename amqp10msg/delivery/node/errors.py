@@ -1,4 +1,4 @@
-"""What a node says no with: an error condition for the peer, and a reason for people."""
+"""Errors raised when a node refuses an operation, or its store fails."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ RESOURCE_DELETED = "amqp:resource-deleted"
 
 
 class NodeError(AmqpError):
-    """A node refuses: it does not take a message, or is no more.
+    """A node refuses an operation.
 
     Attributes:
         reason: why, and what would help.
-        condition: the error condition to tell the peer, such as ``amqp:precondition-failed``.
+        condition: the error condition for the peer, such as ``amqp:precondition-failed``.
     """
 
     def __init__(self, reason: str, condition: str) -> None:
@@ -35,16 +35,16 @@ class NodeError(AmqpError):
 
 
 class OutcomeError(NodeError):
-    """An outcome is refused, because of what it would make of the message.
+    """An outcome is refused because the changed message could not be read any more.
 
-    The message stays as it was, and the delivery unsettled: settle it with another outcome.
+    The message is left as it was and the delivery unsettled: settle it with another outcome.
     """
 
 
 class StoreError(NodeError):
-    """A store could not read or write; what it was asked for is not confirmed.
+    """A store could not read or write: nothing since the last commit is confirmed.
 
-    A message that was being published is not at the node. Everything else stays pending:
+    A message that was being published is not at the node. Everything else stays pending, and
     `DistributionNode.commit` tries again.
     """
 

@@ -1,8 +1,6 @@
-"""The links of a node: what each of them has seen, must not get, and means for its lifetime."""
+"""The links of a node: what each has seen, which messages it must not get, and node lifetimes."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 from amqp10msg.delivery.lifetime import (
     DeleteOnClose,
@@ -10,11 +8,8 @@ from amqp10msg.delivery.lifetime import (
     DeleteOnNoLinksOrMessages,
     DeleteOnNoMessages,
 )
+from amqp10msg.delivery.node.links import Entry, IncomingLink, OutgoingLink
 from amqp10msg.delivery.node.queue import Level, View
-
-if TYPE_CHECKING:
-    from amqp10msg.delivery.node.entry import Entry
-    from amqp10msg.delivery.node.links import IncomingLink, OutgoingLink
 
 __all__ = ["LifetimePolicy", "LinkTable"]
 
@@ -24,8 +19,8 @@ LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOn
 class LinkTable:
     """The links of a node, their views of its messages, and the messages that they must not get.
 
-    Links that see the same share a view, so that each message is passed once for all of them: those
-    in move mode without a filter to which every message is deliverable.
+    Links that see the same messages share a view, so that each message is passed once for all of
+    them: those in move mode without a filter to which every message is deliverable.
     """
 
     def __init__(self, levels: list[Level[Entry]]) -> None:
@@ -44,12 +39,12 @@ class LinkTable:
         return (*self._outgoing.values(), *self._incoming.values())
 
     def number(self) -> int:
-        """Give the next link its number."""
+        """Return the number of the next link."""
         self._numbers += 1
         return self._numbers
 
     def view(self, *, private: bool) -> View[Entry]:
-        """Give the view of a link that is made: one of its own, from the first message on."""
+        """Return the shared view, or a new one that begins at the first message."""
         if not private:
             return self._shared
         view = View(self._levels)
@@ -57,7 +52,7 @@ class LinkTable:
         return view
 
     def add(self, link: OutgoingLink | IncomingLink, *, creates: bool) -> None:
-        """Take up a link."""
+        """Add a link."""
         if link.outgoing:
             self._outgoing[link.number] = link
         else:
@@ -67,7 +62,7 @@ class LinkTable:
             self._creator = link
 
     def drop(self, link: OutgoingLink | IncomingLink) -> None:
-        """Let go of a link, and of what was kept because of it."""
+        """Remove a link, and what was kept because of it."""
         link.attached = False
         if not link.outgoing:
             self._incoming.pop(link.number, None)
@@ -80,22 +75,15 @@ class LinkTable:
                 entry.not_for.discard(link.number)
         link._barred.clear()
 
-    def clear(self) -> None:
-        """Let go of all links."""
-        for link in self.all:
-            self.drop(link)
-
-    # Messages that a link must not get.
-
     def bar(self, link: OutgoingLink, entry: Entry) -> None:
-        """Keep a message from a link: it has it already, or it is undeliverable there."""
+        """Keep a message from a link that already got it, or where it is undeliverable."""
         link._barred[entry.sequence] = entry
         if entry.not_for is None:
             entry.not_for = {link.number}
         else:
             entry.not_for.add(link.number)
         if link._view is self._shared:
-            # From here on it sees something else than the others.
+            # From now on it sees other messages than the rest.
             link._view = self._shared.copy()
             self._views.append(link._view)
 
@@ -104,16 +92,14 @@ class LinkTable:
         if link._barred.pop(entry.sequence, None) is not None and entry.not_for is not None:
             entry.not_for.discard(link.number)
 
-    # What views have passed.
-
     def offer_again(self, entry: Entry, link: OutgoingLink | None = None) -> None:
-        """Let a message that was passed be looked at again, by one link or by all of them."""
+        """Have one link, or all of them, look again at a message that was passed."""
         entry.came_back = True
         for view in self._views if link is None else (link._view,):
             view.offer_again(entry)
 
     def forget(self, entry: Entry) -> None:
-        """Let go of a message that is archived."""
+        """Drop a message that is archived."""
         if entry.came_back:
             for view in self._views:
                 view.forget(entry)
@@ -123,10 +109,10 @@ class LinkTable:
                 link._barred.pop(entry.sequence, None)
 
     def lifetime_is_over(self, policy: LifetimePolicy | None, *, empty: bool) -> bool:
-        """Judge a lifetime policy (Part 3, 3.5.10 to 3.5.13).
+        """Whether a lifetime policy asks for deletion (Part 3, 3.5.10 to 3.5.13).
 
-        One that looks at the links waits for the first one, and one that looks at the link that
-        caused the creation for that one.
+        A policy about the links waits for the first link, and one about the link that caused the
+        creation waits for that link.
         """
         closed = self._creator is not None and not self._creator.attached
         unlinked = self._had_links and not self._outgoing and not self._incoming

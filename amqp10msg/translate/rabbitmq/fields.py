@@ -7,7 +7,7 @@ from typing import Any
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.basic.tables import FieldArray, FieldTable
-from amqp10msg.translate._terms import Crash
+from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError
 
 __all__ = ["checked_expiration", "header_routes", "octets", "readable", "utf8_without_nul"]
 
@@ -23,7 +23,7 @@ def readable(table: FieldTable) -> None:
     """Refuse what RabbitMQ's parser of field tables has no clause for.
 
     Raises:
-        Crash: the publisher's connection is closed (541).
+        RefusedError: the publisher's connection is closed (541).
     """
     for name, letter, value in table.entries:
         _readable(letter, value, f"headers[{name!r}]")
@@ -31,9 +31,13 @@ def readable(table: FieldTable) -> None:
 
 def _readable(letter: str, value: Any, path: str) -> None:
     if letter == "U":
-        raise Crash("the parser knows no field type 'U': the connection is closed (541)", path)
+        raise RefusedError(
+            "the parser knows no field type 'U': the connection is closed (541)", path
+        )
     if letter in "fd" and not math.isfinite(value):
-        raise Crash("the parser reads no NaN and no infinity: the connection is closed (541)", path)
+        raise RefusedError(
+            "the parser reads no NaN or infinity: the connection is closed (541)", path
+        )
     if letter == "F":
         for name, inner, item in _table(value).entries:
             _readable(inner, item, f"{path}[{name!r}]")
@@ -56,7 +60,7 @@ def header_routes(table: FieldTable) -> None:
         for own, letter, _ in table.entries:
             if own == name:
                 if letter != "A":
-                    raise Crash(
+                    raise RefusedError(
                         f"{name} is no array: publishing fails (406, unacceptable type in header)",
                         f"headers[{name!r}]",
                     )
@@ -67,14 +71,16 @@ def checked_expiration(text: str) -> int:
     """Read an expiration as the channel does at publishing.
 
     Raises:
-        Crash: publishing fails with 406.
+        RefusedError: publishing fails with 406.
     """
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or not digits.isascii() or not digits.isdigit():
-        raise Crash(f"publishing fails (406): invalid expiration {text!r}", "properties.expiration")
+        raise RefusedError(
+            f"publishing fails (406): invalid expiration {text!r}", "properties.expiration"
+        )
     number = int(text) if len(text) < 40 else _MAX_EXPIRATION + 1
     if number < 0 or number > _MAX_EXPIRATION:
-        raise Crash(
+        raise RefusedError(
             f"publishing fails (406): expiration {text!r} is not within 0 and {_MAX_EXPIRATION}",
             "properties.expiration",
         )
@@ -100,7 +106,7 @@ def written(name: str, value: Any) -> Any:
     """Give a property as the broker's generator of 0-9-1 writes it.
 
     Raises:
-        Crash: the generator fails on it, and with it the consumer's connection.
+        CrashedError: the generator fails on it, and with it the consumer's connection.
     """
     if value is None:
         return None
@@ -108,10 +114,14 @@ def written(name: str, value: Any) -> Any:
     path = f"properties.{name.replace('_', '-')}"
     if domain == "shortstr":
         if not isinstance(value, bytes):
-            raise Crash("the consumer's connection dies (541): no text for a short string", path)
+            raise CrashedError(
+                "the consumer's connection dies (541): no text for a short string", path
+            )
         if len(value) > 255:
-            raise Crash("the consumer's connection dies (541): longer than a short string", path)
+            raise CrashedError(
+                "the consumer's connection dies (541): longer than a short string", path
+            )
         return value.decode("utf-8", "surrogateescape")
     if isinstance(value, bool) or not isinstance(value, int):
-        raise Crash("the consumer's connection dies (541): no number", path)
+        raise CrashedError("the consumer's connection dies (541): no number", path)
     return value & 0xFF if domain == "octet" else value & (2**64 - 1)

@@ -13,13 +13,22 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Codec", "Crash", "Term", "generate", "section_name"]
+__all__ = [
+    "BrokerError",
+    "Codec",
+    "CrashedError",
+    "RefusedError",
+    "Term",
+    "generate",
+    "is_deliverable",
+    "section_name",
+]
 
 Term = Any
 
 
-class Crash(Exception):  # noqa: N818  (what the broker does, no error of this library)
-    """The broker refuses the message or one of its processes dies on it.
+class BrokerError(Exception):
+    """A broker does not deliver a message.
 
     Attributes:
         reason: what happens, in words.
@@ -30,6 +39,14 @@ class Crash(Exception):  # noqa: N818  (what the broker does, no error of this l
         super().__init__(reason)
         self.reason = reason
         self.path = path
+
+
+class RefusedError(BrokerError):
+    """The broker takes no such message: publishing it fails, or the publisher is cut off."""
+
+
+class CrashedError(BrokerError):
+    """A process of the broker dies on the message: a session, or a consumer's connection."""
 
 
 _INTEGERS = {
@@ -116,10 +133,10 @@ class Codec:
         """Read one value; give it and where it ends.
 
         Raises:
-            Crash: the broker does not read it.
+            CrashedError: the broker does not read it.
         """
         if pos >= end:
-            raise Crash("the octets end where a value must stand")
+            raise CrashedError("the octets end where a value must stand")
         code = data[pos]
         pos += 1
         if code == 0:
@@ -153,7 +170,7 @@ class Codec:
         if code == 0x56:
             stop = _need(pos, 1, end)
             if data[pos] > 1:
-                raise Crash(f"a boolean of octet {data[pos]:#04x}")
+                raise CrashedError(f"a boolean of octet {data[pos]:#04x}")
             flag = data[pos] == 1
             return (("boolean", flag) if self.wide_boolean else flag), stop
         if code in _FLOATS:
@@ -172,7 +189,7 @@ class Codec:
             return ("uuid", data[pos:stop]), stop
         if code in (0xC0, 0xD0, 0xC1, 0xD1, 0xE0, 0xF0):
             return self._compound(code, data, pos, end)
-        raise Crash(f"no type has the constructor {code:#04x}")
+        raise CrashedError(f"no type has the constructor {code:#04x}")
 
     def _compound(self, code: int, data: bytes, pos: int, end: int) -> tuple[Term, int]:
         width = 1 if code in (0xC0, 0xC1, 0xE0) else 4
@@ -189,7 +206,7 @@ class Codec:
         if code in (0xC0, 0xD0):
             return ("list", items), stop
         if len(items) % 2:
-            raise Crash("a map with an odd number of items")
+            raise CrashedError("a map with an odd number of items")
         return ("map", list(zip(items[::2], items[1::2], strict=True))), stop
 
     def _array(self, whole: int, count: int, data: bytes, pos: int, stop: int) -> Term:
@@ -200,7 +217,7 @@ class Codec:
             descriptor, pos = self.parse(data, pos, stop)
             inner = self._array(whole, count, data, pos, stop)
             if inner[0] == "as_is":
-                raise Crash("an array of described elements without octets")
+                raise CrashedError("an array of described elements without octets")
             kind = ("described", descriptor, inner[1])
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
@@ -209,23 +226,23 @@ class Codec:
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", whole, size + count.to_bytes(width, "big") + bytes([code]))
             if count or pos != stop or code not in self.arrays:
-                raise Crash("an array whose elements have no octets")
+                raise CrashedError("an array whose elements have no octets")
         if count > stop - pos:
-            raise Crash("an array of fewer elements than it says")
+            raise CrashedError("an array of fewer elements than it says")
         items = []
         for _ in range(count):
             value, pos = self._primitive(code, data, pos, stop)
             items.append(value)
         if pos != stop:
-            raise Crash("octets behind the elements of an array")
+            raise CrashedError("octets behind the elements of an array")
         if code not in self.arrays:
-            raise Crash(f"an array of the constructor {code:#04x}")
+            raise CrashedError(f"an array of the constructor {code:#04x}")
         return ("array", self.arrays[code], items)
 
 
 def _need(pos: int, size: int, end: int) -> int:
     if size > end - pos:
-        raise Crash("the octets end within a value")
+        raise CrashedError("the octets end within a value")
     return pos + size
 
 
@@ -261,6 +278,30 @@ def section_name(descriptor: Term) -> str | None:
     if isinstance(descriptor, tuple) and descriptor[0] == "symbol":
         return _SYMBOLS.get(descriptor[1])
     return None
+
+
+def is_deliverable(sections: bytes) -> bool:
+    """Whether RabbitMQ 4.0 can read encoded body sections and write them again for a 1.0 consumer.
+
+    It reads no arrays of constructors without octets, of compact ones and of some types, and cannot
+    write what it carries unread: decimals, NaN and infinities.
+    """
+    try:
+        terms = CODEC_40.parse_all(sections)
+        for term in terms:
+            generate(term)
+    except (CrashedError, KeyError):
+        return False
+    pending: list[Any] = list(terms)
+    while pending:
+        term = pending.pop()
+        if isinstance(term, tuple):
+            if term[0] == "as_is":
+                return False
+            pending += term[1:]
+        elif isinstance(term, list):
+            pending += term
+    return True
 
 
 _WRITE = {
@@ -300,7 +341,7 @@ def generate(term: Term) -> bytes:
     """Write a term as RabbitMQ 4 does.
 
     Raises:
-        Crash: the broker's generator has no clause for it.
+        CrashedError: the broker's generator has no clause for it.
     """
     if term is None:
         return b"\x40"
@@ -323,7 +364,7 @@ def generate(term: Term) -> bytes:
         return b"\x56\x01" if term[1] else b"\x56\x00"
     if kind == "uuid":
         if len(term[1]) < 16:
-            raise Crash("a uuid of fewer than 16 octets")
+            raise CrashedError("a uuid of fewer than 16 octets")
         return b"\x98" + bytes(term[1][:16])
     if kind == "as_is":
         return bytes([term[1]]) + bytes(term[2])
@@ -337,7 +378,7 @@ def generate(term: Term) -> bytes:
     if kind == "array":
         content = _constructor(term[1]) + b"".join(_element(term[1], item) for item in term[2])
         return _compound(0xE0, len(term[2]), content)
-    raise Crash(f"the generator has no clause for {kind}")
+    raise CrashedError(f"the generator has no clause for {kind}")
 
 
 def _compound(short: int, count: int, content: bytes) -> bytes:
@@ -383,6 +424,6 @@ def _element(kind: Term, item: Term) -> bytes:
         content = b"".join(map(generate, items))
         return (len(content) + 4).to_bytes(4, "big") + len(items).to_bytes(4, "big") + content
     if item[0] == "as_is":
-        raise Crash("an array of arrays whose elements have no octets")
+        raise CrashedError("an array of arrays whose elements have no octets")
     content = _constructor(item[1]) + b"".join(_element(item[1], one) for one in item[2])
     return (len(content) + 4).to_bytes(4, "big") + len(item[2]).to_bytes(4, "big") + content

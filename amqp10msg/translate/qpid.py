@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import uuid
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from amqp10msg.basic.message import BasicMessage
@@ -37,12 +37,10 @@ from amqp10msg.primitives import (
     plain,
 )
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
+from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.report import Notes
 
-if TYPE_CHECKING:
-    from amqp10msg.translate.profiles import Circumstances
-
-__all__ = ["Qpid"]
+__all__ = ["to_amqp10", "to_basic"]
 
 _TEXT = re.compile(
     r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
@@ -56,101 +54,100 @@ _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
-class Qpid:
-    """The converter of Qpid Broker-J."""
+def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
+    """Translate as its 0-8 to 1.0 converter does."""
+    own = basic.properties
+    table = own.headers if own.headers is not None else FieldTable()
+    table = table if isinstance(table, FieldTable) else FieldTable(table)
+    headers = {name: (letter, value) for name, letter, value in table.entries}
+    body, hint, content_type, encoding = _body_of(basic)
+    properties = Properties(
+        message_id=_id(own.message_id, "message-id"),
+        correlation_id=_id(own.correlation_id, "correlation-id"),
+        reply_to=_reply_to(own.reply_to),
+        user_id=None if own.user_id is None else _octets(own.user_id),
+        content_type=_symbol(content_type, "content-type"),
+        content_encoding=_symbol(encoding, "content-encoding"),
+        creation_time=_moment(own.timestamp, given.arrival_time),
+        subject=_string(own.type, "type"),
+    )
+    exchange = _string(basic.exchange, "exchange")
+    key = _string(basic.routing_key, "routing-key")
+    properties.to = f"{exchange}/{key}" if exchange and key else exchange or key or None
+    if "qpid.subject" in headers and headers["qpid.subject"][0] == "S":
+        properties.subject = _string(headers.pop("qpid.subject")[1], "headers")
+    if headers.get("JMSXGroupID", ("", 0))[0] == "S":
+        properties.group_id = _string(headers.pop("JMSXGroupID")[1], "headers")
+    if headers.get("JMSXGroupSeq", ("", 0))[0] == "I":
+        properties.group_sequence = headers.pop("JMSXGroupSeq")[1] % 2**32
+    for name in ("app_id", "cluster_id"):
+        if getattr(own, name) is not None:
+            notes.dropped(
+                f"properties.{name.replace('_', '-')}",
+                getattr(own, name),
+                "it is not converted",
+            )
+    application = {
+        _string(name, "headers") or "": _value(letter, value, name, notes)
+        for name, (letter, value) in headers.items()
+    }
+    return Message(
+        body,
+        header=Header(
+            durable=own.delivery_mode == 2,
+            priority=own.priority or 0,
+            ttl=_ttl(own.expiration, given.arrival_time, notes),
+        ),
+        message_annotations=None if hint is None else {_TYPE_HINT: Byte(hint)},
+        properties=properties,
+        application_properties=application or None,
+    )
 
-    def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
-        """Translate as its 0-8 to 1.0 converter does."""
-        own = basic.properties
-        table = own.headers if own.headers is not None else FieldTable()
-        table = table if isinstance(table, FieldTable) else FieldTable(table)
-        headers = {name: (letter, value) for name, letter, value in table.entries}
-        body, hint, content_type, encoding = _body_of(basic)
-        properties = Properties(
-            message_id=_id(own.message_id, "message-id"),
-            correlation_id=_id(own.correlation_id, "correlation-id"),
-            reply_to=_reply_to(own.reply_to),
-            user_id=None if own.user_id is None else _octets(own.user_id),
-            content_type=_symbol(content_type, "content-type"),
-            content_encoding=_symbol(encoding, "content-encoding"),
-            creation_time=_moment(own.timestamp, given.arrival_time),
-            subject=_string(own.type, "type"),
-        )
-        exchange = _string(basic.exchange, "exchange")
-        key = _string(basic.routing_key, "routing-key")
-        properties.to = f"{exchange}/{key}" if exchange and key else exchange or key or None
-        if "qpid.subject" in headers and headers["qpid.subject"][0] == "S":
-            properties.subject = _string(headers.pop("qpid.subject")[1], "headers")
-        if headers.get("JMSXGroupID", ("", 0))[0] == "S":
-            properties.group_id = _string(headers.pop("JMSXGroupID")[1], "headers")
-        if headers.get("JMSXGroupSeq", ("", 0))[0] == "I":
-            properties.group_sequence = headers.pop("JMSXGroupSeq")[1] % 2**32
-        for name in ("app_id", "cluster_id"):
-            if getattr(own, name) is not None:
-                notes.add(
-                    *(f"properties.{name.replace('_', '-')}", "dropped", getattr(own, name), None),
-                    "it is not converted",
-                )
-        application = {
-            _string(name, "headers") or "": _value(letter, value, name, notes)
-            for name, (letter, value) in headers.items()
-        }
-        return Message(
-            body,
-            header=Header(
-                durable=own.delivery_mode == 2,
-                priority=own.priority or 0,
-                ttl=_ttl(own.expiration, given.arrival_time, notes),
-            ),
-            message_annotations=None if hint is None else {_TYPE_HINT: Byte(hint)},
-            properties=properties,
-            application_properties=application or None,
-        )
 
-    def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
-        """Translate as its 1.0 to 0-8 converter does."""
-        if message._lenient:
-            message = _strictly(message)
-        header = message.header or Header()
-        own = message.properties or Properties()
-        body, content_type = _payload(message)
-        headers: list[tuple[str, str, Any]] = []
-        if own.subject is not None:
-            headers.append(("qpid.subject", "S", _short(own.subject, "subject")))
-        if own.group_id is not None:
-            headers.append(("JMSXGroupID", "S", own.group_id))
-        if own.group_sequence is not None:
-            number = int(own.group_sequence)
-            headers.append(("JMSXGroupSeq", "I", number - 2**32 if number >= 2**31 else number))
-        for name, value in (message.application_properties or {}).items():
-            _short(name, "application-properties")
-            headers.append((name, *_field(value, name, notes)))
-        made = BasicProperties(
-            content_type=content_type,
-            content_encoding=_short(own.content_encoding, "content-encoding"),
-            delivery_mode=2 if header.durable else 1,
-            priority=int(header.priority),
-            reply_to=_short(own.reply_to, "reply-to"),
-            correlation_id=_short(_id_text(own.correlation_id), "correlation-id"),
-            message_id=_fitting(_id_text(own.message_id), "message-id", notes),
-            user_id=_fitting(_id_text(own.user_id), "user-id", notes),
-            type=own.subject,
-            expiration=_expiration(header, own, given, notes),
-            timestamp=_unsigned(_moment(own.creation_time, given.arrival_time)),
-            headers=FieldTable.of(headers) if headers else None,
-        )
-        for name, section in (
-            ("message-annotations", message.message_annotations),
-            ("delivery-annotations", message.delivery_annotations),
-            ("footer", message.footer),
-            ("properties.reply-to-group-id", own.reply_to_group_id),
-        ):
-            if section:
-                notes.add(name, "dropped", section, None, "it is not converted")
-        exchange, _, key = (_short(own.to, "to") or "").rpartition("/")
-        if own.to is None:
-            key = own.subject or ""
-        return BasicMessage(made, body, exchange, key)
+def to_basic(message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
+    """Translate as its 1.0 to 0-8 converter does."""
+    if message._lenient:
+        message = _strictly(message)
+    header = message.header or Header()
+    own = message.properties or Properties()
+    body, content_type = _payload(message)
+    headers: list[tuple[str, str, Any]] = []
+    if own.subject is not None:
+        headers.append(("qpid.subject", "S", _short(own.subject, "subject")))
+    if own.group_id is not None:
+        headers.append(("JMSXGroupID", "S", own.group_id))
+    if own.group_sequence is not None:
+        number = int(own.group_sequence)
+        headers.append(("JMSXGroupSeq", "I", number - 2**32 if number >= 2**31 else number))
+    for name, value in (message.application_properties or {}).items():
+        _short(name, "application-properties")
+        headers.append((name, *_field(value, name, notes)))
+    made = BasicProperties(
+        content_type=content_type,
+        content_encoding=_short(own.content_encoding, "content-encoding"),
+        delivery_mode=2 if header.durable else 1,
+        priority=int(header.priority),
+        reply_to=_short(own.reply_to, "reply-to"),
+        correlation_id=_short(_id_text(own.correlation_id), "correlation-id"),
+        message_id=_fitting(_id_text(own.message_id), "message-id", notes),
+        user_id=_fitting(_id_text(own.user_id), "user-id", notes),
+        type=own.subject,
+        expiration=_expiration(header, own, given, notes),
+        timestamp=_unsigned(_moment(own.creation_time, given.arrival_time)),
+        headers=FieldTable.of(headers) if headers else None,
+    )
+    for name, section in (
+        ("message-annotations", message.message_annotations),
+        ("delivery-annotations", message.delivery_annotations),
+        ("footer", message.footer),
+        ("properties.reply-to-group-id", own.reply_to_group_id),
+    ):
+        if section:
+            notes.dropped(name, section, "it is not converted")
+    exchange, _, key = (_short(own.to, "to") or "").rpartition("/")
+    if own.to is None:
+        key = own.subject or ""
+    return BasicMessage(made, body, exchange, key)
 
 
 # From 0-9-1.
@@ -223,8 +220,9 @@ def _ttl(text: str | None, arrival: int | None, notes: Notes) -> int | None:
     if text is None or not _DIGITS.fullmatch(text) or int(text) <= 0:
         return None
     if arrival is None:
-        notes.add(
-            *("properties.expiration", "dropped", text, None),
+        notes.dropped(
+            "properties.expiration",
+            text,
             "it is a moment: the time of arrival would have to be given",
         )
         return None
@@ -312,7 +310,7 @@ def _short(text: Any, name: str) -> str | None:
 
 def _fitting(text: str | None, name: str, notes: Notes) -> str | None:
     if text is not None and len(text.encode("utf-8", "surrogateescape")) > 255:
-        notes.add(f"properties.{name}", "dropped", text, None, "longer than a short string")
+        notes.dropped(f"properties.{name}", text, "longer than a short string")
         return None
     return text
 
@@ -331,8 +329,9 @@ def _expiration(header: Header, own: Properties, given: Circumstances, notes: No
     if header.ttl is None:
         return None
     if given.arrival_time is None:
-        notes.add(
-            *("header.ttl", "dropped", header.ttl, None),
+        notes.dropped(
+            "header.ttl",
+            header.ttl,
             "the expiration is a moment: the time of arrival would have to be given",
         )
         return None

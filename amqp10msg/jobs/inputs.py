@@ -1,4 +1,4 @@
-"""Files as input: which there are, their parts, and reading them.
+"""Input files: which there are, their parts, and reading them.
 
 Whole jobs have the workers open their input: what is distributed are the parts, not the messages.
 """
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import files
-from amqp10msg.jobs._filters import Filters
+from amqp10msg.jobs._record_filters import Filters
 
 __all__ = [
     "MESSAGES",
@@ -82,7 +82,7 @@ def files_of(source: str) -> list[str]:
 
 
 def is_parquet(source: str) -> bool:
-    """Tell whether a file, a folder or a pattern is one of Parquet."""
+    """Return whether a file is, or a folder holds, Parquet."""
     path = Path(source.removeprefix("file://"))
     return source.endswith(".parquet") or (
         path.is_dir() and next(path.rglob("*.parquet"), None) is not None
@@ -118,7 +118,7 @@ def input_of(
     Raises:
         OnlySparkError: it is not for one machine, or not of one schema.
         FileNotFoundError: there is no such file.
-        ValueError: a file is none of its form, or it cannot be told.
+        ValueError: a file is not of its form, or the form cannot be told.
         OSError: a file cannot be read.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))
@@ -150,7 +150,7 @@ def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.R
         The schema and the parts; None where the files have not one schema.
 
     Raises:
-        OSError: a file cannot be read, or is no Parquet file.
+        OSError: a file cannot be read, or is not Parquet.
     """
     parts: list[files.Range] = []
     schema = None
@@ -232,7 +232,7 @@ class Reading:
 
 
 def _rows_of_batch(metadata: Any, groups: list[int]) -> int:
-    """Choose how many rows are read at once, so that large ones are no more octets than small."""
+    """Return how many rows to read at once, so that batches of large ones are no larger."""
     found = [metadata.row_group(group) for group in groups]
     rows = sum(group.num_rows for group in found) or 1
     octets = sum(group.total_byte_size for group in found) // rows

@@ -1,4 +1,4 @@
-"""The folder that a job writes: made elsewhere, part by part, and there whole or not at all."""
+"""The output folder of a job: made aside, part by part, and published whole or not at all."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.columns._room import in_pieces
+from amqp10msg.columns import in_pieces
+from amqp10msg.files.atomic import publish, sync_folder, write_whole
 from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
+from amqp10msg.jobs._parquet import ParquetFile
 from amqp10msg.jobs._stats import Stats
 
 __all__ = [
@@ -39,7 +40,7 @@ BATCHES = "_batches"
 
 
 def output_of(path: str | Path) -> tuple[Path, Path]:
-    """Give the folders of the good and of the quarantined messages below an output folder."""
+    """Return the folders of the good and of the quarantined messages below an output folder."""
     return Path(path) / GOOD, Path(path) / BAD
 
 
@@ -141,17 +142,17 @@ class Output:
             stats.add(done.stats)
             for file in done.files:
                 (self._parts / file).rename(whole / file)
-        write_synced(whole / STATS, json.dumps(stats.as_json(), indent=1))
+        write_whole(whole / STATS, json.dumps(stats.as_json(), indent=1))
         for place in (whole / GOOD, whole / BAD, whole):
-            sync(place)
+            sync_folder(place)
         return whole
 
     def put(self, made: Path, name: str = "") -> None:
-        """Have what was made appear as the folder, or as what is called so in it."""
-        put(made, self.path / name, self._aside)
+        """Publish `made` atomically, as the folder or as `name` in it."""
+        publish(made, self.path / name, self._aside)
 
     def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
-        """Have what was made of the parts appear.
+        """Publish what was made of the parts.
 
         Where the folder is there and is not to be replaced, the files are moved into it one by one.
         """
@@ -163,7 +164,7 @@ class Output:
         self.clear()
 
     def abort(self) -> None:
-        """Remove what was written, and bring back what a job took away that was killed then."""
+        """Remove what was written, and restore what a job had moved aside when it was killed."""
         if self._aside.exists() and not self.path.exists():
             self._aside.rename(self.path)
         self.clear()
@@ -180,4 +181,4 @@ class Output:
         (whole / STATS).replace(self.path / STATS)
         for folder in (*output_of(self.path), self.path):
             if folder.exists():
-                sync(folder)
+                sync_folder(folder)
