@@ -34,7 +34,7 @@ KERNELS = (
     "amqp10msg.translate._canonical",
     "amqp10msg.translate._to_amqp10",
     "amqp10msg.translate._to_basic",
-    "amqp10msg.columns._scan",
+    "amqp10msg.columns._kernel.scan",
 )
 
 

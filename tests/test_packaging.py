@@ -40,7 +40,8 @@ STAND_IN = {
     "sections/mappings.py": "class Footer(dict):\n    pass\n",
     "sections/mappings.pxd": "cdef class Footer(dict):\n    pass\n",
     "columns/__init__.py": "",
-    "columns/_scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
+    "columns/_kernel/__init__.py": "",
+    "columns/_kernel/scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
 }
 for _folder, _names in {
     "basic": ("_codec",),

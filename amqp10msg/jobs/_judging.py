@@ -8,7 +8,7 @@ import attrs
 import pyarrow as pa
 
 from amqp10msg import validation
-from amqp10msg.columns._decode import binary_chunks, suspects
+from amqp10msg.columns import binary_chunks, suspects
 from amqp10msg.limits import DEFAULT_LIMITS
 
 __all__ = ["ERRORS", "VALIDATED", "judged"]

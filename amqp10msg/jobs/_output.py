@@ -13,7 +13,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg.columns._room import in_pieces
+from amqp10msg.columns import in_pieces
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._places import ParquetFile, put, sync, write_synced
 from amqp10msg.jobs._stats import Stats

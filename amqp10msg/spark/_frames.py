@@ -11,7 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
-from amqp10msg.columns._room import in_pieces
+from amqp10msg.columns import in_pieces
 from amqp10msg.jobs._fitting import fitted_schema
 
 __all__ = [
