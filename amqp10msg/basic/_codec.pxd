@@ -7,8 +7,8 @@ from libc.string cimport memcpy
 
 cimport cython
 
-from amqp10msg._memory cimport Layout as Attributes
-from amqp10msg._memory cimport ascii_size
+from amqp10msg._core.twin cimport Layout as Attributes
+from amqp10msg._core.twin cimport ascii_size
 
 cdef bint _COMPILED
 cdef dict _KNOWN

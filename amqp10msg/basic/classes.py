@@ -251,11 +251,23 @@ class Transfer:
 
 
 _TEXTS = (
-    *("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type"),
-    *("content_encoding", "user_id", "app_id", "transaction_id"),
+    "exchange",
+    "routing_key",
+    "message_id",
+    "correlation_id",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "user_id",
+    "app_id",
+    "transaction_id",
 )
 _NUMBERS = (
-    *(("ttl", 8), ("priority", 1), ("timestamp", 8), ("delivery_mode", 1), ("expiration", 8)),
+    ("ttl", 8),
+    ("priority", 1),
+    ("timestamp", 8),
+    ("delivery_mode", 1),
+    ("expiration", 8),
 )
 
 
@@ -379,8 +391,12 @@ def _basic_of_transfer(content: Transfer) -> BasicMessage:
         made.expiration = str(content.ttl)
     extra: list[tuple[str, str, Any]] = []
     for name, letter in (
-        *(("ticket", "u"), ("destination", "S"), ("immediate", "t"), ("expiration", "T")),
-        *(("transaction_id", "S"), ("security_token", "x")),
+        ("ticket", "u"),
+        ("destination", "S"),
+        ("immediate", "t"),
+        ("expiration", "T"),
+        ("transaction_id", "S"),
+        ("security_token", "x"),
     ):
         value = getattr(content, name)
         if value:

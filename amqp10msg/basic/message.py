@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._calls import quickened
 from amqp10msg.basic._codec import Reader, write_rows
 from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
 from amqp10msg.basic.tables import Dialect
@@ -26,7 +25,6 @@ __all__ = [
 BASIC_CLASS = 60
 
 
-@quickened
 @attrs.define
 class BasicMessage:
     """A message of class basic: properties and body, and where the broker says it came from.
@@ -96,7 +94,6 @@ def _whence(method: Any) -> tuple[str, str, bool]:
     return method.exchange, method.routing_key, bool(method.redelivered)
 
 
-@quickened
 @attrs.define
 class ContentHeader:
     """The payload of a content header frame (0-9-1, 4.2.6.1).

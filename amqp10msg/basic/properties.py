@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._calls import quickened
 from amqp10msg.basic._codec import Layout, Reader, write_rows, write_table
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.limits import Limits
@@ -67,7 +66,6 @@ PROPERTIES: tuple[PropertyRow, ...] = _rows(
 )
 
 
-@quickened
 @attrs.define(weakref_slot=False)
 class BasicProperties:
     """The properties of one message of class basic; None where a property is not present.

@@ -1,4 +1,4 @@
-"""What does the jobs of the pipeline: processes of this machine, or Spark."""
+"""Pipeline engines: local processes or Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ ENGINES = ("auto", "spark", "local")
 
 @attrs.frozen
 class Task:
-    """What is to be done, whatever does it."""
+    """A job with its input and output, whatever engine does it."""
 
     source: str
     output: Path
@@ -38,7 +38,7 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """What did it, and how long it took."""
+    """The engine that did a job, and how long it took."""
 
     engine: str
     seconds: float
@@ -53,7 +53,7 @@ def run(
     master: str | None,
     memory: str | None,
 ) -> Done:
-    """Do a job on the engine that is asked for, or on the one that suits."""
+    """Do a job on the engine that is asked for, or on the one that fits."""
     from amqp10msg.jobs import OnlySparkError  # noqa: PLC0415  (an extra)
 
     is_spark_meant = master is not None or memory is not None
@@ -140,7 +140,7 @@ def _reason(text: str) -> str:
 
 @contextlib.contextmanager
 def _bar(color: bool | None, unit: str) -> Iterator[Any]:
-    """Show on a terminal how much is done; give what to call with that, None where nobody looks."""
+    """Show progress on a terminal; yield what to call with it, None where there is no terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
@@ -161,7 +161,7 @@ def _bar(color: bool | None, unit: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _watched(session: Any, show: Any) -> Iterator[None]:
-    """Ask Spark again and again how many tasks are done."""
+    """Poll Spark for the number of tasks that are done."""
     tracker = getattr(session, "sparkContext", None) if show is not None else None
     if tracker is None:
         yield

@@ -23,6 +23,7 @@ from amqp10msg.cli._output import SEVERITY_COLORS, color_option, plural, safe, u
 from amqp10msg.cli.pipeline import show_summary
 from amqp10msg.corpus import Case, demo_messages
 from amqp10msg.errors import DecodeError
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.validation import Violation, validate
@@ -218,7 +219,7 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     stats = jobs.run(source, output, job)
     run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
     page = output / "_report.html"
-    page.write_text(jobs.page(run, stats), encoding="utf-8")
+    write_whole(page, jobs.page(run, stats))
     console = screen.console()
     show_summary(console, run, stats, page)
     screen.show(console)

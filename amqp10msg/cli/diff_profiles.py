@@ -42,12 +42,14 @@ Examples:
     type=click.Choice(list(PROFILES)),
     metavar="PROFILE",
     multiple=True,
-    help="Compare these; all where none is named.",
+    help="Compare these profiles; all by default.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show also what all profiles agree on.")
+@click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
 @click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
 @click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
-@click.option("--user", default="guest", show_default=True, help="Whom the broker knows as sender.")
+@click.option(
+    "--user", default="guest", show_default=True, help="The user that the broker knows as sender."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
 @format_option
 @max_size_option
@@ -66,8 +68,8 @@ def diff_profiles(
 ) -> int:
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
-    SOURCES and profiles are as for translate; which protocol a message is of is seen from it, and
-    it is taken to the other one. A row is a place in the result, a column a profile. The exit
+    SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
+    translated to the other one. A row is a place in the result, a column a profile. The exit
     status is 1 where a message cannot be read.
     """
     chosen = profiles or tuple(PROFILES)
@@ -99,7 +101,7 @@ def diff_profiles(
 
 
 def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
-    """Give what a profile makes of a message: path -> value, as text."""
+    """Return what a profile makes of a message: path -> value, as text."""
     try:
         made: Any = (
             to_amqp10(message, profile, circumstances=given).message

@@ -48,10 +48,12 @@ Examples:
     show_default=True,
     help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
 )
-@click.option("--strict", is_flag=True, help="Refuse messages of which something is lost for good.")
+@click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
 @click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
 @click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
-@click.option("--user", default="guest", show_default=True, help="Whom the broker knows as sender.")
+@click.option(
+    "--user", default="guest", show_default=True, help="The user that the broker knows as sender."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
 )
@@ -76,12 +78,12 @@ def translate(
     """Translate messages between AMQP 0-9-1 and 1.0, and say what is lost.
 
     SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
-    of 0-9-1 is the payload of its content header frame with the body behind it.
+    of 0-9-1 is the payload of its content header frame followed by the body.
 
-    Shown is a table of what the translation does not say as the original did. With -o, the
+    A table shows the losses: what the translation does not say as the original did. With -o, the
     translated messages go into that file, a JSON object a line with the octets in hex under raw;
     with --json, such objects with the losses are all that is written. The exit status is 1 where
-    something was lost for good, a message was refused or cannot be read.
+    something was lost for good, or a message was refused or cannot be read.
     """
     given = Circumstances(user=user)
     colored = use_color(color)
@@ -116,7 +118,7 @@ def _translated(
     routing_key: str,
     given: Circumstances,
 ) -> tuple[dict[str, Any], tuple[Loss, ...], str]:
-    """Give the record of one message, its losses, and why there is none."""
+    """Return the record of one message, its losses, and why it could not be translated."""
     if item.fault:
         return {"error": item.fault}, (), item.fault
     record: dict[str, Any]

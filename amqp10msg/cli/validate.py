@@ -20,6 +20,7 @@ from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, s
 from amqp10msg.cli._output import SEVERITY_COLORS, color_option, is_terminal, safe, use_color
 from amqp10msg.cli._report import Report
 from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.validation import PROFILES, Violation
 
 __all__ = ["validate"]
@@ -47,7 +48,7 @@ Examples:
     show_default=True,
     help="The set of rules to judge by.",
 )
-@click.option("--strict-warnings", is_flag=True, help="Let warnings fail, too.")
+@click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
 @click.option(
     "--json",
@@ -77,13 +78,13 @@ def validate(
     """Judge messages by the rules of the specification.
 
     SOURCES are files, directories with everything below them, hex, base64, or - for standard
-    input, which is also what is read where none are given. Files hold one message as it is, hex or
+    input, which is also read where none are given. Files hold the bytes of one message, hex or
     base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, or
     one of the notations of convert; each of them may be compressed with gzip. Files of lines are
     read line by line, however large they are.
 
-    What breaks a rule is shown a line each, with its place, the rule and its clause; then come the
-    counts. The exit status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
+    Each violation is a line with its place, the rule and its clause; then come the counts. The exit
+    status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
@@ -106,7 +107,7 @@ def validate(
     if not tally.messages:
         raise click.ClickException("there are no messages in what was given")
     if page is not None and report is not None:
-        report.write_text(page.html(tally), encoding="utf-8")
+        write_whole(report, page.html(tally))
     if as_json:
         click.echo(json.dumps({"summary": tally.as_json()}))
     else:
@@ -145,7 +146,7 @@ def _json_line(item: Item, found: list[Violation]) -> str:
 
 
 def _show_summary(tally: Tally, colored: bool) -> None:
-    """Show the rules that are broken and how often, then how it went altogether."""
+    """Show the rules that are broken and how often, then the result."""
     console = Console(
         no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
     )
@@ -173,7 +174,7 @@ def _show_summary(tally: Tally, colored: bool) -> None:
 
 @contextmanager
 def _progress(inputs: Inputs, color: bool | None) -> Iterator[Callable[[], None]]:
-    """Show on a terminal how far it is; give what counts a message."""
+    """Show progress on a terminal; yield what to call after each message."""
     worth = inputs.total is None or inputs.total >= _WORTH_A_BAR
     if not (worth and is_terminal(sys.stderr)):
         yield lambda: None

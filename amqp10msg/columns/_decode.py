@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg._kernel import COMPILED
+from amqp10msg._core import COMPILED
 from amqp10msg.columns import _prefilter
-from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
+from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES

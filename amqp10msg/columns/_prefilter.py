@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg.validation import PROFILES, RULES, Profile
-from amqp10msg.validation._checks import is_free_key, is_mime_type, is_registered_coding
+from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
 
 __all__ = ["COLUMNS", "knows", "suspects"]
 

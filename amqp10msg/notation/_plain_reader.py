@@ -12,7 +12,7 @@ import struct
 import uuid
 from typing import Any
 
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Composite, Field, from_described
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.notation._error import NotationError, shown
@@ -39,12 +39,12 @@ _COMPOSITES: dict[str, Composite] = {
 
 
 def is_marker(plain: Any) -> bool:
-    """Tell whether this says its type itself: an object of which a key begins with ``$``."""
+    """Return whether this names its type: an object with a key that begins with ``$``."""
     return isinstance(plain, dict) and any(str(key)[:1] == "$" for key in plain)
 
 
 class PlainReader:
-    """Reads values from JSON for people, knowing where it stands.
+    """Reads values from JSON for people and keeps track of its path.
 
     Values come out as `encode_value` takes them, every map as AmqpMap.
     """
@@ -107,12 +107,12 @@ class PlainReader:
         return AmqpMap(pairs)
 
     def marker(self, plain: dict[str, Any]) -> Any:
-        """Read an object that says its type."""
+        """Read an object that names its type."""
         name = next(key for key in map(str, plain) if key[:1] == "$")
         if name == "$array":
             return self.array(plain)
         if len(plain) > 1:
-            raise self.fault(f"{shown(name)} stands beside other keys: write such a map as $map")
+            raise self.fault(f"{shown(name)} must be the only key: write such a map as $map")
         content = plain[name]
         self.path.append(f".{name}")
         made = self.marked(name[1:], content)
@@ -135,7 +135,7 @@ class PlainReader:
         entry = _COMPOSITES.get(name.replace("-", "_"))
         if entry is None:
             raise self.fault(
-                f"no marker is called ${name}: use $ and the name of a type or composite, or "
+                f"there is no marker ${name}: use $ and the name of a type or composite, or "
                 "write a map with such keys as $map"
             )
         return self.composite(entry, content)
@@ -203,7 +203,7 @@ class PlainReader:
             self.path[-1] = f".{key}" if str(key).isidentifier() else f"[{shown(key)}]"
             index = by_name.get(str(key).replace("-", "_"))
             if index is None:
-                raise self.fault(f"no field is called so: use one of {', '.join(by_name)}")
+                raise self.fault(f"there is no such field: use one of {', '.join(by_name)}")
             made[index] = self.field(rows[index], item)
         self.path.pop()
         while made and made[-1] is None:
@@ -264,7 +264,7 @@ class PlainReader:
                 return Symbol(plain)
             octets = plain.encode("utf-8")
         except ValueError as error:
-            raise self.fault(f"{shown(plain)} is no {name}: {error}") from None
+            raise self.fault(f"{shown(plain)} is not a valid {name}: {error}") from None
         return octets if name == "binary" else plain
 
     def integer(self, name: str, plain: Any) -> Any:

@@ -1,7 +1,6 @@
 """Values written in JSON for people: the part of `to_plain` below messages.
 
-A `natural` form needs somebody to say the type; one that is `marked`, ``{"$uint": 5}``, says it
-itself.
+A `natural` form is used where the type is known; one that is `marked`, ``{"$uint": 5}``, names it.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import amqp10msg.delivery  # noqa: F401  (its composites are shown by their names)
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Field, from_described
 from amqp10msg.errors import DecodeError
 from amqp10msg.primitives import (
@@ -160,7 +159,7 @@ def _real(value: float) -> Any:
 
 
 def _pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
-    """Give the entries of either kind of map."""
+    """Return the entries of a dict or an AmqpMap."""
     return mapping.pairs if type(mapping) is AmqpMap else mapping.items()
 
 
@@ -185,13 +184,13 @@ def _array(value: Array) -> dict[str, Any]:
 
 
 def _default_code(value: Array) -> int:
-    """Tell the constructor that the array would be encoded with, did it not have its own."""
+    """Return the constructor that the array would be encoded with if it had none of its own."""
     octets = encode_value(Array(value.type, value.values))
     return octets[3] if octets[0] == 0xE0 else octets[9]
 
 
 def _composite(value: Described) -> Any:
-    """Write a composite under its name; None if that would not say all of it."""
+    """Write a composite under its name; None if that would lose a part of it."""
     if type(value.descriptor) is not ULong or type(value.value) is not list:
         return None
     entry = COMPOSITES.get(value.descriptor)

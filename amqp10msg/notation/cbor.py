@@ -22,11 +22,11 @@ map                         tag 41229: array of key, value, key, value …: the 
                             counts, which that of a CBOR map does not
 array                       tag 41230: array of the element constructor's format code and the
                             elements, these without tags; where the elements are described, an
-                            array of the descriptors stands in front of the code
+                            array of the descriptors precedes the code
 described                   tag 41231: array of the descriptor and what is described
 message                     tag 41232: array of the message-format and the sections, each an array
                             of the descriptor's code (112 to 120) and the section's value; for
-                            what is no section of Part 3, null and the whole value
+                            what is not a section of Part 3, null and the whole value
 =========================== =====================================================================
 
 The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
@@ -47,7 +47,7 @@ import struct
 import uuid
 from typing import Any
 
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -171,7 +171,7 @@ class _CborWriter:
         return content if tag is None else self.tag(tag, content)
 
     def content(self, name: str, value: Any) -> Any:
-        """Give what stands behind the tag of a type."""
+        """Return what follows the tag of a type."""
         if name == "list":
             return list(map(self.item, value))
         if name == "map":
@@ -185,7 +185,7 @@ class _CborWriter:
         if name in _INTEGERS:
             return int(value)
         if name in ("float", "double"):
-            # CBOR's one NaN stands for the one without a payload.
+            # CBOR's one NaN is the one without a payload.
             octets = _DOUBLE.pack(value) if name == "double" else value.bits.to_bytes(4, "big")
             payload = math.isnan(value) and octets.rstrip(b"\x00") != _NAN[name]
             return octets if payload else float(value)
@@ -201,14 +201,14 @@ class _CborWriter:
 
 
 def from_cbor(data: bytes | bytearray | memoryview) -> Any:
-    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` gives it.
+    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` returns it.
 
     A message that breaks a rule which `Message.decode` enforces comes as its ``strict=False`` does.
     Input from anywhere is safe to read: only the tags of this form are passed on to cbor2, and no
     shared references.
 
     Raises:
-        NotationError: the octets are no CBOR of this form; the error says at which byte, or where
+        NotationError: the octets are not CBOR of this form; the error names the byte, or the place
             in the value.
         ImportError: cbor2 is not installed.
     """
@@ -230,7 +230,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         except EncodeError as error:
             raise NotationError(error.reason) from None
     except (cbor2.CBORError, UnicodeDecodeError) as error:
-        raise NotationError(f"the octets are no CBOR: {error}") from None
+        raise NotationError(f"the octets are not CBOR: {error}") from None
     except RecursionError:
         raise NotationError("values are nested too deeply for the interpreter's stack") from None
 
@@ -263,7 +263,7 @@ def _check(data: bytes) -> None:
             if detail == 31:
                 raise wrong("indefinite lengths are not part of this form")
             if detail > 27:
-                raise wrong(f"0x{data[start]:02X} begins no item")
+                raise wrong(f"no item begins with 0x{data[start]:02X}")
             if width > len(data) - pos:
                 raise wrong("the input ends in the middle of an item")
             number = int.from_bytes(data[pos : pos + width], "big")
@@ -290,7 +290,7 @@ def _check(data: bytes) -> None:
 
 
 class _CborReader:
-    """Makes AMQP values of what cbor2 gives, knowing where it stands.
+    """Makes AMQP values of what cbor2 returns and keeps track of its path.
 
     Two frames of Python for each level of nesting.
     """
@@ -350,7 +350,7 @@ class _CborReader:
         return self.content(_UNTAGGED[kind], item)
 
     def content(self, name: str, content: Any) -> Any:
-        """Make a value of a type from what stands behind its tag."""
+        """Make a value of a type from what follows its tag."""
         if name not in _COMPOUND:
             return self.scalar(name, content)
         if not isinstance(content, _ARRAYS):
@@ -396,7 +396,7 @@ class _CborReader:
             return self.real(name, content)
         if name == "char":
             if kind is not int or not 0 <= content <= 0x10FFFF or content >> 11 == 0x1B:
-                raise self.wrong("a Unicode code point that is no surrogate", content)
+                raise self.wrong("a Unicode code point that is not a surrogate", content)
             return Char(chr(content))
         if name == "symbol":
             if kind is not str or not content.isascii():

@@ -30,11 +30,11 @@ amqp-value                                  a value
 
 What a lenient decoding lets through has its own forms. A known section that holds what it must not
 has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
-name of a type. What is no section of Part 3 is ``["unknown", value]``. Written by hand,
+name of a type. What is not a section of Part 3 is ``["unknown", value]``. Written by hand,
 ``["raw", hex]`` puts octets into a message as they are.
 
-The typed form says which values of which types a message holds, not which of several encodings of
-a value it used; only an array's constructor is kept. A message's message-format is no part of it.
+The typed form holds the values of a message and their types, not which of several encodings of a
+value it used; only an array's constructor is kept. A message's message-format is not part of it.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -85,7 +85,7 @@ def to_typed(value: Any) -> list[Any]:
 
     Args:
         value: a `Message`, or whatever `encode_value` takes: a value, a section, a composite. A
-            composite gives ``["described", ["ulong", code], ["list", […]]]``.
+            composite is written as ``["described", ["ulong", code], ["list", […]]]``.
 
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
@@ -104,7 +104,7 @@ def to_typed(value: Any) -> list[Any]:
 
 
 def _content(kind: SectionKind, value: Any) -> Any:
-    """Give a section's content in the form of its kind, or as a value where it is not of it."""
+    """Return a section's content in the form of its kind, or as a value where it is not of it."""
     typed = _typed(value)
     return typed[1] if typed[0] == kind.source else typed
 
@@ -163,16 +163,16 @@ _WRITERS: dict[type, Callable[[Any], list[Any]]] = {
 def from_typed(typed: Any) -> Any:
     """Read typed JSON: a `Message` from a list of sections, else the value.
 
-    Values come as `decode_value` gives them. Sections that break a rule which `Message.decode`
+    Values come as `decode_value` returns them. Sections that break a rule which `Message.decode`
     enforces give a message as its ``strict=False`` does, with `violations`. A last item that is an
     object is a remark and is passed over: ``["boolean", false, {"code": "56"}]``.
 
     Args:
-        typed: what `to_typed` gives, or the same from ``json.loads``. The empty list is a message
+        typed: what `to_typed` returns, or the same from ``json.loads``. The empty list is a message
             without sections.
 
     Raises:
-        NotationError: it is not typed JSON; the error's path says where.
+        NotationError: it is not typed JSON; the error has the path.
         DecodeError: ``raw`` octets do not fit together to encoded values.
     """
     reader = _TypedReader()
@@ -224,7 +224,7 @@ _TYPES = (
 
 
 class _TypedReader:
-    """Reads typed values, knowing where it stands."""
+    """Reads typed values and keeps track of its path."""
 
     def __init__(self, path: tuple[int, ...] = (), careful: bool = False) -> None:
         self.path = list(path)
@@ -271,7 +271,7 @@ class _TypedReader:
     def scalar_object(self, name: str, found: Any) -> NotationError:
         if name in ("string", "symbol") and "hex" in found:
             return NotationError(
-                f"octets that are no valid text cannot stand in a {name}: use binary",
+                f"a {name} cannot hold octets that are not valid text: use binary",
                 _path([*self.path, 1]),
             )
         return self.wrong(f"what a {name} holds", found, 1)
@@ -305,7 +305,7 @@ class _TypedReader:
             raise self.wrong(f"an integer for {name}", item, 1)
         if name == "char":
             if not 0 <= item <= 0x10FFFF or 0xD800 <= item <= 0xDFFF:
-                raise self.wrong("a Unicode code point that is no surrogate", item, 1)
+                raise self.wrong("a Unicode code point that is not a surrogate", item, 1)
             return Char(chr(item))
         cls = _SIMPLE.get(name)
         low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
@@ -348,7 +348,7 @@ class _TypedReader:
             key = self.value(pair[0])
             octets = _encoded(key, pair[0], tuple(self.path))
             if octets in seen:
-                raise NotationError("this key stands in the map twice", _path(self.path))
+                raise NotationError("duplicate map key", _path(self.path))
             seen.add(octets)
             self.path[-1] = 1
             made.append((key, self.value(pair[1])))
@@ -364,7 +364,7 @@ class _TypedReader:
         for index, item in enumerate(items[2]):
             if item[0] != row.type:
                 raise self.wrong(
-                    f"{row.type}, which the array's constructor {code:02x} stands for",
+                    f"{row.type}, the type of the array's constructor {code:02x}",
                     item,
                     *(2, index),
                 )
@@ -407,5 +407,5 @@ class _TypedReader:
 
 
 def _is_value(content: Any) -> bool:
-    """Tell a value from the content of a section, which never begins with a type's name."""
+    """Return whether this is a value, not a section's content, which begins with no type's name."""
     return isinstance(content, list) and bool(content) and isinstance(content[0], str)

@@ -19,7 +19,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.composite import Field, composite_of
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -154,7 +154,7 @@ def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
     fitting = {code for code, row in FORMAT_CODES.items() if row.type == type_name}
     for value in values:
         if type_name in _SIZED:
-            first = _wire.encode_value(value)[0]
+            first = _core.encode_value(value)[0]
             allowed = {_SIZED[type_name] + 0x10}
             if not first & 0x10:
                 allowed |= {_SIZED[type_name], first}
@@ -208,7 +208,7 @@ class Speller:
             return self.array(value)
         if type(value) not in TYPE_NAMES:
             # datetime, Decimal, subclasses: the kernel says which AMQP value they are.
-            value = _wire.decode_value(_wire.encode_value(value))
+            value = _core.decode_value(_core.encode_value(value))
         return forms_of(value)
 
     def array(self, array: Array) -> list[tuple[int, bytes]]:
@@ -347,7 +347,7 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
     if isinstance(value, Message):
         value.encode()
     else:
-        _wire.encode_value(value)
+        _core.encode_value(value)
 
     @st.composite
     def spelled(draw: st.DrawFn) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.errors import DecodeError
 from amqp10msg.parts import scan
 from amqp10msg.primitives import FORMAT_CODES
@@ -113,7 +113,7 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
     if way == 1:
         broken = draw(_malformed_values())
         if _first_is_whole(broken):
-            return b"\x00\x53\x77" + broken[: _wire.skip_value(broken)] + b"\x3f"
+            return b"\x00\x53\x77" + broken[: _core.skip_value(broken)] + b"\x3f"
         return b"\x00\x53\x77" + broken
     encoded = draw(messages().flatmap(encodings))
     ends = {0, *(part.end for part in scan(encoded))}
@@ -124,7 +124,7 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
 def _first_is_whole(octets: bytes) -> bool:
     """Tell whether a value and something behind it stand here, which may be a section."""
     try:
-        _wire.decode_value(octets)
+        _core.decode_value(octets)
     except DecodeError as error:
         return error.rule == "trailing-bytes"
     return True

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.primitives import (
     FORMAT_CODES,
     AmqpMap,
@@ -101,7 +101,7 @@ def _bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[An
 
 
 def _double(bits: int) -> float:
-    return _wire.decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
+    return _core.decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
 
 
 def _widened(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
@@ -217,7 +217,7 @@ def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
 
 def _identity(pair: tuple[Any, Any]) -> bytes:
     """What tells AMQP keys apart: type and value, but not the constructor of an array."""
-    return _wire.encode_value(_nameless(pair[0]))
+    return _core.encode_value(_nameless(pair[0]))
 
 
 def _nameless(value: Any) -> Any:

@@ -4,7 +4,7 @@ from libc.string cimport memcmp
 
 cimport cython
 
-from amqp10msg._memory cimport Layout, as_dict, same_number, text_size
+from amqp10msg._core.twin cimport Layout, as_dict, same_number, text_size
 
 cdef extern from "Python.h":
     int PyFloat_Pack8(double number, char *data, int little) except -1

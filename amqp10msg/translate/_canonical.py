@@ -13,8 +13,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import Layout
+from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int, Symbol, UInt
 from amqp10msg.sections import (
@@ -30,8 +30,13 @@ __all__ = ["is_canonical"]
 _COMPILED = not __file__.endswith(".py")
 
 _MESSAGE = (
-    *("header", "message_annotations", "properties", "application_properties", "body"),
-    *("delivery_annotations", "footer"),
+    "header",
+    "message_annotations",
+    "properties",
+    "application_properties",
+    "body",
+    "delivery_annotations",
+    "footer",
 )
 _SECTIONS = Layout(Message, _MESSAGE)
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
@@ -291,4 +296,4 @@ def is_canonical(message: Message, wire: Any) -> bool:
     # In the interpreter writing is quicker.
     if _COMPILED and Comparison(wire).message(message):
         return True
-    return bool(_wire.write_message(message) == wire)
+    return bool(_core.write_message(message) == wire)

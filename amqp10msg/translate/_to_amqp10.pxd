@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._memory cimport Layout, add_entry, plain_text
+from amqp10msg._core.twin cimport Layout, add_entry, plain_text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _MessageAnnotations
@@ -50,6 +50,7 @@ cdef class Natural:
     cdef public object body_octets
     cdef public bint is_data
     cdef bint has_residual
+    cdef public list unplaced
 
     cdef set_header(self, int slot, value)
     cdef set_property(self, int slot, value)
@@ -63,6 +64,7 @@ cdef class Natural:
 cpdef bint is_plain(text) except -1
 @cython.locals(known=str)
 cdef bint is_ascii(text) except -1
+cpdef bint is_finite(double number) except -1
 @cython.locals(known=str)
 cdef bint is_extension(name) except -1
 cdef bint added(section, key, value) except -1

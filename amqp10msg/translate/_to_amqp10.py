@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import Layout
+from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import write_value
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_table
@@ -28,8 +28,8 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import SYMBOLS, annotation_of, is_name
-from amqp10msg.translate._values import NOTHING, to_value
+from amqp10msg.translate._headers import FILTER, SYMBOLS, annotation_of, header_value, is_name
+from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
 
@@ -122,7 +122,7 @@ class Natural:
     """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
 
     `header` and `properties` are the values of the sections' fields, in their order, and None as
-    long as there is none.
+    long as there is none. `unplaced` are the names of headers that have no place.
     """
 
     def __init__(self) -> None:
@@ -135,6 +135,7 @@ class Natural:
         self.body_octets: Any = None
         self.is_data = True
         self.has_residual = False
+        self.unplaced: list[str] = []
 
     def set_header(self, slot: int, value: Any) -> None:
         """Set a field of the header."""
@@ -228,6 +229,11 @@ def is_ascii(text: Any) -> bool:
     return known.isascii()
 
 
+def is_finite(number: float) -> bool:
+    """Tell whether a double is neither NaN nor an infinity."""
+    return number - number == 0
+
+
 def is_extension(name: Any) -> bool:
     """Tell whether a header's name begins with ``x-``."""
     if type(name) is not str:
@@ -263,7 +269,7 @@ def decorated(header: Header) -> bytes:
     """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
     out = b"\x41" if header.durable else b"\x42"
     out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
-    out += b"\x40" if header.ttl is None else _wire.encode_value(UInt(header.ttl))
+    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
     out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
     return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
 
@@ -277,8 +283,12 @@ def body_of(octets: bytes) -> Message | None:
     alone = all(
         getattr(found, name) is None
         for name in (
-            *("header", "delivery_annotations", "message_annotations", "properties"),
-            *("application_properties", "footer"),
+            "header",
+            "delivery_annotations",
+            "message_annotations",
+            "properties",
+            "application_properties",
+            "footer",
         )
     )
     return found if alone and found.body is not None else None
@@ -322,13 +332,10 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
-        notes.add(
+        notes.carried(
             "routing-key",
-            "carried",
             (basic.exchange, basic.routing_key),
-            None,
             "exchange or routing key is no UTF-8 without NUL of 255 octets at most",
-            recoverable=True,
         )
     if entries is not None:
         _headers(made, entries, notes)
@@ -446,7 +453,11 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             item = value
         elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
             item = int_of(value)
-        elif letter == "l" or letter == "d" or (letter == "t" and type(value) is bool):  # noqa: PLR1714
+        elif (
+            letter == "l"
+            or (letter == "d" and type(value) is float and is_finite(value))
+            or (letter == "t" and type(value) is bool)
+        ):
             item = value
         else:
             simple = False
@@ -458,28 +469,27 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             if key is None:
                 item, exact = NOTHING, False
                 made.has_residual = made.has_residual or name == _RESIDUAL
-            elif not simple:
-                item, exact = to_value(letter, value)
+            elif not simple or name == FILTER:
+                item, exact = header_value(name, letter, value)
             if item is not NOTHING and not added(annotations, key, item):
                 item = NOTHING
         else:
             if order:
                 mixed = True
             if not simple:
-                item, exact = to_value(letter, value, -1)
+                item, exact = header_value(name, letter, value)
             if item is not NOTHING and not (
-                (is_plain(name) or is_name(name)) and added(application, name, item)
+                ((is_plain(name) and name != "CC" and name != "BCC") or is_name(name))  # noqa: PLR1714
+                and added(application, name, item)
             ):
                 item = NOTHING
         if item is NOTHING:
             whole = True
-            notes.add(
+            made.unplaced.append(name)
+            notes.carried(
                 f"headers[{name!r}]",
-                "carried",
                 value,
-                None,
-                "1.0 has no place for it",
-                recoverable=True,
+                "1.0 has no place for it, or a broker could not deliver it",
             )
         elif not exact:
             fields[name] = one_field(letter, value)

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._memory cimport Layout, as_dict, plain_text
+from amqp10msg._core.twin cimport Layout, as_dict, plain_text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data

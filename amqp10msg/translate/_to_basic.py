@@ -11,8 +11,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import Layout
+from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, decode_table
@@ -24,7 +24,14 @@ from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._canonical import is_canonical
-from amqp10msg.translate._headers import BY_ANNOTATION, FOUND, header_of, property_name
+from amqp10msg.translate._headers import (
+    BY_ANNOTATION,
+    FILTER,
+    FOUND,
+    header_field,
+    header_of,
+    property_name,
+)
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
@@ -37,13 +44,24 @@ from amqp10msg.translate._to_amqp10 import (
     body_of,
     decorated,
     is_delivered,
+    is_finite,
 )
 from amqp10msg.translate._values import LETTERS as _LETTERS
-from amqp10msg.translate._values import to_field
+from amqp10msg.translate.rabbitmq.terms import is_deliverable
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS, shortstr
 
-__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "exact_octets", "field_of", "read", "usual"]
+__all__ = [
+    "SHAPE",
+    "SPARSE",
+    "UNMARKED",
+    "WHOLE",
+    "Reading",
+    "exact_octets",
+    "field_of",
+    "read",
+    "usual",
+]
 
 _COMPILED = not __file__.endswith(".py")
 
@@ -51,6 +69,7 @@ _COMPILED = not __file__.endswith(".py")
 WHOLE = 0  # the encoded message, where it is not of the usual form
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
+UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
@@ -151,7 +170,7 @@ class Reading:
 
 
 def _encoded(section: Any) -> bytes:
-    octets: bytes = _wire.encode_value(section)
+    octets: bytes = _core.encode_value(section)
     return octets
 
 
@@ -190,9 +209,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
                 continue
             code = 0x71 if name[0] == "d" else 0x78
             made.carried[code] = _encoded(section)
-            notes.add(
-                name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True
-            )
+            notes.carried(name, dict(section), f"0-9-1 has no {name}")
     if message.message_format:
         made.carried[1] = message.message_format
     made.build()
@@ -243,7 +260,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not same:
             exact = False
             notes.add(
-                *("header.priority", "clamped", priority, value),
+                "header.priority",
+                "clamped",
+                priority,
+                value,
                 "a priority of 0-9-1 is 0 to 9",
                 recoverable=True,
             )
@@ -259,7 +279,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if first_acquirer or count > 1:
             exact = False
             notes.add(
-                *("header", "carried", header, made.redelivered),
+                "header",
+                "carried",
+                header,
+                made.redelivered,
                 "0-9-1 says only whether it may have been delivered before",
                 recoverable=True,
             )
@@ -347,7 +370,7 @@ def _field_octets(name: str, value: Any) -> bytes:
     index = _FIELDS.index(name)
     pos = 6 if whole[3] == 0xC0 else 12
     for _ in range(index):
-        pos = _wire.skip_value(whole, pos)
+        pos = _core.skip_value(whole, pos)
     return whole[pos:]
 
 
@@ -363,7 +386,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     plain = mapping_of(application)
     for key, value in plain.items():
         kind = type(value)
-        if is_short(key) and not begins_with_x(key):
+        if is_short(key) and not begins_with_x(key) and key != "CC" and key != "BCC":  # noqa: PLR1714
             # In the order of their frequency.
             if kind is str:
                 entries.append((key, "S", value))
@@ -371,19 +394,18 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             if kind is _Int:
                 entries.append((key, "I", int(value)))
                 continue
+            if kind is float and is_finite(value):
+                entries.append((key, "d", value))
+                continue
             letter = _LETTERS.get(kind)
             if letter is not None:
                 entries.append((key, letter, int(value) if letter in _INT_LETTERS else value))
                 continue
         named = property_name(key)
-        letter, item, exact = to_field(value) if named is not None else ("", None, False)
+        letter, item, exact = header_field(named[0], value) if named else ("", None, False)
         if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
             whole = True
-            notes.add(
-                f"application-properties[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"application-properties[{key!r}]", value, "no header can say it")
             continue
         entries.append((named[0], letter, item))
         whole = whole or not named[1]
@@ -391,7 +413,10 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             sparse[key] = _encoded(value)
             notes.add(
                 f"application-properties[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type",
                 recoverable=True,
             )
     if whole:
@@ -443,15 +468,11 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         item, same = value, True
         if letter and letter in _INT_LETTERS:
             item = int(value)
-        elif found is not None and not letter:
-            letter, item, same = to_field(value)
+        elif found is not None and (not letter or found[0] == FILTER):
+            letter, item, same = header_field(found[0], value)
         if found is None or not letter or found[0] in names:
             exact = False
-            notes.add(
-                f"message-annotations[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"message-annotations[{key!r}]", value, "no header can say it")
             continue
         produced = True
         names.add(found[0])
@@ -460,7 +481,10 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             exact = False
             notes.add(
                 f"message-annotations[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type, or the name is another"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type, or the name is another",
                 recoverable=True,
             )
     if saved:
@@ -476,10 +500,10 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     if found is not None and not _is_of_basic(found):
         found = None
     if found is None:
-        notes.add(
+        notes.carried(
             f"message-annotations[{residual.NAME!r}]",
-            *("carried", value, None, "it is no residual, or damaged: it is not believed"),
-            recoverable=True,
+            value,
+            "it is no residual, or damaged: it is not believed",
         )
     return found
 
@@ -571,20 +595,29 @@ def _body(made: Reading, notes: Notes) -> None:
     if isinstance(body, list) and isinstance(body[0], Data):
         made.payload = b"".join([bytes(part.data) for part in body])
         made.carried[SHAPE] = []  # filled with what stands on the wire
-        notes.add(
-            *("body", "retyped", len(body), 1, "the data sections are joined"), recoverable=True
-        )
+        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
         return
     parts = [
-        part for part in _wire.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+        part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
     ]
     made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
-    made.given[_TYPE] = MARKER
+    if is_deliverable(made.payload):
+        made.given[_TYPE] = MARKER
+        return
+    made.carried[UNMARKED] = 1
+    notes.add(
+        "body",
+        "retyped",
+        "sections",
+        "bytes",
+        "RabbitMQ could not deliver it as sections: the payload is the encoded sections",
+        recoverable=True,
+    )
 
 
 def exact_octets(made: Reading) -> None:
     """Carry the octets of sections that are not encoded as this library would, and the heads."""
-    for code, start, content, end in _wire.Reader(made.raw, 0, UNLIMITED).scan():
+    for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
         kind = KINDS[code - 0x70]
         if kind.attribute == "body":
@@ -608,7 +641,7 @@ def decorated_of(made: Reading) -> bytes | None:
 
 
 def _section_octets(code: int, section: Any) -> bytes:
-    writer = _wire.Writer(False)
+    writer = _core.Writer(False)
     writer.section(SPECS[code - 0x70], section)
     return writer.finish()
 

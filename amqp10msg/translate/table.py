@@ -17,9 +17,7 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.primitives import Symbol, Timestamp, UByte, ULong
-
-# The rules of validation say what a field may hold; this is where they stand.
-from amqp10msg.validation._checks import _CODINGS, _MIME
+from amqp10msg.validation.texts import CODINGS, MIME_TYPE
 
 __all__ = ["PREFIX", "ROWS", "Place", "Row", "shortstr"]
 
@@ -97,7 +95,7 @@ def _annotated_forward(text: str, _: bool) -> Place:
 # Content types and codings come from small vocabularies.
 @functools.lru_cache(maxsize=1024)
 def _content_type_forward(text: str, is_data: bool) -> Place:
-    if is_data and text.isascii() and _MIME.fullmatch(text):
+    if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
     return _annotated_forward(text, is_data)
 
@@ -110,7 +108,7 @@ def _content_type_backward(text: Any) -> tuple[Any, bool]:
 
 def _coding(text: str) -> bool:
     lowered = text.lower()
-    return lowered in _CODINGS and lowered not in _NO_CODING
+    return lowered in CODINGS and lowered not in _NO_CODING
 
 
 @functools.lru_cache(maxsize=1024)
@@ -230,7 +228,9 @@ def _id_of(text: str) -> Any:
 def _id_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
         return Place(
-            *("field", text.encode("utf-8", "surrogateescape"), False),
+            "field",
+            text.encode("utf-8", "surrogateescape"),
+            False,
             ("retyped", "the octets are no UTF-8: a binary id"),
         )
     if text.startswith(("urn:", "ID:")):
@@ -301,41 +301,67 @@ class Row:
 _OCTETS = {"delivery_mode", "priority"}
 _PLACES: dict[str, tuple[str, str, Any, Any, str]] = {
     "content_type": (
-        *("properties", "content_type", _content_type_forward, _content_type_backward),
+        "properties",
+        "content_type",
+        _content_type_forward,
+        _content_type_backward,
         "in the field where it is a MIME type and the body is data",
     ),
     "content_encoding": (
-        *("properties", "content_encoding"),
-        *(_content_encoding_forward, _content_encoding_backward),
+        "properties",
+        "content_encoding",
+        _content_encoding_forward,
+        _content_encoding_backward,
         "in the field where it is a registered coding and the body is data",
     ),
     "delivery_mode": (
-        *("header", "durable", _mode_forward, _mode_backward),
+        "header",
+        "durable",
+        _mode_forward,
+        _mode_backward,
         "2 is true; 1 stands in the annotation, so that absent stays absent",
     ),
     "priority": (
-        *("header", "priority", _priority_forward, _priority_backward),
+        "header",
+        "priority",
+        _priority_forward,
+        _priority_backward,
         "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
     ),
     "correlation_id": (
-        *("properties", "correlation_id", _id_forward, _id_backward),
+        "properties",
+        "correlation_id",
+        _id_forward,
+        _id_backward,
         "as the message-id",
     ),
     "reply_to": ("properties", "reply_to", _string_forward, _string_backward, "as it is"),
     "expiration": (
-        *("header", "ttl", _expiration_forward, _expiration_backward),
+        "header",
+        "ttl",
+        _expiration_forward,
+        _expiration_backward,
         "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
     ),
     "message_id": (
-        *("properties", "message_id", _id_forward, _id_backward),
+        "properties",
+        "message_id",
+        _id_forward,
+        _id_backward,
         "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
     ),
     "timestamp": (
-        *("properties", "creation_time", _timestamp_forward, _timestamp_backward),
+        "properties",
+        "creation_time",
+        _timestamp_forward,
+        _timestamp_backward,
         "seconds are milliseconds by 1,000",
     ),
     "type": (
-        *("", "", _annotated_forward, None),
+        "",
+        "",
+        _annotated_forward,
+        None,
         "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
     ),
     "user_id": ("properties", "user_id", _user_forward, _user_backward, "octets for octets"),
