@@ -15,7 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg._core.twin import Cursor, FieldOutput
+from amqp10msg._core.twin import Cursor
 from amqp10msg._core.twin import Layout as Attributes
 from amqp10msg.basic.tables import (
     Dialect,
