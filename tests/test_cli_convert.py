@@ -180,10 +180,10 @@ class TestEncode:
         "text, error",
         [
             ("{oops", "the argument: not JSON: Expecting property name enclosed in double quotes"),
-            ('{"boddy": 1}', "the argument: $.boddy: no section is called so"),
+            ('{"boddy": 1}', "the argument: $.boddy: there is no such section"),
             ('{"header": {"priority": 256}}', "the argument: $.header.priority: "),
             ('[["data", 5]]', "the argument: $[0][1]: "),
-            ('{"raw": "00"}', "the argument: $.raw: no section is called so"),
+            ('{"raw": "00"}', "the argument: $.raw: there is no such section"),
         ],
     )
     def test_what_is_wrong_is_named_with_its_place(self, text: str, error: str) -> None:

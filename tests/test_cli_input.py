@@ -122,7 +122,7 @@ class TestLines:
         ]
         assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
         assert "'raw' is not hex: 1 digits are half an octet too few or too many" == found[2].fault
-        assert "$.hello: no section is called so" in found[3].fault
+        assert "$.hello: there is no such section" in found[3].fault
         assert "not JSON: Expecting value (column 1)" == found[4].fault
 
     def test_a_bad_first_line_is_one_bad_line_too(self, tmp_path: Path) -> None:

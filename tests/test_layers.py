@@ -34,6 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"batch", "checksums", "jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {""},
+        {"pages"},
         {"files", "notation", "corpus", "basic", "columns"},
         {"translate"},
         {"jobs"},
@@ -52,7 +53,8 @@ LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 
 # What a unit may import from outside, besides attrs and the standard library.
 THIRD_PARTY = {
-    "notation": {"cbor2"},
+    "pages": {"jinja2", "markupsafe"},  # inside of functions
+    "notation": {"cbor2", "markupsafe"},
     "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel

@@ -140,7 +140,7 @@ def test_the_usual_form_of_a_value_is_what_its_row_says(row: Row, data: Any) -> 
         section = getattr(message, row.section) if row.section else None
         found = {
             "field": getattr(section, row.field, None),
-            "annotation": (message.message_annotations or {}).get(row.annotation),
+            "annotation": dict(message.message_annotations or {}).get(row.annotation),
             "residual": None,
         }
         assert (place.value, type(place.value)) == (found[place.where], type(found[place.where]))

@@ -15,7 +15,7 @@ from amqp10msg.delivery.termini import Source, Target
 from amqp10msg.delivery.terminus_rules import BOTH_CLAUSES, TERMINUS_RULES
 from amqp10msg.delivery.transactions import Coordinator, Declare
 from amqp10msg.errors import EncodeError
-from amqp10msg.validation import LISTED, Violation
+from amqp10msg.validation import Violation
 
 __all__ = ["check_declare", "check_source", "check_target"]
 
