@@ -100,17 +100,17 @@ def inspect(
     read where none are given; see validate for what files may hold. Hex may have spaces, colons
     and 0x in it, or be a dump of xxd or hexdump.
 
-    Each line has the offset, the bytes, the field, its type and encoding, and the value; below a
-    field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
-    as far as it can be read and around what is broken, and the exit status is 1. An outcome, a
-    source or a target by itself is shown and judged likewise.
+    Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
+    below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
+    shown as far as it can be read and around what is broken, and the exit status is 1. An outcome,
+    a source or a target by itself is shown and judged likewise.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size))):
+        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size).some())):
             if item.fault:
                 _complain(item, item.fault)
                 failed = True
@@ -142,14 +142,13 @@ def _page(pages: list[_Shown]) -> str:
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
     """Yield each item, and whether another one follows."""
-    iterator = iter(items)
-    before = next(iterator, None)
-    if before is None:
-        raise click.ClickException("there are no messages in what was given")
-    for item in iterator:
-        yield before, True
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, True
         before = item
-    yield before, False
+    if before is not None:
+        yield before, False
 
 
 def _complain(item: Item, fault: str) -> None:
