@@ -408,10 +408,10 @@ cdef class Layout:
         for section, rows in fields.items():
             b.first_field[section] = field - b.fields
             b.field_count[section] = len(rows)
-            for field.way, field.column, field.second, default in rows:
+            for field.way, field.column_index, field.second_index, default in rows:
                 field.small = SMALL_CODES[field.way]
                 field.rule = CODES[field.small & 0xFF].rule
-                field.has_default = default is not None and field.column >= 0
+                field.has_default = default is not None and field.column_index >= 0
                 field.default_value = default or 0
                 field += 1
         for i, (section, wanted) in enumerate(maps.items()):
@@ -509,6 +509,9 @@ cdef class Layout:
         if b.picks == NULL:
             free_batch(b)
             raise MemoryError
+        for i in range(MAX_FIELDS):
+            b.fields[i].column = column_at(b, b.fields[i].column_index)
+            b.fields[i].second = column_at(b, b.fields[i].second_index)
         for i, (section, key) in enumerate(self.picks):
             b.picks[i].section = section
             # The layout keeps the key.
