@@ -202,7 +202,7 @@ class TestValues:
         as_receiver = inspect("--role", "receiver", octets.hex())
 
         assert shown.endswith("octets: source; 1 error (outcomes)\n")
-        assert "! 'accepted' is no symbolic descriptor" in shown
+        assert "! 'accepted' is not a symbolic descriptor" in shown
         assert as_receiver.stdout.endswith(
             "octets: source; 2 errors (address-in-request, outcomes)\n"
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import attrs
+
 from amqp10msg.primitives import FORMAT_CODES
 
 __all__ = [
@@ -66,6 +68,7 @@ _UNREAD = -1
 _DESCRIBED = -2
 
 
+@attrs.define(eq=False)
 class Value:
     """One value, or a part of one that stands alone, as constructors and sizes say.
 
@@ -77,7 +80,7 @@ class Value:
         content: where its content or first child begins, behind constructor, size and count.
         end: where it ends, within what encloses it; of a described value only once it was left.
         stop: where it should end, by its size.
-        count: how many values a compound or array says it holds.
+        count: the count of a list, map or array.
         role: `VALUE`, `DESCRIPTOR`, or `CONSTRUCTOR` in an array.
         fault: what is wrong with it; empty where nothing is.
         parent: the value that encloses it, None for an outermost one.
@@ -88,48 +91,25 @@ class Value:
             compound or array, which is then left at once.
     """
 
-    __slots__ = (
-        "below",
-        "code",
-        "content",
-        "count",
-        "element",
-        "end",
-        "fault",
-        "index",
-        "is_open",
-        "key",
-        "last",
-        "left",
-        "level",
-        "offset",
-        "parent",
-        "role",
-        "stop",
-    )
-
-    def __init__(
-        self, offset: int, code: int, content: int, end: int, stop: int, fault: str = ""
-    ) -> None:
-        self.offset = offset
-        self.code = code
-        self.content = content
-        self.end = end
-        self.stop = stop
-        self.fault = fault
-        self.count = 0
-        self.role = VALUE
-        self.parent: Value | None = None
-        self.level = 0
-        self.index = 0
-        self.key: Value | None = None
-        self.is_open = True
-        # While it is being walked: values yet to come in it, their level, the last one in a map,
-        # and the code of an array's elements.
-        self.left = 0
-        self.last: Value | None = None
-        self.below = 1
-        self.element = _UNREAD
+    offset: int
+    code: int
+    content: int
+    end: int
+    stop: int
+    fault: str = ""
+    count: int = 0
+    role: str = VALUE
+    parent: Value | None = None
+    level: int = 0
+    index: int = 0
+    key: Value | None = None
+    is_open: bool = True
+    # While it is being walked: values yet to come in it, their level, the last one in a map, and
+    # the code of an array's elements.
+    left: int = 0
+    below: int = 1
+    last: Value | None = None
+    element: int = _UNREAD
 
     @property
     def holds(self) -> bool:
@@ -174,9 +154,8 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
     end = min(stop, limit)
     if stop < content:
         return Value(pos, code, end, end, stop, TOO_SMALL)
-    value = Value(pos, code, content, end, stop)
-    value.count = int.from_bytes(data[at + width : content], "big")
-    return value
+    count = int.from_bytes(data[at + width : content], "big")
+    return Value(pos, code, content, end, stop, count=count)
 
 
 def end_of(data: bytes, pos: int, limit: int) -> int:

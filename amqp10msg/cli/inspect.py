@@ -100,10 +100,10 @@ def inspect(
     read where none are given; see validate for what files may hold. Hex may have spaces, colons
     and 0x in it, or be a dump of xxd or hexdump.
 
-    Each line has the offset, the bytes, the field, its type and encoding, and the value; below a
-    field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
-    as far as it can be read and around what is broken, and the exit status is 1. An outcome, a
-    source or a target by itself is shown and judged likewise.
+    Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
+    below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
+    shown as far as it can be read and around what is broken, and the exit status is 1. An outcome,
+    a source or a target by itself is shown and judged likewise.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()

@@ -43,7 +43,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import struct
 import uuid
 from typing import Any
 
@@ -53,26 +52,16 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import NotationError, shown
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.primitives import (
-    FORMAT_CODES,
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
+from amqp10msg.notation._types import (
+    DECIMALS,
+    INTEGERS,
+    TYPES,
+    WIDTHS,
+    bits_of,
+    integer_range,
+    of_bits,
 )
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
 
 __all__ = ["from_cbor", "to_cbor"]
@@ -82,14 +71,11 @@ UUID = 37
 FLOAT, DOUBLE, DECIMAL, CHAR, SYMBOL, MAP, ARRAY, DESCRIBED, MESSAGE = range(
     _FIRST + 8, _FIRST + 17
 )
-_INTEGERS: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
-}
-_DECIMALS: dict[int, Any] = {cls.width: cls for cls in (Decimal32, Decimal64, Decimal128)}
+_DECIMALS = {cls.width: name for name, cls in DECIMALS.items()}
 #: The tag of each type; what has none is CBOR's own.
 _TAGS: dict[str, int] = {
-    **{name: _FIRST + i for i, name in enumerate(_INTEGERS)},
-    **{cls.__name__.lower(): DECIMAL for cls in _DECIMALS.values()},
+    **{name: _FIRST + i for i, name in enumerate(INTEGERS)},
+    **dict.fromkeys(DECIMALS, DECIMAL),
     "float": FLOAT,
     "char": CHAR,
     "symbol": SYMBOL,
@@ -98,24 +84,7 @@ _TAGS: dict[str, int] = {
     "array": ARRAY,
 }
 _KNOWN = frozenset((*_TAGS.values(), DOUBLE, DESCRIBED, MESSAGE))
-_TYPES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "long",
-    float: "double",
-    bytes: "binary",
-    str: "string",
-    uuid.UUID: "uuid",
-    list: "list",
-    dict: "map",
-    AmqpMap: "map",
-    **{
-        cls: cls.__name__.lower()
-        for cls in (*_INTEGERS.values(), *_DECIMALS.values(), Float, Char, Symbol, Array)
-    },
-}
 _BY_CODE = {kind.code: kind for kind in KINDS}
-_DOUBLE = struct.Struct(">d")
 _NAN = {"float": b"\x7f\xc0", "double": b"\x7f\xf8"}
 # Every level of AMQP takes two of CBOR, and a message three more.
 _MAX_DEPTH = 2 * 256 + 8
@@ -163,7 +132,7 @@ class _CborWriter:
     def item(self, value: Any) -> Any:
         if type(value) is Described:
             return self.tag(DESCRIBED, [self.item(value.descriptor), self.item(value.value)])
-        name = _TYPES[type(value)]
+        name = TYPES[type(value)]
         content = self.content(name, value)
         tag = _TAGS.get(name)
         if name == "double" and type(content) is bytes:
@@ -182,21 +151,19 @@ class _CborWriter:
             if value.descriptors:
                 head.insert(0, list(map(self.item, value.descriptors)))
             return head + list(map(self.content, itertools.repeat(value.type), value.values))
-        if name in _INTEGERS:
+        if name in INTEGERS:
             return int(value)
         if name in ("float", "double"):
             # CBOR's one NaN is the one without a payload.
-            octets = _DOUBLE.pack(value) if name == "double" else value.bits.to_bytes(4, "big")
+            octets = bits_of(value)
             payload = math.isnan(value) and octets.rstrip(b"\x00") != _NAN[name]
             return octets if payload else float(value)
-        if name == "uuid":
-            return value.bytes
+        if name in WIDTHS:
+            return bits_of(value)
         if name == "char":
             return ord(value)
         if name == "symbol":
             return str(value)
-        if name.startswith("decimal"):
-            return value.bits.to_bytes(value.width, "big")
         return value
 
 
@@ -338,7 +305,7 @@ class _CborReader:
                 width = len(item.value) if isinstance(item.value, bytes) else 0
                 if width not in _DECIMALS:
                     raise self.wrong("a byte string of 4, 8 or 16 octets", item.value)
-                return _DECIMALS[width](int.from_bytes(item.value, "big"))
+                return of_bits(_DECIMALS[width], item.value)
             name = _BY_TAG.get(item.tag)
             if name is None:
                 raise self.wrong("a value", item)
@@ -386,12 +353,11 @@ class _CborReader:
 
     def scalar(self, name: str, content: Any) -> Any:
         kind = type(content)
-        if name in _INTEGERS or name == "long":
-            cls = _INTEGERS.get(name)
-            low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        if name in INTEGERS or name == "long":
+            low, high, cls = integer_range(name)
             if kind is not int or not low <= content <= high:
                 raise self.wrong(f"an integer from {low} to {high}, for {name}", content)
-            return cls(content) if cls else content
+            return cls(content)
         if name in ("float", "double"):
             return self.real(name, content)
         if name == "char":
@@ -402,19 +368,15 @@ class _CborReader:
             if kind is not str or not content.isascii():
                 raise self.wrong("a text string in ASCII, for a symbol", content)
             return Symbol(content)
-        width = _WIDTHS.get(name, 0)
-        if width and (kind is not bytes or len(content) != width):
-            raise self.wrong(f"a byte string of {width} octets, for {name}", content)
-        if name == "uuid":
-            return uuid.UUID(bytes=content)
-        if width:
-            return _DECIMALS[width](int.from_bytes(content, "big"))
+        if name in WIDTHS:
+            if kind is not bytes or len(content) != WIDTHS[name]:
+                raise self.wrong(f"a byte string of {WIDTHS[name]} octets, for {name}", content)
+            return of_bits(name, content)
         if kind is not _PLAIN[name]:
             raise self.wrong(f"a {name}", content)
         return content
 
     def real(self, name: str, content: Any) -> Any:
-        width = 4 if name == "float" else 8
         if isinstance(content, float):
             if name == "double":
                 return content
@@ -427,16 +389,15 @@ class _CborReader:
             if made == content:
                 return made
             raise self.wrong("a number that 32 bits hold exactly", content)
+        width = WIDTHS[name]
         if not isinstance(content, bytes) or len(content) != width:
             raise self.wrong(f"a number or a byte string of {width} octets, for {name}", content)
-        if name == "double":
-            return _DOUBLE.unpack(content)[0]
-        return Float.from_bits(int.from_bytes(content, "big"))
+        return of_bits(name, content)
 
 
 _BY_TAG = {tag: name for name, tag in _TAGS.items()} | {DOUBLE: "double", DESCRIBED: "described"}
 _UNTAGGED: dict[type, str] = {
-    cls: name for cls, name in _TYPES.items() if name not in _TAGS and name != "uuid"
+    cls: name for cls, name in TYPES.items() if name not in _TAGS and name != "described"
 }
 _UNTAGGED[tuple] = "list"
 _ARRAYS = (list, tuple)  # inside of a tag, cbor2 may give tuples
@@ -446,5 +407,4 @@ _COMPOUND = {
     "described": "an array of a descriptor and a value",
     "array": "an array that begins with a format code of Part 1, 1.6",
 }
-_WIDTHS = {"uuid": 16} | {cls.__name__.lower(): width for width, cls in _DECIMALS.items()}
 _PLAIN: dict[str, type] = {"null": type(None), "boolean": bool, "binary": bytes, "string": str}

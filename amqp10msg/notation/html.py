@@ -68,26 +68,6 @@ def render_html(
     return pages.render("messages.html", title=title, messages=shown, more=more, script=True)
 
 
-@attrs.frozen
-class _Line:
-    """Up to 16 octets, or a note on octets that are left out."""
-
-    start: int = 0
-    pieces: Sequence[_Piece] = ()
-    fill: Any = ""
-    left_out: int = 0
-    word: str = "…"
-
-
-@attrs.frozen
-class _Piece:
-    """Octets of one row in one line: their classes, and their markup in hex and as text."""
-
-    kind: str
-    hexes: Any
-    chars: Any
-
-
 def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384) -> list[Any]:
     """Return messages as the template ``messages.html`` shows them.
 
@@ -139,20 +119,10 @@ def _sections_of(rows: list[Row]) -> list[str]:
 
 
 def _row(row: Row, section: str) -> dict[str, Any]:
-    return {
-        "level": row.level,
-        "section": section,
-        "offset": row.offset,
-        "stop": row.stop,
-        "end": row.end,
-        "parts": "|".join(f"{at} {what}" for at, what in _parts(row)),
-        "indent": _markup("&nbsp;" * (2 * min(row.level, 40))),
-        "name": row.name or "·",
-        "type": row.type,
-        "group": _group(row),
-        "value": row.value,
-        "problems": row.problems,
-    }
+    shown = attrs.asdict(row, recurse=False)
+    indent = _markup("&nbsp;" * (2 * min(row.level, 40)))
+    parts = "|".join(f"{at} {what}" for at, what in _parts(row))
+    return {**shown, "section": section, "indent": indent, "parts": parts, "group": _group(row)}
 
 
 def _group(row: Row) -> str:
@@ -196,7 +166,9 @@ def _parts(row: Row) -> Iterator[tuple[int, str]]:
         yield at, "content"
 
 
-def _lines(data: bytes, rows: list[Row], sections: list[str], max_octets: int) -> Iterator[_Line]:
+def _lines(
+    data: bytes, rows: list[Row], sections: list[str], max_octets: int
+) -> Iterator[dict[str, Any]]:
     """Yield the lines of octets, without the middle of long values and what is too much."""
     runs = [
         (row.offset, row.stop, _classes(row, section))
@@ -209,7 +181,7 @@ def _lines(data: bytes, rows: list[Row], sections: list[str], max_octets: int) -
         while index < len(runs) and runs[index][1] <= start:
             index += 1
         if shown >= max_octets:
-            yield _Line(left_out=len(data) - start + hidden, word="more")
+            yield {"left_out": len(data) - start + hidden, "word": "more"}
             return
         if index < len(runs):
             begin, end, _ = runs[index]
@@ -217,30 +189,30 @@ def _lines(data: bytes, rows: list[Row], sections: list[str], max_octets: int) -
                 hidden += stop - start
                 continue
         if hidden:
-            yield _Line(left_out=hidden)
+            yield {"left_out": hidden, "word": "…"}
             hidden = 0
         shown += stop - start
         pieces = []
         at = start
-        for begin, end, classes in itertools.islice(runs, index, None):
+        for begin, end, kind in itertools.islice(runs, index, None):
             if begin >= stop:
                 break
-            pieces.append(_piece(data, start, at, min(end, stop), classes))
+            pieces.append(_piece(data, start, at, min(end, stop), kind))
             at = min(end, stop)
         if at < stop:
             pieces.append(_piece(data, start, at, stop, _OTHER))
         missing = start + _PER_LINE - stop
         fill = _NONE * missing + (_GAP if missing >= _PER_LINE // 2 else "")
-        yield _Line(start, pieces, _markup(fill))
+        yield {"left_out": 0, "start": start, "pieces": pieces, "fill": _markup(fill)}
 
 
-def _piece(data: bytes, start: int, begin: int, end: int, classes: str) -> _Piece:
-    middle = start + _PER_LINE // 2
+def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str, Any]:
+    """Return the octets of one row in one line: their classes, and their markup in hex and text."""
     hexes = [_HEX[octet] for octet in data[begin:end]]
-    if begin <= middle < end:
-        hexes.insert(middle - begin, _GAP)
+    if begin <= start + _PER_LINE // 2 < end:
+        hexes.insert(start + _PER_LINE // 2 - begin, _GAP)
     chars = [_CHARS[octet] for octet in data[begin:end]]
-    return _Piece(classes, _markup("".join(hexes)), _markup("".join(chars)))
+    return {"kind": kind, "hexes": _markup("".join(hexes)), "chars": _markup("".join(chars))}
 
 
 def _classes(row: Row, section: str) -> str:

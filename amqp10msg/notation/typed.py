@@ -40,9 +40,6 @@ value it used; only an array's constructor is kept. A message's message-format i
 from __future__ import annotations
 
 import re
-import struct
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 from amqp10msg._core import decode_value, encode_value
@@ -51,31 +48,12 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import NotationError, shown
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.primitives import (
-    FORMAT_CODES,
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.notation._types import INTEGERS, TYPES, WIDTHS, bits_of, integer_range, of_bits
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
 
 __all__ = ["from_typed", "to_typed"]
 
-_DOUBLE = struct.Struct(">d")
 _MAX_DEPTH = 256
 _KINDS = {kind.name: kind for kind in KINDS}
 
@@ -111,53 +89,28 @@ def _content(kind: SectionKind, value: Any) -> Any:
 
 # One frame of Python for each level of nesting: 256 levels must fit the interpreter's stack.
 def _typed(value: Any) -> list[Any]:
-    return _WRITERS[type(value)](value)
-
-
-def _typed_pairs(value: Any) -> list[Any]:
-    pairs = value.pairs if type(value) is AmqpMap else value.items()
-    return ["map", [list(map(_typed, pair)) for pair in pairs]]
-
-
-def _typed_array(value: Array) -> list[Any]:
-    typed = ["array", f"{value.code:02x}", list(map(_typed, value.values))]
-    if value.descriptors:
-        typed.append(list(map(_typed, value.descriptors)))
-    return typed
-
-
-def _integer(name: str) -> Callable[[int], list[Any]]:
-    return lambda value: [name, int(value)]
-
-
-_WRITERS: dict[type, Callable[[Any], list[Any]]] = {
-    type(None): lambda _: ["null"],
-    bool: lambda value: ["boolean", value],
-    UByte: _integer("ubyte"),
-    UShort: _integer("ushort"),
-    UInt: _integer("uint"),
-    ULong: _integer("ulong"),
-    Byte: _integer("byte"),
-    Short: _integer("short"),
-    Int: _integer("int"),
-    int: _integer("long"),
-    Timestamp: _integer("timestamp"),
-    Float: lambda value: ["float", f"{value.bits:08x}"],
-    float: lambda value: ["double", _DOUBLE.pack(value).hex()],
-    Decimal32: lambda value: ["decimal32", f"{value.bits:08x}"],
-    Decimal64: lambda value: ["decimal64", f"{value.bits:016x}"],
-    Decimal128: lambda value: ["decimal128", f"{value.bits:032x}"],
-    Char: lambda value: ["char", ord(value)],
-    uuid.UUID: lambda value: ["uuid", value.hex],
-    bytes: lambda value: ["binary", value.hex()],
-    str: lambda value: ["string", value],
-    Symbol: lambda value: ["symbol", str(value)],
-    list: lambda value: ["list", list(map(_typed, value))],
-    dict: _typed_pairs,
-    AmqpMap: _typed_pairs,
-    Array: _typed_array,
-    Described: lambda value: ["described", _typed(value.descriptor), _typed(value.value)],
-}
+    name = TYPES[type(value)]
+    if name == "list":
+        return [name, list(map(_typed, value))]
+    if name == "map":
+        pairs = value.pairs if type(value) is AmqpMap else value.items()
+        return [name, [[_typed(key), _typed(item)] for key, item in pairs]]
+    if name == "array":
+        typed = [name, f"{value.code:02x}", list(map(_typed, value.values))]
+        return [*typed, list(map(_typed, value.descriptors))] if value.descriptors else typed
+    if name == "described":
+        return [name, _typed(value.descriptor), _typed(value.value)]
+    if name in INTEGERS or name == "long":
+        return [name, int(value)]
+    if name in WIDTHS:
+        return [name, bits_of(value).hex()]
+    if name == "binary":
+        return [name, value.hex()]
+    if name == "char":
+        return [name, ord(value)]
+    if name == "symbol":
+        return [name, str(value)]
+    return [name] if value is None else [name, value]
 
 
 def from_typed(typed: Any) -> Any:
@@ -205,22 +158,8 @@ def _path(steps: tuple[int, ...] | list[int]) -> str:
 
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
-_SIMPLE: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
-}
-_BITS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
-    "float": (4, lambda octets: Float.from_bits(int.from_bytes(octets, "big"))),
-    "double": (8, lambda octets: _DOUBLE.unpack(octets)[0]),
-    "decimal32": (4, lambda octets: Decimal32(int.from_bytes(octets, "big"))),
-    "decimal64": (8, lambda octets: Decimal64(int.from_bytes(octets, "big"))),
-    "decimal128": (16, lambda octets: Decimal128(int.from_bytes(octets, "big"))),
-    "uuid": (16, lambda octets: uuid.UUID(bytes=octets)),
-}
 _ITEMS = {"null": 1, "array": 3, "described": 3}
-_TYPES = (
-    *("null", "boolean", *_SIMPLE, "long", *_BITS, "char", "binary", "string", "symbol"),
-    *("list", "map", "array", "described"),
-)
+_TYPES = tuple(dict.fromkeys(TYPES.values()))
 
 
 class _TypedReader:
@@ -281,11 +220,10 @@ class _TypedReader:
             if not isinstance(item, bool):
                 raise self.wrong("true or false", item, 1)
             return item
-        if name in _SIMPLE or name in ("long", "char"):
+        if name in INTEGERS or name in ("long", "char"):
             return self.integer(name, item)
-        if name in _BITS:
-            width, make = _BITS[name]
-            return make(self.hex(item, 1, width))
+        if name in WIDTHS:
+            return of_bits(name, self.hex(item, 1, WIDTHS[name]))
         if name == "binary":
             return self.hex(item, 1)
         if not isinstance(item, str):
@@ -307,11 +245,10 @@ class _TypedReader:
             if not 0 <= item <= 0x10FFFF or 0xD800 <= item <= 0xDFFF:
                 raise self.wrong("a Unicode code point that is not a surrogate", item, 1)
             return Char(chr(item))
-        cls = _SIMPLE.get(name)
-        low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        low, high, cls = integer_range(name)
         if not low <= item <= high:
             raise self.wrong(f"{low} to {high} for {name}", item, 1)
-        return cls(item) if cls else item
+        return cls(item)
 
     def hex(self, item: Any, step: int, width: int | None = None) -> bytes:
         what = "hex" if width is None else f"{2 * width} hex digits"
