@@ -83,6 +83,7 @@ def _has_java() -> bool:
     return True
 
 
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
 HERE: dict[str, Callable[[], bool]] = {
     "arrow": lambda: find_spec("pyarrow") is not None,
@@ -91,7 +92,6 @@ HERE: dict[str, Callable[[], bool]] = {
     "rabbitmq": lambda: "AMQP10MSG_RABBITMQ" in os.environ,
     "chromium": lambda: any(map(shutil.which, CHROMIUM)),
 }
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
 def pytest_sessionstart() -> None:
