@@ -319,7 +319,7 @@ def test_outcome_that_makes_a_message_unreadable_is_refused(
         link = node.attach(default_outcome=outcome)
         delivery = link.next()
         assert delivery is not None
-        with pytest.raises(OutcomeError, match="refuses this modified outcome"):
+        with pytest.raises(OutcomeError, match="refuses the outcome modified"):
             delivery.settle(outcome)
         assert (False, 1) == (delivery.settled, node.counts.acquired)
         assert Released() == delivery.settle(Released())

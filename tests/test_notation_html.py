@@ -149,7 +149,7 @@ def test_the_page_refers_to_nothing_else() -> None:
 def test_violations_stand_at_the_top_and_at_their_place() -> None:
     octets = bytes.fromhex("005375a00000537045")
     page = render_html(octets)
-    text = "header stands behind data"
+    text = "header must precede data"
     assert 2 == page.count(text)
     assert 'href="#message-1-byte-5"' in page
     assert "1 error" in page

@@ -71,3 +71,11 @@ class Notes:
     ) -> None:
         """Note one loss."""
         self.losses.append(Loss(path, action, before, after, reason, recoverable))
+
+    def dropped(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that the translated message does not have at all."""
+        self.add(path, "dropped", before, None, reason)
+
+    def carried(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that stands in the residual alone, from where it comes back."""
+        self.add(path, "carried", before, None, reason, recoverable=True)

@@ -1,4 +1,4 @@
-"""Where a node keeps messages that must not be lost: the interface, and the store that does not."""
+"""The interface of a store of durable messages, and the store that keeps nothing."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Quarantined:
 
 
 class Store(Protocol):
-    """What keeps the durable messages of one or more nodes.
+    """Keeps the durable messages of one or more nodes.
 
-    What `put` and `remove` say is done when the `commit` that follows returns, and not before: that
-    is when a node confirms it. A store is used by one thread at a time.
+    `put` and `remove` take effect when the following `commit` returns, and not before: then a node
+    confirms them. A store is used by one thread at a time.
     """
 
     @property
@@ -55,44 +55,44 @@ class Store(Protocol):
         """Whether what is committed outlives the process, however that ends."""
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Give the messages that are committed for a node, by sequence."""
+        """Return the committed messages of a node, by sequence."""
 
     def put(self, node: str, stored: Stored) -> None:
-        """Keep a message, in place of the one with the same sequence."""
+        """Keep a message; it replaces the one with the same sequence."""
 
     def remove(self, node: str, sequence: int) -> None:
-        """Keep a message no longer; one that is not there is no fault."""
+        """Remove a message; a missing one is no error."""
 
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
-        """Put a message that cannot be read aside: `load` no longer has it, `quarantined` does."""
+        """Move a committed message that cannot be read from `load` to `quarantined`, at once."""
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
-        """List the messages that were put aside, of one node or of all."""
+        """Return the quarantined messages of one node, or of all nodes."""
 
     def discard(self, node: str, sequence: int) -> None:
-        """Delete a message that was put aside; one that is not there is no fault."""
+        """Delete a quarantined message, at once; a missing one is no error."""
 
     def commit(self) -> None:
-        """Make everything since the last commit last. Does nothing within a `batch`.
+        """Write everything since the last commit. Does nothing within a `batch`.
 
         Raises:
-            StoreError: that was not possible. Everything is still pending: commit again.
+            StoreError: nothing was written, and everything is still pending: commit again.
         """
 
     def batch(self) -> AbstractContextManager[None]:
-        """Give a context manager: what happens in it is committed at its end, at once.
+        """Return a context manager that commits once, at its end, also after an exception.
 
-        Batches nest; the outermost one commits, also when an exception ends it.
+        Batches nest, and the outermost one commits.
         """
 
 
 class MemoryStore:
-    """Keeps nothing: the messages are in the node's memory, and end with the process."""
+    """Keeps nothing: the messages live in the node's memory and end with the process."""
 
     durable = False
 
     def load(self, node: str) -> Iterable[Stored]:  # noqa: ARG002  (the interface)
-        """Give nothing."""
+        """Return nothing."""
         return ()
 
     def put(self, node: str, stored: Stored) -> None:
@@ -105,7 +105,7 @@ class MemoryStore:
         """Do nothing."""
 
     def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002
-        """Give nothing."""
+        """Return nothing."""
         return ()
 
     def discard(self, node: str, sequence: int) -> None:
