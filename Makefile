@@ -29,7 +29,7 @@ SPHINX := $(PY) -m sphinx -n -W --keep-going -q
 
 # A kernel is a .py with a .pxd beside it, or a .pyx. A library older than these is stale code.
 PXD := $(wildcard amqp10msg/*.pxd amqp10msg/*/*.pxd)
-KERNELS := $(PXD) $(PXD:.pxd=.py) $(wildcard amqp10msg/*.pyx amqp10msg/*/*.pyx)
+KERNELS := $(PXD) $(PXD:.pxd=.py) $(wildcard amqp10msg/*.pyx amqp10msg/*/*.pyx amqp10msg/*/*/*.pyx amqp10msg/*/*/*.pxi)
 
 # Whether C can be compiled here; in the stamps' names, so that a compiler installed later is used.
 C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, sysconfig; \

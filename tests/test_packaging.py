@@ -39,7 +39,8 @@ STAND_IN = {
     "_core/twin.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
     "_core/twin.pxd": "cpdef Py_ssize_t size(bytes data)\n",
     "columns/__init__.py": "",
-    "columns/_scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
+    "columns/_kernel/__init__.py": "",
+    "columns/_kernel/scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
 }
 
 

@@ -47,10 +47,11 @@ from amqp10msg.basic import (
     encode_properties,
 )
 from amqp10msg.basic.rules import check_properties
-from amqp10msg.testing import basic_messages, messages
+from amqp10msg.testing import basic_messages, encodings, messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.translate.correspondence import to_amqp10_rows, to_basic_rows
 from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
+from amqp10msg.translate.table import ROWS, Row
 
 
 def octets_of(basic: BasicMessage) -> tuple[Any, ...]:
@@ -97,6 +98,55 @@ def test_what_it_becomes_follows_0_9_1(message: Message) -> None:
     found = check_properties(to_basic(message).message.properties)
 
     assert [] == [finding for finding in found if finding.severity == "error"]
+
+
+@given(messages(), st.data())
+def test_a_message_of_any_encoding_comes_back_octet_for_octet(message: Message, data: Any) -> None:
+    octets = data.draw(encodings(message))
+    made = to_basic(Message.decode(octets))
+
+    assert octets == to_amqp10(sent(made.message)).message.encode()
+
+
+@given(st.integers(0, 60), st.integers(0, 255), st.booleans())
+def test_a_message_with_any_octet_changed_comes_back(place: int, octet: int, cut: bool) -> None:
+    octets = to_amqp10(BasicMessage(TYPICAL, b"{}")).message.encode()
+    changed = octets[:place] + (b"" if cut else bytes([octet])) + octets[place + 1 :]
+    try:
+        message = Message.decode(changed)
+    except DecodeError:
+        return
+    assert changed == to_amqp10(sent(to_basic(message).message)).message.encode()
+
+
+PLAIN_VALUES: dict[str, Any] = {
+    "delivery_mode": st.integers(0, 255),
+    "priority": st.integers(0, 255),
+    "timestamp": st.integers(0, 2**64 - 1) | st.integers(0, 2 * 10**12),
+    "expiration": st.integers(0, 10**12).map(str) | st.from_regex(r"[+-]?0?[0-9]{0,11}\Z"),
+}
+TEXTS: Any = st.text(max_size=8) | st.sampled_from(
+    ["text/plain", "gzip", "urn:uuid:x", "ID:AMQP_ULONG:7", "urn:", "\0", "utf-8", "é"]
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@given(st.data())
+def test_the_usual_form_of_a_value_is_what_its_row_says(row: Row, data: Any) -> None:
+    value = data.draw(PLAIN_VALUES.get(row.name, TEXTS))
+    for _ in range(2):  # the second time as a text that was met before
+        message = to_amqp10(BasicMessage(BasicProperties(**{row.name: value}))).message
+        place = row.forward(value, True)
+        section = getattr(message, row.section) if row.section else None
+        found = {
+            "field": getattr(section, row.field, None),
+            "annotation": dict(message.message_annotations or {}).get(row.annotation),
+            "residual": None,
+        }
+        assert (place.value, type(place.value)) == (found[place.where], type(found[place.where]))
+        mapped, exact = row.backward(place.value) if place.where == "field" else (value, False)
+        if exact and place.exact:
+            assert value == mapped == getattr(to_basic(message).message.properties, row.name)
 
 
 @given(messages(), st.data())

@@ -192,3 +192,15 @@ cdef class Layout:
     cdef tuple values(self, made)
     cdef int fill(self, made, list values) except -1
     cdef object build(self, list values)
+
+
+@cython.final
+cdef class FieldOutput(Output):
+    cdef bint text(self, int width, text) except -1
+    cdef Py_ssize_t begin_table(self) except -1
+    cdef bint end_table(self, Py_ssize_t start) except -1
+
+
+cdef class Text:
+    @staticmethod
+    cdef bint is_plain(text, Py_ssize_t most)

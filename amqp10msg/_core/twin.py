@@ -16,8 +16,10 @@ __all__ = [
     "COMPILED",
     "SYMBOLS",
     "Cursor",
+    "FieldOutput",
     "Layout",
     "Output",
+    "Text",
     "Texts",
     "know",
 ]
@@ -497,3 +499,37 @@ class Layout:
         made = cls.__new__(cls)
         self.fill(made, values)
         return made
+
+
+class FieldOutput(Output):
+    """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
+
+    def text(self, width: int, text: Any) -> bool:
+        """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
+        if type(text) is not str or not text.isascii() or (width == 1 and len(text) > 255):
+            return False
+        self.add(len(text).to_bytes(width, "big") + text.encode("ascii"))
+        return True
+
+    def begin_table(self) -> int:
+        """Leave room for a length of four bytes; return the mark to end the table with."""
+        self.parts.append(self.size)
+        return len(self.parts) - 1
+
+    def end_table(self, start: int) -> bool:
+        """Write the length of what was appended since; False if it is too large."""
+        size = self.size - self.parts[start]
+        if size > 0xFFFF_FFFF:
+            return False
+        self.parts[start] = size.to_bytes(4, "big")
+        self.size += 4
+        return True
+
+
+class Text:
+    """Questions about texts."""
+
+    @staticmethod
+    def is_plain(text: Any, most: int) -> bool:
+        """Whether this is a str of ASCII without NUL, of so many characters at most."""
+        return type(text) is str and len(text) <= most and text.isascii() and "\0" not in text

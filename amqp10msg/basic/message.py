@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._codec import Reader, write_rows
-from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
+from amqp10msg.basic._codec import Reader
+from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import Limits
@@ -168,11 +168,10 @@ def encode_content_header(
         properties, class_id, weight = header.properties, header.class_id, header.weight
         size = header.body_size if body_size is None else body_size
     try:
-        out = bytearray(_HEAD.pack(class_id, weight, size))
+        head = _HEAD.pack(class_id, weight, size)
     except struct.error as error:
         raise EncodeError(
             f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",
             "content-header",
         ) from None
-    write_rows(out, BASIC, properties, dialect)
-    return bytes(out)
+    return head + encode_properties(properties, dialect=dialect)

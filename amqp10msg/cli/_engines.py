@@ -15,10 +15,9 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn
 
-from amqp10msg.cli._output import is_terminal, use_color
+from amqp10msg.cli._output import is_terminal, progress
 
 __all__ = ["ENGINES", "Done", "Task", "run"]
 
@@ -144,13 +143,8 @@ def _bar(color: bool | None, unit: str) -> Iterator[Any]:
     if not is_terminal(sys.stderr):
         yield None
         return
-    with Progress(
-        BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, no_color=not use_color(color, sys.stderr)),
-        transient=True,
-    ) as bar:
+    columns = TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}")
+    with progress(color, columns) as bar:
         task = bar.add_task("", total=1)
 
         def show(completed: int, total: int) -> None:

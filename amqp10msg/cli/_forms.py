@@ -80,12 +80,10 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
     """Write every item in the target form.
 
     Raises:
-        click.ClickException: an item cannot be read or written so, or there is none, or there are
-            several where only one can be.
+        click.ClickException: an item cannot be read or written so, or there are several where only
+            one can be.
     """
-    number = 0
-    for item in items:
-        number += 1
+    for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(
                 "there is more than one message, and raw octets do not say where one ends: "
@@ -96,5 +94,3 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
             sink.write(_WRITERS[target](data))
         except AmqpError as error:
             raise click.ClickException(f"{item.source}: {error}") from None
-    if not number:
-        raise click.ClickException("there are no messages in what was given")

@@ -134,6 +134,19 @@ class Inputs:
             with contextlib.suppress(OSError):  # opening it will say why
                 self.total = self.total + path.stat().st_size if path.is_file() else None
 
+    def some(self) -> Iterator[Item]:
+        """Read the messages, of which there must be one at least.
+
+        Raises:
+            click.ClickException: there are none.
+        """
+        items = iter(self)
+        for first in items:
+            yield first
+            yield from items
+            return
+        raise click.ClickException("there are no messages in what was given")
+
     def __iter__(self) -> Iterator[Item]:
         for name, source, fault in self._sources:
             if fault:

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
+from rich.table import Table
 
 from amqp10msg.files.atomic import replacing
 
@@ -16,11 +20,14 @@ __all__ = [
     "SEVERITY_COLORS",
     "Sink",
     "color_option",
+    "console",
     "count",
     "is_terminal",
     "output_option",
     "plural",
+    "progress",
     "safe",
+    "table",
     "use_color",
 ]
 
@@ -70,6 +77,33 @@ def use_color(wanted: bool | None, stream: Any = None) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal(stream or sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
+def console(colored: bool, width: int | None = None) -> Console:
+    """Return a console for standard output, as wide as the terminal where no width is given."""
+    return Console(no_color=not colored, force_terminal=colored, highlight=False, width=width)
+
+
+def table(*names: str) -> Table:
+    """Return a table without borders, its columns folded where they are too wide."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        made.add_column(name, overflow="fold")
+    return made
+
+
+def progress(
+    color: bool | None, *columns: ProgressColumn, redirect_stdout: bool = True
+) -> Progress:
+    """Return a progress bar on standard error, with columns between the bar and the time."""
+    return Progress(
+        BarColumn(),
+        *columns,
+        TimeElapsedColumn(),
+        console=Console(stderr=True, no_color=not use_color(color, sys.stderr)),
+        transient=True,
+        redirect_stdout=redirect_stdout,
+    )
 
 
 color_option = click.option(

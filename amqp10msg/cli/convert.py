@@ -62,4 +62,4 @@ def convert(
     likewise.
     """
     with Sink(output) as sink:
-        write_all(Inputs(sources, form, max_size), target, sink)
+        write_all(Inputs(sources, form, max_size).some(), target, sink)

@@ -41,4 +41,4 @@ def encode(sources: tuple[str, ...], target: str, output: Path | None, max_size:
     one.
     """
     with Sink(output) as sink:
-        write_all(Inputs(sources, "written", max_size), target, sink)
+        write_all(Inputs(sources, "written", max_size).some(), target, sink)

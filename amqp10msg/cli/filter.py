@@ -120,7 +120,7 @@ def filter_messages(
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
     passed = stopped = unreadable = 0
-    for item in Inputs(sources, form, max_size):
+    for item in Inputs(sources, form, max_size).some():
         answer = _answer(wanted, item, now)
         passed += answer.passes is True
         stopped += answer.passes is False
@@ -130,8 +130,6 @@ def filter_messages(
         elif not quiet:
             click.echo(_line(answer, colored), color=colored)
     total = passed + stopped + unreadable
-    if not total:
-        raise click.ClickException("there are no messages in what was given")
     if as_json:
         summary = {
             "messages": total,

@@ -110,7 +110,7 @@ def inspect(
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size))):
+        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size).some())):
             if item.fault:
                 _complain(item, item.fault)
                 failed = True
@@ -142,14 +142,13 @@ def _page(pages: list[_Shown]) -> str:
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
     """Yield each item, and whether another one follows."""
-    iterator = iter(items)
-    before = next(iterator, None)
-    if before is None:
-        raise click.ClickException("there are no messages in what was given")
-    for item in iterator:
-        yield before, True
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, True
         before = item
-    yield before, False
+    if before is not None:
+        yield before, False
 
 
 def _complain(item: Item, fault: str) -> None:

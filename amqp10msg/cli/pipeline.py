@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli import _engines
-from amqp10msg.cli._output import color_option, plural, safe, use_color
+from amqp10msg.cli._output import color_option, console, plural, safe, table, use_color
 from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
 from amqp10msg.files.atomic import write_whole
@@ -219,71 +218,66 @@ def _run(
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
     else:
-        colored = use_color(color)
-        console = Console(no_color=not colored, force_terminal=colored, highlight=False)
-        show_summary(console, run, stats, page)
+        show_summary(console(use_color(color)), run, stats, page)
     return int(stats.errors > 0)
 
 
-def show_summary(console: Console, run: Any, stats: Any, page: Path) -> None:
+def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
     """Show what a job did.
 
     Args:
-        console: where.
+        screen: where.
         run: the `jobs.Run`.
         stats: the `jobs.Stats`.
         page: where its page is.
     """
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
-    table = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
-    table.add_row(
+    made = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
+    made.add_row(
         f"{stats.rows:,}",
         f"{stats.octets:,}",
         f"{seconds:,.1f}",
         f"{rate:,.0f}",
         f"{stats.octets / seconds / 1e6 if seconds else 0:,.1f}",
     )
-    console.print(table)
+    screen.print(made)
     if stats.rules:
         beside = f"{Path(run.source).parent}/"
-        console.print()
-        table = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
+        screen.print()
+        made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         for code, row in sorted(stats.rules.items(), key=lambda item: -item[1].messages):
-            table.add_row(
+            made.add_row(
                 code, row.clause, f"{row.messages:,}", safe(row.first.removeprefix(beside))
             )
-        console.print(table)
+        screen.print(made)
     drifts = stats.drifting()
     if drifts:
-        console.print()
-        table = _table("Property", "Types", right=set())
+        screen.print()
+        made = _table("Property", "Types", right=set())
         for section, key, types in drifts[:_MAX_DRIFTS]:
             said = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
-            table.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
-        console.print(table)
+            made.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
+        screen.print(made)
         if len(drifts) > _MAX_DRIFTS:
-            console.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
-    console.print()
+            screen.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
+    screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
         words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
     style = "bold red" if stats.errors else "bold green"
-    console.print(Text(", ".join(words), style=style))
-    console.print(Text(f"engine: {run.engine}"))
-    console.print(Text(f"page: {safe(str(page))}"))
+    screen.print(Text(", ".join(words), style=style))
+    screen.print(Text(f"engine: {run.engine}"))
+    screen.print(Text(f"page: {safe(str(page))}"))
 
 
 def _table(*names: str, right: set[str] | None = None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in names:
-        number = right is None or name in right
-        table.add_column(
-            name,
-            justify="right" if number else "left",
-            overflow="fold",
-            no_wrap=name in {"Code", "Messages"},
-        )
-    return table
+    """Return a table whose columns, or those in `right`, are flush right."""
+    made = table(*names)
+    for column in made.columns:
+        name = str(column.header)
+        column.justify = "right" if right is None or name in right else "left"
+        column.no_wrap = name in {"Code", "Messages"}
+    return made

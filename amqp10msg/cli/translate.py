@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli._basic import basic_octets, loss_json, read_basic, read_message
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import Sink, color_option, output_option, plural, safe, use_color
+from amqp10msg.cli._output import (
+    Sink,
+    color_option,
+    console,
+    output_option,
+    plural,
+    safe,
+    table,
+    use_color,
+)
 from amqp10msg.errors import DecodeError
 from amqp10msg.translate import PROFILES, Circumstances, Loss, TranslationError, to_amqp10, to_basic
 
@@ -88,10 +94,8 @@ def translate(
     given = Circumstances(user=user)
     colored = use_color(color)
     failed = False
-    messages = 0
-    with Sink(output if output is not None else None) as sink:
-        for item in Inputs(sources, form, max_size):
-            messages += 1
+    with Sink(output) as sink:
+        for item in Inputs(sources, form, max_size).some():
             record, losses, fault = _translated(
                 item, target, profile, strict, exchange, routing_key, given
             )
@@ -104,8 +108,6 @@ def translate(
             if output is not None and not fault:
                 sink.write(json.dumps({"raw": record["raw"]}) + "\n")
             _show(item, record, losses, fault, colored)
-    if not messages:
-        raise click.ClickException("there are no messages in what was given")
     return int(failed)
 
 
@@ -144,14 +146,14 @@ def _translated(
 def _show(
     item: Item, record: dict[str, Any], losses: tuple[Loss, ...], fault: str, colored: bool
 ) -> None:
-    console = Console(no_color=not colored, force_terminal=colored, highlight=False)
+    screen = console(colored)
     if fault:
-        console.print(Text(f"{safe(item.source)}: refused: {safe(fault)}", style="red"))
+        screen.print(Text(f"{safe(item.source)}: refused: {safe(fault)}", style="red"))
         return
     lost = sum(not loss.recoverable for loss in losses)
     size = len(record["raw"]) // 2
     says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
-    console.print(
+    screen.print(
         Text(
             f"{safe(item.source)}: {plural(size, 'octet')}, {says}",
             style="yellow" if lost else "green",
@@ -159,20 +161,18 @@ def _show(
     )
     if not losses:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("Path", "Action", "Before", "After", "Why"):
-        table.add_column(name, overflow="fold")
+    made = table("Path", "Action", "Before", "After", "Why")
     for loss in losses:
         action = loss.action + ("" if loss.recoverable else ", for good")
-        table.add_row(
+        made.add_row(
             Text(safe(loss.path) or "message"),
             Text(action, style=_ACTIONS.get(loss.action, "red")),
             Text(_short(loss.before)),
             Text("" if loss.after is None else _short(loss.after)),
             Text(loss.reason),
         )
-    console.print(table)
-    console.print()
+    screen.print(made)
+    screen.print()
 
 
 def _short(value: Any) -> str:

@@ -48,7 +48,7 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
-from amqp10msg.columns._room import in_pieces
+from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
 from amqp10msg.columns._schema import SCHEMA, VALUE, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
@@ -57,6 +57,7 @@ __all__ = [
     "EXPLODED",
     "SCHEMA",
     "VALUE",
+    "TooMuchError",
     "binary_chunks",
     "decode",
     "decode_values",

@@ -14,8 +14,8 @@ from amqp10msg.columns._decode import (
     formats_of,
     octets_in,
 )
+from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import error_cells
-from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits

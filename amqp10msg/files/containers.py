@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
@@ -81,15 +82,38 @@ def _sized(stream: IO[bytes], offset: int, head: bytes, size: int | None, max_si
     return Record(offset, octets, cut)
 
 
-def _prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
+def _starts(
+    path: Path, size: int, octets: int, sized: Callable[[mmap.mmap, int], int | None]
+) -> list[int]:
+    """Find where ranges of so many octets can begin, from item to item.
+
+    Args:
+        path: the file.
+        size: its size.
+        octets: how large a range should be.
+        sized: returns how long the item at a place is with its head; None where it is damaged.
+    """
     starts, next_start, at = [0], octets, 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at + 4 <= size:
-            at += 4 + int.from_bytes(data[at : at + 4], "big")
+        while at < size and (item := sized(data, at)) is not None:
+            at += item
             if next_start <= at < size:
                 starts.append(at)
                 next_start = at + octets
     return starts
+
+
+def _sized_prefixed(data: mmap.mmap, at: int) -> int | None:
+    return 4 + int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else None
+
+
+def _sized_cbor(data: mmap.mmap, at: int) -> int | None:
+    more = _CBOR_SIZES.get(data[at])
+    if more is None:
+        return None
+    return (
+        1 + more + (int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31)
+    )
 
 
 def read_lines(
@@ -184,21 +208,6 @@ def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> 
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 
-def _cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
-    starts, next_start, at = [0], octets, 0
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at < size:
-            more = _CBOR_SIZES.get(data[at])
-            if more is None:
-                break
-            length = int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31
-            at += 1 + more + length
-            if next_start <= at < size:
-                starts.append(at)
-                next_start = at + octets
-    return starts
-
-
 #: Readers by form.
 READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
     "prefixed": read_prefixed,
@@ -207,7 +216,7 @@ READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]
 }
 #: Where ranges may begin, by form: of a path, its size, and octets a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
-    "prefixed": _prefixed_starts,
+    "prefixed": partial(_starts, sized=_sized_prefixed),
     "jsonl": _jsonl_starts,
-    "cborseq": _cborseq_starts,
+    "cborseq": partial(_starts, sized=_sized_cbor),
 }

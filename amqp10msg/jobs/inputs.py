@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import glob
 from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,8 @@ MESSAGES = pa.schema(
         ("fault", pa.string()),
     ]
 )
+# A record has what is between the source and the fault under the same names.
+_OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 # A batch ends with the first of these.
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
@@ -205,24 +208,7 @@ class Reading:
             part.path, part.form, start=part.start, stop=part.stop, max_size=self.max_size
         )
         for record in filter(self.filters.admits, records):
-            rows.append(
-                (
-                    part.path,
-                    record.offset,
-                    record.time,
-                    record.protocol,
-                    record.connection,
-                    record.address,
-                    record.delivery_tag,
-                    record.message_format,
-                    record.wire,
-                    record.content_header,
-                    record.payload,
-                    record.exchange,
-                    record.routing_key,
-                    record.fault or None,
-                )
-            )
+            rows.append((part.path, *_OF_RECORD(record), record.fault or None))
             octets += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
                 yield _batch(rows)

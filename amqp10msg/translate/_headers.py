@@ -6,6 +6,7 @@ from typing import Any
 
 from amqp10msg.primitives import Symbol
 from amqp10msg.translate._values import NOTHING, to_field, to_value
+from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
 
@@ -37,12 +38,10 @@ _SECTIONS = {
 #: Kills the publisher's connection where it is not text and the queue is a stream.
 FILTER = "x-stream-filter-value"
 _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
-#: Keys of annotations by the names of headers, those that were asked for before.
-SYMBOLS: dict[str, Symbol] = {}
-#: What `header_of` found for keys, likewise.
-FOUND: dict[str, tuple[str, bool]] = {}
-# The bounds on both: names come from small vocabularies.
-_MOST, _LONGEST = 4096, 64
+#: Keys of annotations by the names of headers.
+SYMBOLS = Vocabulary()
+#: What `header_of` finds for keys.
+FOUND = Vocabulary()
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -50,7 +49,7 @@ def annotation_of(name: str) -> Symbol | None:
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
-    known = SYMBOLS.get(name)
+    known: Symbol | None = SYMBOLS.known.get(name)
     if known is not None:
         return known
     if not name.isascii() or "\0" in name or name in _SECTIONS:
@@ -61,8 +60,7 @@ def annotation_of(name: str) -> Symbol | None:
         return None
     else:
         made = Symbol(name)
-    if len(SYMBOLS) < _MOST and len(name) <= _LONGEST:
-        SYMBOLS[name] = made
+    SYMBOLS.keep(name, made)
     return made
 
 
@@ -73,7 +71,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     """
     if not isinstance(key, str):
         return None
-    known = FOUND.get(key)
+    known: tuple[str, bool] | None = FOUND.known.get(key)
     if known is not None:
         return known
     if not key.startswith("x-") or len(key) > 255 or "\0" in key:
@@ -84,8 +82,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     if name in _SECTIONS:
         return None
     found = name, annotation_of(name) == key
-    if len(FOUND) < _MOST and len(name) <= _LONGEST:
-        FOUND[key] = found
+    FOUND.keep(key, found)
     return found
 
 

@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import decode_table
+from amqp10msg.basic.properties import decode_field, decode_table, encode_field
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
@@ -40,9 +40,8 @@ from amqp10msg.translate._to_amqp10 import (
     decorated,
     is_delivered,
     natural,
-    one_field,
 )
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, UNMARKED, WHOLE, Reading, field_of
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, UNMARKED, WHOLE, Reading
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
@@ -293,7 +292,7 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
 
 def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     letter, mapped, _ = to_field(value)
-    return letter == field[0] and one_field(letter, mapped) == one_field(*field)
+    return letter == field[0] and encode_field(letter, mapped) == encode_field(*field)
 
 
 def _forget(made: Natural, name: str) -> None:
@@ -498,7 +497,7 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
     entries = list(made.entries)
     now = _values_by_name(made)
     for name, octets in content.get(FIELDS, {}).items():
-        letter, value = field_of(octets)
+        letter, value = decode_field(octets)
         key = place_of(name)
         for place, entry in enumerate(entries):
             if entry[0] == name and key in now:

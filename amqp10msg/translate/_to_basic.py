@@ -12,18 +12,16 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
-from amqp10msg._core.twin import Layout
-from amqp10msg.basic._codec import Reader
+from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, decode_table
+from amqp10msg.basic.properties import BasicProperties, decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._canonical import is_canonical
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
@@ -47,9 +45,10 @@ from amqp10msg.translate._to_amqp10 import (
     is_finite,
 )
 from amqp10msg.translate._values import LETTERS as _LETTERS
+from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.terms import is_deliverable
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
     "SHAPE",
@@ -58,12 +57,9 @@ __all__ = [
     "WHOLE",
     "Reading",
     "exact_octets",
-    "field_of",
     "read",
     "usual",
 ]
-
-_COMPILED = not __file__.endswith(".py")
 
 # Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
 WHOLE = 0  # the encoded message, where it is not of the usual form
@@ -74,20 +70,12 @@ _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
-# By position: the row of a field, and what its usual form is.
+# By position: the row of a field, and what it becomes where it was met before.
 _READ = tuple(_MAPPED.get(name) for name in _FIELDS)
-_ID, _TEXT, _OCTETS, _MOMENT, _CONTENT = range(1, 6)
-_FORM_OF = {
-    **dict.fromkeys(("message_id", "correlation_id"), _ID),
-    "reply_to": _TEXT,
-    "user_id": _OCTETS,
-    "creation_time": _MOMENT,
-    **dict.fromkeys(("content_type", "content_encoding"), _CONTENT),
-}
-_FORMS = bytes(_FORM_OF.get(name, 0) for name in _FIELDS)
-#: Content types and codings that come back to their fields, by the field: small vocabularies.
-_CONTENTS: list[dict[str, str]] = [{} for _ in _FIELDS]
-_MOST, _LONGEST = 1024, 64
+_FORMS = bytes(row.form if row is not None else 0 for row in _READ)
+_TEXTS = [Vocabulary() for _ in _FIELDS]
+_TEXTS_OF = [texts.known for texts in _TEXTS]
+_ID, _BYTES, _SECONDS, _KNOWN = ID, BYTES, SECONDS, KNOWN
 #: Where each of them stands among the properties of class basic.
 _TARGETS = bytes(_MAPPED[name].number - 1 if name in _MAPPED else 0 for name in _FIELDS)
 _WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
@@ -95,7 +83,7 @@ _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
 _RESIDUAL = residual.NAME
 _BY_ANNOTATION = BY_ANNOTATION
-_FOUND = FOUND
+_FOUND = FOUND.known
 _INT_LETTERS = "bBsuIi"
 
 # Without the checks of what is given: everything is made here.
@@ -110,25 +98,12 @@ _HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
 )
 
 
-def is_short(text: Any) -> bool:
-    """Tell whether something is a str of ASCII without NUL, of 255 characters at most."""
-    if _COMPILED:
-        # Of C, as declared in the .pxd of the codec's attributes.
-        return plain_text(text, 255)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-    return type(text) is str and len(text) <= 255 and text.isascii() and "\0" not in text
-
-
-def begins_with_x(name: Any) -> bool:
-    """Tell whether a str begins with ``x-``."""
+def _is_usual_name(name: Any) -> bool:
+    """Whether an application property of this name is a header of that name."""
+    if not Text.is_plain(name, 255) or name == "CC" or name == "BCC":  # noqa: PLR1714
+        return False
     known: str = name
-    return len(known) > 1 and known[0] == "x" and known[1] == "-"
-
-
-def mapping_of(section: Any) -> Any:
-    """Give a map section as what a loop passes over quickest."""
-    if not isinstance(section, dict):
-        return dict(section)
-    return as_dict(section) if _COMPILED else section  # type: ignore[name-defined]  # noqa: F821
+    return not (len(known) > 1 and known[0] == "x" and known[1] == "-")
 
 
 class Reading:
@@ -219,7 +194,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
 def usual(message: Any, notes: Any) -> Reading | None:
     """Read a message that is encoded as this library would; None where it is not."""
     known = message._wire
-    if known is None or message._lenient or not is_canonical(message, known):
+    if known is None or message._lenient or _core.write_message(message) != known:
         return None
     return read(message, known, notes)
 
@@ -301,7 +276,9 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         if value is None:
             continue
         empty = False
-        if _usual(made, index, value):
+        item = _usual(made, index, value)
+        if item is not None:
+            made.given[_TARGETS[index]] = item
             continue
         name = _FIELDS[index]
         row = _READ[index]
@@ -309,10 +286,10 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
             mapped, exact = None, False
         else:
             mapped, exact = row.backward(value)
-            if exact and _FORMS[index] == _CONTENT:
+            if exact and _FORMS[index] == _KNOWN:
                 exact = row.forward(mapped, _is_data(made)).where == "field"
-                if exact and len(value) <= _LONGEST and len(_CONTENTS[index]) < _MOST:
-                    _CONTENTS[index][value] = mapped
+                if exact:
+                    _TEXTS[index].keep(value, mapped)
         if mapped is not None:
             made.given[_TARGETS[index]] = mapped
         if not exact:
@@ -331,35 +308,25 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         made.carried[SPARSE + 0x73] = sparse
 
 
-def _usual(made: Reading, index: int, value: Any) -> bool:
-    """Put a field of its usual form where it belongs; give False for any other."""
+def _usual(made: Reading, index: int, value: Any) -> Any:
+    """Return what a field of its usual form becomes, None for any other."""
     form = _FORMS[index]
-    if form == 0:
-        return False
-    if form == _CONTENT:
-        if not isinstance(value, str) or type(made.message.body) is not _Data:
-            return False
-        known = _CONTENTS[index].get(value)
-        if known is None:
-            return False
-        made.given[_TARGETS[index]] = known
-        return True
-    if form == _MOMENT:
-        if type(value) is not int or value < 0 or value % 1000:
-            return False
-        made.given[_TARGETS[index]] = value // 1000
-        return True
-    if form == _OCTETS:
+    if form == _KNOWN:
+        known: dict[Any, Any] = _TEXTS_OF[index]
+        is_data = type(made.message.body) is _Data
+        return known.get(value) if is_data and isinstance(value, str) else None
+    if form == _SECONDS:
+        return value // 1000 if type(value) is int and value >= 0 and not value % 1000 else None
+    if form == _BYTES:
         if type(value) is not bytes or not value.isascii():
-            return False
+            return None
         value = value.decode("ascii")
-    if not is_short(value):
-        return False
+    if form == 0 or not Text.is_plain(value, 255):
+        return None
     text: str = value
     if form == _ID and (text.startswith("urn:") or text.startswith("ID:")):  # noqa: PIE810
-        return False
-    made.given[_TARGETS[index]] = text
-    return True
+        return None
+    return text
 
 
 def _field_octets(name: str, value: Any) -> bytes:
@@ -383,10 +350,10 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    plain = mapping_of(application)
+    plain = dict(application)
     for key, value in plain.items():
         kind = type(value)
-        if is_short(key) and not begins_with_x(key) and key != "CC" and key != "BCC":  # noqa: PLR1714
+        if _is_usual_name(key):
             # In the order of their frequency.
             if kind is str:
                 entries.append((key, "S", value))
@@ -439,7 +406,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     produced = False
     last = 0
     names: set[str] = set()
-    plain = mapping_of(annotations)
+    plain = dict(annotations)
     saved = _RESIDUAL in plain
     for key, value in plain.items():
         if saved and key == _RESIDUAL:
@@ -542,19 +509,10 @@ def _is_original(key: Any, value: Any) -> bool:
             isinstance(name, str)
             and len(name.encode("utf-8")) <= 255
             and isinstance(octets, bytes)
-            and field_of(octets) is not None
+            and bool(decode_field(octets))
             for name, octets in value.items()
         )
     )
-
-
-def field_of(octets: bytes) -> tuple[str, Any]:
-    """Read letter and value of a header; DecodeError or IndexError where they are none."""
-    reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
-    reader.pos = 1
-    value = reader.value(octets[0], len(octets), 0)
-    reader.finish()
-    return chr(octets[0]), value
 
 
 def _annotated(made: Reading, row: Any, value: Any) -> Any:
@@ -562,7 +520,7 @@ def _annotated(made: Reading, row: Any, value: Any) -> Any:
     if made.given[row.number - 1] is not None:
         return None  # the field says it
     section = row.section
-    if not section and row.name != "type" and is_short(value):
+    if not section and row.name != "type" and Text.is_plain(value, 255):
         return value
     header = made.message.header
     if (

@@ -1,6 +1,6 @@
-# The kernel of `amqp10msg.columns.decode`, _scan.pyx.
+# The kernel of `amqp10msg.columns.decode`, scan.pyx.
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 BOOL: int
@@ -14,12 +14,22 @@ MAP: int
 PICK: int
 PARTS: int
 
+BOOLEAN_FIELD: int
+UBYTE_FIELD: int
+UINT_FIELD: int
+TIMESTAMP_FIELD: int
+BINARY_FIELD: int
+STRING_FIELD: int
+SYMBOL_FIELD: int
+IDENTIFIER_FIELD: int
+
 class Layout:
     def __init__(
         self,
+        *,
         needs: Sequence[bool],
-        composites: Sequence[tuple[int, Sequence[tuple[int, int, int, Any]]]],
-        maps: Sequence[tuple[int, bool]],
+        fields: Mapping[int, Sequence[tuple[int, int, int, Any]]],
+        maps: Mapping[int, bool],
         picks: Sequence[tuple[int, bytes]],
         body: Sequence[int],
         kinds: Sequence[int],

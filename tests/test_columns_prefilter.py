@@ -41,7 +41,7 @@ from tests.hostile import MESSAGES
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 
 from amqp10msg import columns  # noqa: E402
-from amqp10msg.columns import _decode, _screen  # noqa: E402
+from amqp10msg.columns import _decode, _prefilter  # noqa: E402
 from amqp10msg.jobs.judging import judged  # noqa: E402
 
 SPOILABLE = [octets for octets in MESSAGES if octets]
@@ -98,9 +98,9 @@ def breaking(draw: st.DrawFn) -> bytes:
 def assert_judged(octets: Sequence[bytes | None], profile: str, kind: Any = None) -> None:
     array = pa.array(octets, kind or pa.binary())
     expected = [None if one is None else validate(one, profile) for one in octets]
-    screen = columns.decode(array, _screen.COLUMNS)
+    screen = columns.decode(array, _prefilter.COLUMNS)
 
-    suspected = _screen.suspects(screen, profile)
+    suspected = _prefilter.suspects(screen, profile)
 
     assert {row for row, found in enumerate(expected) if found} <= set(suspected)
     assert suspected == sorted(set(suspected))
@@ -162,32 +162,32 @@ def test_the_corpus_the_recordings_and_other_cases(profile: str, kind: str) -> N
 
 @pytest.mark.parametrize("profile", PROFILES)
 def test_what_is_usual_is_not_suspected(profile: str) -> None:
-    screen = columns.decode([SOUND, None, REFERENCE] * 50, _screen.COLUMNS)
+    screen = columns.decode([SOUND, None, REFERENCE] * 50, _prefilter.COLUMNS)
 
     # A null is no message and has no body.
     expected = [] if "body-missing" not in PROFILES[profile] else [*range(1, 150, 3)]
-    assert expected == _screen.suspects(screen, profile)
+    assert expected == _prefilter.suspects(screen, profile)
 
 
 def test_keys_that_a_profile_knows_are_usual() -> None:
     known = Message(b"x", message_annotations={"iothub-enqueuedtime": 1, "x-opt-a": 2}).encode()
-    screen = columns.decode([known] * 10, _screen.COLUMNS)
+    screen = columns.decode([known] * 10, _prefilter.COLUMNS)
 
-    assert [] == _screen.suspects(screen, "azure")
-    assert [*range(10)] == _screen.suspects(screen, "oasis")
+    assert [] == _prefilter.suspects(screen, "azure")
+    assert [*range(10)] == _prefilter.suspects(screen, "oasis")
 
 
 def test_every_rule_is_enforced_by_decoding_or_looked_for() -> None:
-    looked_for = set(_screen._CHECKS)
+    looked_for = set(_prefilter._CHECKS)
 
     assert {rule.id for rule in RULES.values() if not rule.refused} == looked_for
-    assert all(map(_screen.knows, PROFILES))
+    assert all(map(_prefilter.knows, PROFILES))
 
 
 def test_a_profile_with_a_rule_that_nobody_looks_for_has_all_judged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delitem(_screen._CHECKS, "content-type-not-mime")
+    monkeypatch.delitem(_prefilter._CHECKS, "content-type-not-mime")
     octets = Message(b"x", properties=Properties(content_type="json")).encode()
     array = pa.array([octets, SOUND])
 
@@ -213,18 +213,18 @@ def test_what_the_kernel_leaves_is_not_written_out_to_judge_it(
 def test_many_reserved_keys_are_looked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """As many distinct keys as messages, and no look at the whole column for each."""
     looks: list[Any] = []
-    look = _screen._places
+    look = _prefilter._places
 
     def counted(mask: Any) -> list[int]:
         looks.append(mask)
         return look(mask)
 
-    monkeypatch.setattr(_screen, "_places", counted)
+    monkeypatch.setattr(_prefilter, "_places", counted)
     octets = [
         Message(b"x", message_annotations={Symbol(f"k{number}"): 1}).encode()
         for number in range(1_000)
     ]
-    screen = columns.decode(octets, _screen.COLUMNS)
+    screen = columns.decode(octets, _prefilter.COLUMNS)
 
-    assert [*range(1_000)] == _screen.suspects(screen, "oasis")
+    assert [*range(1_000)] == _prefilter.suspects(screen, "oasis")
     assert 1 <= len(looks) < 10
