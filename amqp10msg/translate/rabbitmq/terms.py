@@ -284,7 +284,8 @@ def is_deliverable(sections: bytes) -> bool:
     """Whether RabbitMQ 4.0 can read encoded body sections and write them again for a 1.0 consumer.
 
     It reads no arrays of constructors without octets, of compact ones and of some types, and cannot
-    write what it carries unread: decimals, NaN and infinities.
+    write what it carries unread: decimals, NaN and infinities. It takes described values for
+    sections.
     """
     try:
         terms = CODEC_40.parse_all(sections)
@@ -292,11 +293,11 @@ def is_deliverable(sections: bytes) -> bool:
             generate(term)
     except (CrashedError, KeyError):
         return False
-    pending: list[Any] = list(terms)
+    pending: list[Any] = [term[2] for term in terms]
     while pending:
         term = pending.pop()
         if isinstance(term, tuple):
-            if term[0] == "as_is":
+            if term[0] in ("as_is", "described"):
                 return False
             pending += term[1:]
         elif isinstance(term, list):
