@@ -44,11 +44,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 )
 # Private to the whole package: the kernel, which any unit may use.
 KERNEL = {"_core"}
-# What the translator takes from the codec of class basic, a part of the kernel by its speed.
-KNOWN_PRIVATE = {
-    ("translate", "amqp10msg.basic._codec.Reader"),
-    ("translate", "amqp10msg.basic._codec.write_value"),
-}
 LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 
 # What a unit may import from outside, besides attrs and the standard library.
@@ -196,7 +191,6 @@ def private_imports(imports: list[Import]) -> list[str]:
         and target_unit(item.target) != item.unit
         and any(map(is_private, parts := item.target.split(".")[1:]))
         and parts[0] not in KERNEL
-        and (item.unit, item.target) not in KNOWN_PRIVATE
     ]
 
 
