@@ -86,31 +86,21 @@ cdef int[4] PART_WIDTHS = [2, 8, 8, 8]
 # What is asked for, and what has been read of it.
 cdef struct Batch:
     # The plan.
-    bint[SECTIONS] needs
-    int[SECTIONS] ways
-    bint[SECTIONS] picked
-    int[SECTIONS] first_field
-    int[SECTIONS] field_count
+    bint[SECTIONS] needs, picked
+    int[SECTIONS] ways, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
-    int[SECTIONS] map_of
-    int body_kind
-    int body_sections
-    int body
-    int body_json
+    int body_kind, body_sections, body, body_json
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
     bint with_parts
-    int64_t max_items
-    int64_t max_zero_width
-    Py_ssize_t max_size
+    int64_t max_items, max_zero_width
+    Py_ssize_t max_size, rows
     int max_depth
-    Py_ssize_t rows
     # Memory for a message that has no SPARE bytes behind it.
     uint8_t* copy
     Py_ssize_t copy_room
     # What the message may still cost, and how deep the values of the map that is read may nest.
-    int64_t items
-    int64_t zero_width
+    int64_t items, zero_width
     int depth
     # The bytes of text that values without content may still be written out to.
     int64_t zero_room
@@ -434,21 +424,9 @@ cdef class Layout:
         self.importer = importer
 
     def read(
-        self,
-        data: int,
-        data_size: int,
-        offsets: int,
-        offsets_size: int,
-        width: int,
-        valid: int,
-        valid_size: int,
-        first: int,
-        rows: int,
-        max_items: int,
-        max_zero_width: int,
-        max_size: int,
-        max_depth: int,
-        zero_room: int,
+        self, data: int, data_size: int, offsets: int, offsets_size: int, width: int, valid: int,
+        valid_size: int, first: int, rows: int, max_items: int, max_zero_width: int, max_size: int,
+        max_depth: int, zero_room: int,
     ):
         """Read the messages of an array of binary (width 4) or large_binary (8).
 

@@ -27,8 +27,7 @@ cdef struct Field:
     # Of text: the constructor of short ones, and what they must be.
     int small
     int rule
-    int column_index
-    int second_index
+    int column_index, second_index
     Column* column
     Column* second
     bint has_default
@@ -38,8 +37,7 @@ cdef struct Field:
 # entry is asked for alone.
 cdef struct Key:
     cursor at
-    Py_ssize_t whole
-    Py_ssize_t n
+    Py_ssize_t whole, n
     Values* pick
 
 # A map section: its rows, its keys, its values.
@@ -52,8 +50,7 @@ cdef struct Map:
     Column rows
     Column keys
     Values values
-    Py_ssize_t known_count
-    Py_ssize_t known_first
+    Py_ssize_t known_count, known_first
     Key[MAX_PAIRS] known
 
 # An entry of a map section that is asked for alone.
