@@ -132,7 +132,7 @@ def composite(
             symbol.split(":")[-2],
             code,
             symbol,
-            _core.COMPOSITE,
+            _core.SHAPE_COMPOSITE,
             cls,
             "",
             tuple(field.wire_name for field in fields),
