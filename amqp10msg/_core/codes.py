@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import uuid
+from typing import Any
 
 from amqp10msg.primitives import (
     FORMAT_CODES,
@@ -188,7 +189,7 @@ KINDS: dict[type, int] = {
 }
 
 #: By code less 0x50: every value of the one-byte forms, as the wrappers cost more than the parsing.
-OF_OCTET = [
+OF_OCTET: list[list[Any]] = [
     [UByte(i) for i in range(256)],
     [Byte(i - 256 if i > 127 else i) for i in range(256)],
     [UInt(i) for i in range(256)],

@@ -69,7 +69,7 @@ class QuickReader(ValueReader):
                 elif code == 0x42:
                     values[i] = False
                     pos += 1
-                elif code >= 0x50 and code <= 0x53:  # noqa: PLR1716  (faster than a chain)
+                elif 0x50 <= code <= 0x53:
                     values[i] = buf[pos + 1]
                     pos += 2
                 elif code == 0x83:
@@ -123,10 +123,7 @@ class QuickReader(ValueReader):
                     return None
                 at = pos + 2
                 pos = at + buf[pos + 1]
-                if key_code == 0xA1:
-                    key = buf[at:pos].decode("utf-8")
-                else:
-                    key = self.symbol(at, pos)
+                key = buf[at:pos].decode("utf-8") if key_code == 0xA1 else self.symbol(at, pos)
                 code = buf[pos]
                 if code == 0xA1:
                     at = pos + 2
@@ -161,7 +158,7 @@ class QuickReader(ValueReader):
                 elif code == 0x40:
                     made[key] = None
                     pos += 1
-                elif code >= 0x50 and code <= 0x54:  # noqa: PLR1716  (faster than a chain)
+                elif 0x50 <= code <= 0x54:
                     made[key] = OF_OCTET[code - 0x50][buf[pos + 1]]
                     pos += 2
                 elif code == 0x70:

@@ -374,7 +374,7 @@ class Reader(QuickReader):
         return DecodeError(reason, start, rule=rule)
 
     def part(self) -> int:
-        """Pass over one section; return its code or -1, and set `first` to where its value begins."""
+        """Pass over one section, set `first` to where its value begins; return its code or -1."""
         start = self.pos
         self.items -= _PART_ITEMS
         if self.items < 0:

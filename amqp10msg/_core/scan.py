@@ -18,7 +18,8 @@ from amqp10msg._core.codes import (
 from amqp10msg._core.reader import Reader
 from amqp10msg._core.sections import MESSAGE, NAMES, SCAN, SECTIONS
 from amqp10msg._core.value_reader import READ_FAULTS, octets_of
-from amqp10msg._core.writer import Writer, encode_fault
+from amqp10msg._core.value_writer import encode_fault
+from amqp10msg._core.writer import Writer
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.primitives import AmqpMap

@@ -7,6 +7,7 @@ a length or an object checks it itself, so that no mistake of a caller reaches o
 an object.
 """
 
+cimport cython
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
@@ -181,6 +182,7 @@ cdef class Cursor:
         )
 
 
+@cython.auto_pickle(False)  # a dict knows how it is copied
 cdef class Mapping(dict):
     """A dict to derive from; its subclasses look keys up as fast as a dict does.
 

@@ -65,8 +65,8 @@ _ULONG0 = OF_OCTET[0x53 - 0x50][0]
 _WORD = 2**32
 _INT_MAX = 2**31 - 1
 
-# UUIDs can be chosen to have one and the same hash, at 0.2 us a comparison, so that is looked for as
-# soon as there are a few.
+# UUIDs can be chosen to have one and the same hash, at 0.2 us a comparison, so that is looked for
+# as soon as there are a few.
 _MAX_UUIDS = 32
 
 _DEPTH = DEFAULT_LIMITS.depth
@@ -85,6 +85,10 @@ def colliding(made: Any) -> bool:
     """
     size = len(made)
     return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
+
+
+def _bytes(count: int, which: str) -> str:
+    return f"{count} {which}byte{'' if count == 1 else 's'}"
 
 
 class ValueReader(Cursor):
@@ -118,13 +122,14 @@ class ValueReader(Cursor):
     def truncated(self, pos: int, needed: int) -> DecodeError:
         if self.end < len(self.buf):
             return DecodeError(
-                f"the value needs {needed} more bytes, but {max(self.end - pos, 0)} are left in its "
-                "enclosing value",
+                f"the value needs {_bytes(needed, 'more ')}, but its enclosing value has "
+                f"{max(self.end - pos, 0)} left",
                 pos,
                 rule="element-overruns-compound",
             )
         return DecodeError(
-            f"the value needs {needed} more bytes, but the input has {max(self.end - pos, 0)}",
+            f"the value needs {_bytes(needed, 'more ')}, but the input has "
+            f"{max(self.end - pos, 0)}",
             pos,
             rule="truncated",
         )
@@ -146,13 +151,13 @@ class ValueReader(Cursor):
 
     def trailing(self) -> DecodeError:
         return DecodeError(
-            f"{len(self.buf) - self.pos} trailing bytes after the value",
+            f"{_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
             self.pos,
             rule="trailing-bytes",
         )
 
     def fault(self, error: BaseException, names: Any = _NO_NAMES) -> DecodeError:
-        """Return the DecodeError for what was raised while reading, with the place and the input."""
+        """Return a DecodeError with place and input for what was raised while reading."""
         fault = error if isinstance(error, DecodeError) else self.translated(error)
         fault.data = self.buf
         fault.path = path_of(self.buf, fault.offset, names)
@@ -410,7 +415,7 @@ class ValueReader(Cursor):
         """Leave a compound: all of its bytes must have been read."""
         if self.pos != stop:
             raise DecodeError(
-                f"{stop - self.pos} trailing bytes after the last element",
+                f"{_bytes(stop - self.pos, 'trailing ')} after the last element",
                 self.pos,
                 rule="compound-trailing-bytes",
             )
