@@ -15,6 +15,7 @@ import struct
 from typing import Any
 
 from amqp10msg._core.codes import OF_OCTET
+from amqp10msg._core.twin import SYMBOLS
 from amqp10msg._core.value_reader import ValueReader
 from amqp10msg.primitives import Int, Timestamp, UInt
 
@@ -26,12 +27,39 @@ _unpack_f64 = struct.Struct(">d").unpack_from
 _FAULTS = (IndexError, struct.error, UnicodeDecodeError)
 
 
+HEADER_CODE = 0x70
+
+
+class Headers:
+    """Headers that were read before, by their bytes: few say more than a durability and a ttl.
+
+    A full table starts anew, so a peer that invents headers makes this useless for itself and no
+    larger than 4,096 entries of some 500 bytes, 2 MB.
+    """
+
+    most = 4096
+    longest = 64
+
+    def __init__(self) -> None:
+        self.known: dict[bytes, list[Any]] = {}
+
+    def keep(self, octets: bytes, values: list[Any]) -> None:
+        """Remember the fields that an encoding stands for, if it is a short one."""
+        if len(octets) <= self.longest:
+            if len(self.known) >= self.most:
+                self.known.clear()
+            self.known[octets] = values
+
+
+_HEADERS = Headers()
+
+
 class QuickReader(ValueReader):
     """A cursor that reads usual sections fast."""
 
     def quick_fields(self, spec: Any) -> Any:
         """Read the list of a composite into its class, or return None."""
-        pos = self.pos
+        start = pos = self.pos
         buf = self.buf
         values = spec.blank[:]
         try:
@@ -48,6 +76,13 @@ class QuickReader(ValueReader):
                 return None
             if stop > self.end or count > len(values) or count > self.items or self.depth < 1:
                 return None
+            is_header = spec.code == HEADER_CODE
+            if is_header:
+                known = _HEADERS.known.get(buf[start:stop])
+                if known is not None:
+                    self.items -= count
+                    self.pos = stop
+                    return spec.layout.build(known)
             usual = spec.usual
             for i in range(count):
                 code = buf[pos]
@@ -89,6 +124,8 @@ class QuickReader(ValueReader):
             return None
         if pos != stop:
             return None
+        if is_header:
+            _HEADERS.keep(buf[start:stop], values)
         self.items -= count
         self.pos = pos
         return spec.layout.build(values)
@@ -118,12 +155,16 @@ class QuickReader(ValueReader):
             if stop > self.end or count > stop - pos or count > self.items or self.depth < 1:
                 return None
             made = cls.__new__(cls)
+            known = SYMBOLS.known
             for _ in range(count >> 1):
                 if buf[pos] != key_code:
                     return None
                 at = pos + 2
                 pos = at + buf[pos + 1]
-                key = buf[at:pos].decode("utf-8") if key_code == 0xA1 else self.symbol(at, pos)
+                if key_code == 0xA1:
+                    key = buf[at:pos].decode("utf-8")
+                else:
+                    key = known.get(buf[at:pos]) or self.symbol(at, pos)
                 code = buf[pos]
                 if code == 0xA1:
                     at = pos + 2

@@ -48,8 +48,8 @@ cdef class Reader(QuickReader):
     @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
     cdef int section_code(self) except -2
 
-    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, place=int,
-                   shape=int, followers=bytes,  several=bint,
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, shape=int,
+                   followers=bytes,  several=bint,
                    found=list, spec=Spec, kind=type, buf=bytes, layout=Layout)
     cdef message(self, cls, message_format)
 

@@ -315,24 +315,23 @@ class Reader(QuickReader):
                 if not followers[FIRST_CODE + index]:
                     raise self.misplaced(index, last, found, start)
             last = index
-            followers = FOLLOWERS[index + 1]
             spec = SECTIONS[index]
+            followers = spec.followers
             shape = spec.shape
-            if shape == SHAPE_PROPERTIES:
+            if shape == SHAPE_COMPOSITE:
+                section = self.quick_fields(spec)
+            elif shape == SHAPE_PROPERTIES:
                 section = self.quick_mapping(spec.cls, 0xA1)
             elif shape == SHAPE_ANNOTATIONS:
                 section = self.quick_mapping(spec.cls, 0xA3)
-            elif shape == SHAPE_COMPOSITE:
-                section = self.quick_fields(spec)
             elif shape == SHAPE_BINARY:
                 section = self.quick_data(spec.layout)
             else:
                 section = None
             if section is None:
                 section = self.section(spec)
-            place = PLACES[index]
-            if place != PLACE_BODY or found[PLACE_BODY] is None:
-                found[place] = section
+            if not spec.is_body or found[PLACE_BODY] is None:
+                found[spec.place] = section
             elif several:
                 found[PLACE_BODY].append(section)
             else:

@@ -18,5 +18,8 @@ cdef class Spec:
     cdef readonly tuple mandatory
     cdef readonly bytes multiple
     cdef readonly list blank
+    cdef readonly int place
+    cdef readonly bint is_body
+    cdef readonly bytes followers
     cdef readonly bytes usual
     cdef readonly bytes head

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from amqp10msg._core.codes import DATA, FOOTER, USUAL
+from amqp10msg._core.codes import (
+    DATA,
+    FIRST_CODE,
+    FOLLOWERS,
+    FOOTER,
+    PLACE_BODY,
+    PLACES,
+    SECTION_COUNT,
+    USUAL,
+)
 from amqp10msg._core.twin import Layout
 
 
@@ -45,6 +54,12 @@ class Spec:
         self.mandatory = mandatory
         self.multiple = multiple
         self.blank = [*defaults]
+        # Of a section: its place in a message, and the sections that may follow it.
+        index = code - FIRST_CODE
+        is_section = 0 <= index < SECTION_COUNT
+        self.place = PLACES[index] if is_section else 0
+        self.is_body = self.place == PLACE_BODY
+        self.followers = FOLLOWERS[index + 1] if is_section else b""
         self.usual = b"".join(USUAL[kind] for kind in kinds)
         self.head = b"\x00\x53" + bytes([code]) if code < 256 else b"\x00\x80" + code.to_bytes(8)
 

@@ -13,7 +13,7 @@ from typing import Any
 from amqp10msg._core.fill import filler
 from amqp10msg.primitives import Symbol
 
-__all__ = ["COMPILED", "Cursor", "Layout", "Mapping", "Output"]
+__all__ = ["COMPILED", "SYMBOLS", "Cursor", "Layout", "Mapping", "Output"]
 
 #: Whether the kernel that runs is the compiled one.
 COMPILED = False
@@ -48,7 +48,7 @@ class Symbols:
         return made
 
 
-_SYMBOLS = Symbols()
+SYMBOLS = Symbols()
 
 
 class Cursor:
@@ -85,7 +85,7 @@ class Cursor:
     def symbol(self, start: int, stop: int) -> Symbol:
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
         octets = self.buf[start:stop]
-        return _SYMBOLS.known.get(octets) or _SYMBOLS.keep(octets)
+        return SYMBOLS.known.get(octets) or SYMBOLS.keep(octets)
 
 
 class Mapping(dict):  # type: ignore[type-arg]
