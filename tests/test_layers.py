@@ -348,6 +348,43 @@ def test_the_checks_pass_a_right_import(source: str) -> None:
     assert private_imports(imports) == []
 
 
+# To be rid of their forks: they are to use the kernel's primitives.
+FORKED = {
+    "basic/_codec.py",
+    "translate/_canonical.py",
+    "translate/_to_amqp10.py",
+    "translate/_to_basic.py",
+}
+
+
+def forks(source: str) -> list[str]:
+    """Where a module finds out whether it is compiled itself, or uses a name of C."""
+    found = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if (isinstance(node, ast.Name) and node.id == "_COMPILED")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "cython.compiled")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "__file__.endswith")
+    ]
+    lines = enumerate(source.splitlines(), 1)
+    return found + [f"line {number}: F821" for number, line in lines if "F821" in line]
+
+
+def test_one_module_knows_whether_it_is_compiled() -> None:
+    files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
+    found = {
+        name: forks(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+        if name not in FORKED
+    }
+
+    assert {name: where for name, where in found.items() if where} == {}
+    assert forks("if _COMPILED:\n    x = size(y)  # noqa: F821\n") == [
+        "line 1: _COMPILED",
+        "line 2: F821",
+    ]
+
+
 def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:
     program = (
         "import sys; before = set(sys.modules); import amqp10msg; "
