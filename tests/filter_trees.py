@@ -261,6 +261,8 @@ def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool) -> Any:
             value = of(operand)
             if value is None:
                 return None
+            if negated and not sql:  # as qpidd has it: false for items of another kind
+                return all(compare("<>", value, item[1], sql) for item in items)
             return any(compare("=", value, item[1], sql) for item in items) != negated
         case ("like", operand, pattern, negated):
             value = of(operand)

@@ -196,6 +196,18 @@ def test_nesting_up_to_the_bound_works(cls: Any) -> None:
 
 
 @pytest.mark.parametrize("cls", CLASSES)
+def test_a_chain_of_not_is_no_nesting(cls: Any) -> None:
+    """Brokers accept as many as their tokens allow; RabbitMQ 200."""
+    message = Message(application_properties={"a": 1})
+    for count in (100, 101, 196):
+        expression = cls("NOT " * count + "a = 1", limits=RABBITMQ)
+        assert (count % 2 == 0) is expression.result(message)
+        assert expression.result(Message()) is None
+    with pytest.raises(ExpressionError, match="NOT is repeated more than 200 times"):
+        cls("NOT " * 201 + "a = 1")
+
+
+@pytest.mark.parametrize("cls", CLASSES)
 def test_a_caller_deep_in_the_stack_gets_no_recursion_error(cls: Any) -> None:
     text = "(" * 90 + "a = 1" + ")" * 90
 

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from amqp10msg import (
     AmqpMap,
     Byte,
+    Decimal64,
     DecodeError,
     Described,
     EncodeError,
@@ -182,6 +183,9 @@ def test_no_local_keeps_what_clients_send() -> None:
         (None, None, True),
         ("x", None, False),
         (2**53 + 1, float(2**53), False),
+        (Decimal64.from_decimal("2E-398"), -0.0, False),
+        (-0.0, Decimal64.from_decimal("2E-398"), False),
+        (0.5, Decimal64.from_decimal("0.50"), True),
     ],
 )
 def test_application_properties_filter(reference: Any, value: Any, expected: bool) -> None:

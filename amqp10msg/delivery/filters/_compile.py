@@ -37,6 +37,7 @@ from amqp10msg.delivery.filters._values import (
     is_comparable,
     kind_of,
     number,
+    settled,
     types_of,
 )
 from amqp10msg.primitives import Timestamp
@@ -76,7 +77,7 @@ class _Compiler:
             case Logical():
                 return _disjunction([self.compiled(part) for part in node.operands])
             case Not():
-                return _negation(self.compiled(node.operand))
+                return _negation(self.compiled(node.operand), node.negated)
             case Compare():
                 return self.comparison(node)
             case Between():
@@ -140,12 +141,17 @@ class _Compiler:
         return _disjunction(sides) if node.negated else _conjunction(sides)
 
     def in_list(self, node: In) -> Evaluate:
-        """True if an item is equal, false if none is, unknown if the operand is unknown."""
+        """True if an item is equal, false if none is, unknown if the operand is unknown.
+
+        In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind.
+        """
         operand, octets = self.compiled(node.operand), self.octets
         found, missed = not node.negated, node.negated
         plain = frozenset(item.value for item in node.items if _is_plain(item))
         items = [self.compiled(item) for item in node.items]
         others = [self.compiled(item) for item in node.items if not _is_plain(item)]
+        literals = [item.value for item in node.items if isinstance(item, Literal)]
+        kinds = set() if octets else {kind_of(literal) for literal in literals}
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
@@ -159,7 +165,7 @@ class _Compiler:
             for item in rest:
                 if compare("=", value, item(message, now), octets):
                     return found
-            return missed
+            return missed and (not kinds or kinds == {kind_of(settled(value, octets))})
 
         return evaluate
 
@@ -239,10 +245,10 @@ def _disjunction(parts: list[Evaluate]) -> Evaluate:
     return any_of
 
 
-def _negation(operand: Evaluate) -> Evaluate:
+def _negation(operand: Evaluate, negated: bool) -> Evaluate:
     def evaluate(message: Any, now: int | None) -> bool | None:
         value = operand(message, now)
-        return not value if isinstance(value, bool) else None
+        return value is not negated if isinstance(value, bool) else None
 
     return evaluate
 

@@ -69,6 +69,15 @@ def _text_of(value: Any) -> Any:
         return value
 
 
+_EXPIRY_TIME: Final = _property("absolute_expiry_time")
+
+
+def _expiration(message: Any, now: int | None = None) -> Any:
+    """Read JMSExpiration, which is 0 for a message that does not expire (JMS 2.0, 3.4.9)."""
+    moment = _EXPIRY_TIME(message, now)
+    return 0 if moment is None else moment
+
+
 _DELIVERY_MODE: Final = _of(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
@@ -89,7 +98,7 @@ _JMS_NAMES: Final[dict[str, Getter]] = {
     "JMSDeliveryMode": _DELIVERY_MODE,
     "JMSDeliveryTime": _entry("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
-    "JMSExpiration": _property("absolute_expiry_time"),
+    "JMSExpiration": _expiration,
     "JMSMessageID": _of(_property("message_id"), to_jms_message_id),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,

@@ -43,6 +43,8 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
+#: As many as the 200 tokens of RabbitMQ allow.
+_MOST_NOT: Final = 200
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
 #: Functions of SQL filter expressions and their numbers of arguments.
 _ARITY: Final = {
@@ -69,8 +71,8 @@ class Language:
         resolve: returns the getter of a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
-        jms: apply the restrictions of JMS: ``LIKE``, ``IN`` and ``IS NULL`` follow an identifier,
-            a list holds literals, operands have the type that their operator needs.
+        jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
+            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
         plain_patterns: refuse control characters in patterns.
     """
 
@@ -157,9 +159,15 @@ class _Parser:
             case "NOT":
                 if binding >= _COMPARISON:
                     raise self.error("NOT needs parentheses around it here", token)
+                count = 1  # a chain of them is not nesting
+                while self.token.kind == "NOT":
+                    self.take()
+                    count += 1
+                if count > _MOST_NOT:
+                    raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
                 operand = self.expression(_NOT)
                 self.condition(operand)
-                return Not(token.start, operand.end, operand)
+                return Not(token.start, operand.end, operand, negated=count % 2 == 1)
             case "+" | "-":
                 return self.sign(token)
             case "(":
@@ -238,7 +246,8 @@ class _Parser:
         raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
 
     def is_null(self, left: Node) -> Node:
-        if type(left) is not Identifier or self.text[left.start] == "(":
+        is_name = type(left) is Identifier and self.text[left.start] != "("
+        if not is_name and not self.language.jms:
             raise self.error("IS NULL takes a name", left)
         negated = self.token.kind == "NOT"
         if negated:
@@ -256,7 +265,6 @@ class _Parser:
         return Between(left.start, high.end, left, low, high, negated)
 
     def in_list(self, left: Node, negated: bool) -> Node:
-        self.named(left, "IN")
         self.expect("(", "( and a list of values")
         items = []
         while True:
@@ -271,7 +279,6 @@ class _Parser:
         return In(left.start, last.end, left, tuple(items), negated)
 
     def like(self, left: Node, negated: bool) -> Node:
-        self.named(left, "LIKE")
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
@@ -350,8 +357,3 @@ class _Parser:
             or (isinstance(node, Literal) and type(node.value) is bool)
         ):
             raise self.error("booleans are compared with = and <> only", node)
-
-    def named(self, node: Node, what: str) -> None:
-        """Refuse anything but an identifier before ``LIKE`` and ``IN``."""
-        if self.language.jms and (type(node) is not Identifier or self.text[node.start] == "("):
-            raise self.error(f"{what} takes a name", node)

@@ -84,9 +84,10 @@ class Logical(Node):
 
 @attrs.frozen
 class Not(Node):
-    """``NOT operand``."""
+    """``NOT operand``; `negated` is False for an even number of ``NOT``."""
 
     operand: Node
+    negated: bool
 
 
 @attrs.frozen

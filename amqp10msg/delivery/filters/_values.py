@@ -41,6 +41,7 @@ __all__ = [
     "number",
     "same",
     "same_as",
+    "settled",
     "types_of",
 ]
 
@@ -84,7 +85,7 @@ def is_comparable(value: Any) -> bool:
     return type(value) in _COMPARABLE
 
 
-def _settled(value: Any, octets: bool) -> Any:
+def settled(value: Any, octets: bool) -> Any:
     """Convert a decimal, a buffer and, with `octets`, a UUID to a type with a kind."""
     if isinstance(value, _DECIMALS):
         number = value.to_decimal()
@@ -109,7 +110,7 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
     """
     if left is None or right is None:
         return None
-    left, right = _settled(left, octets), _settled(right, octets)
+    left, right = settled(left, octets), settled(right, octets)
     first, second = kind_of(left), kind_of(right)
     if octets and first != second and {first, second} == {TEXT, BINARY}:
         left, right = _encoded(left), _encoded(right)
@@ -120,13 +121,20 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
         return False
     # As in Java, a decimal beside a float is rounded to a float: decimal 0.1 is equal to 0.1.
     if isinstance(left, decimal.Decimal) and isinstance(right, float):
-        left = float(left)
+        left = _rounded(left)
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
-        right = float(right)
+        right = _rounded(right)
     try:
         return bool(OPERATORS[sign](left, right))
     except (TypeError, ValueError, ArithmeticError):  # values of a user's own classes
         return False
+
+
+def _rounded(value: decimal.Decimal) -> decimal.Decimal | float:
+    """Return a decimal as a float, unless it is out of a float's range."""
+    rounded = float(value)
+    out_of_range = value.is_finite() and (math.isinf(rounded) or (rounded == 0) is not (value == 0))
+    return value if out_of_range else rounded
 
 
 def _encoded(value: Any) -> Any:
@@ -195,7 +203,7 @@ def number(value: Any) -> Any:
     """Return a value as an int or a float, None if it is not a number."""
     if value is None or type(value) is int or type(value) is float:
         return value
-    value = _settled(value, False)
+    value = settled(value, False)
     if kind_of(value) != NUMBER:
         return None
     # An exponent bounds what int() writes out.
