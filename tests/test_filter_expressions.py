@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message
 from amqp10msg.delivery.filters import (
     RABBITMQ,
+    EvaluationError,
     ExpressionError,
     FilterLimits,
     Selector,
@@ -57,6 +58,27 @@ def test_an_sql_filter_means_what_its_tree_means(tree: Any, drawn: list[Any], ra
         for sql in expressions:
             assert repr(expected) == repr(sql.result(message_of(properties))), text
             assert (expected is True) == sql.matches(message_of(properties))
+
+
+@settings(max_examples=200)
+@given(
+    conditions(SQL_NAMES, True), st.lists(contents(SQL_NAMES), min_size=3, max_size=3), st.randoms()
+)
+def test_the_broker_dialect_means_what_its_tree_means_there(
+    tree: Any, drawn: list[Any], random: Any
+) -> None:
+    text = Writer(random.choice, sql=True).text(tree)
+    sql = SqlFilter(text, dialect="rabbitmq-4.3")
+
+    for properties in drawn:
+        message = message_of(properties)
+        try:
+            expected = evaluate(tree, properties, sql=True, broker=True)
+        except OverflowError:
+            with pytest.raises(EvaluationError, match="ends the session"):
+                sql.matches(message)
+        else:
+            assert repr(expected) == repr(sql.result(message)), text
 
 
 @given(conditions(NAMES, False), contents(NAMES), st.randoms())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 #: Dialects of SQL filter expressions: see `SqlFilter`.
-Dialect: TypeAlias = Literal["rabbitmq", "oasis"]
+Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 
 
 @attrs.frozen
@@ -64,7 +64,7 @@ class Options:
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
-        default="rabbitmq", validator=attrs.validators.in_(("rabbitmq", "oasis"))
+        default="rabbitmq", validator=attrs.validators.in_(get_args(Dialect))
     )
 
 
@@ -112,7 +112,10 @@ class ExpressionError(EncodeError):
 
 
 class EvaluationError(AmqpError, ValueError):
-    """A filter cannot be evaluated on a message: it is not supported, or lacks `now` or `local`."""
+    """A filter cannot be evaluated on a message.
+
+    It is not supported, lacks `now` or `local`, or is one on which RabbitMQ ends the session.
+    """
 
 
 @attrs.frozen

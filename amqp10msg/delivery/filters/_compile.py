@@ -49,7 +49,9 @@ Evaluate: TypeAlias = Getter
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> Evaluate:
+def compile_expression(
+    node: Node, octets: bool, concatenate: bool = False, broker: bool = False
+) -> Evaluate:
     """Return the closure of a tree.
 
     Args:
@@ -57,12 +59,14 @@ def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> E
         octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
             float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
+        broker: evaluate exactly as RabbitMQ 4.3 does.
     """
-    return _Compiler(octets, concatenate).compiled(node)
+    return _Compiler(octets, concatenate, broker).compiled(node)
 
 
 class _Compiler:
-    def __init__(self, octets: bool, concatenate: bool) -> None:
+    def __init__(self, octets: bool, concatenate: bool, broker: bool) -> None:
+        self.broker = broker
         self.octets = octets
         self.concatenate = concatenate
 
@@ -171,7 +175,7 @@ class _Compiler:
 
     def like(self, node: Like) -> Evaluate:
         operand, matches, octets = self.compiled(node.operand), node.match, self.octets
-        negated = node.negated
+        negated, errors = node.negated, "surrogateescape" if self.broker else "strict"
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
@@ -179,10 +183,11 @@ class _Compiler:
                 if not (octets and isinstance(value, bytes)):
                     return None
                 try:
-                    value = value.decode()
+                    value = value.decode(errors=errors)
                 except UnicodeDecodeError:
                     return None
-            return matches(value) is not negated
+            found = matches(value)
+            return None if found is None else found is not negated
 
         return evaluate
 
@@ -193,7 +198,7 @@ class _Compiler:
     def arithmetic(self, node: Arithmetic) -> Evaluate:
         first = self.compiled(node.first)
         rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
-        exact, concatenate = not self.octets, self.concatenate
+        exact, concatenate, finite = not self.octets, self.concatenate, self.broker
 
         def evaluate(message: Any, now: int | None) -> Any:
             value = first(message, now)
@@ -207,7 +212,7 @@ class _Compiler:
                 ):
                     value = str(value) + str(other)
                 else:
-                    value = arithmetic(sign, value, other, exact)
+                    value = arithmetic(sign, value, other, exact, finite)
             return value
 
         return evaluate

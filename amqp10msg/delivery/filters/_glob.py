@@ -7,9 +7,9 @@ A pattern is a sequence of characters or words, of `ONE`, which matches any one 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-__all__ = ["MANY", "ONE", "compile_like", "compile_words"]
+__all__ = ["MANY", "ONE", "Element", "compile_like", "compile_words"]
 
 
 class _Wildcard:
@@ -19,10 +19,12 @@ class _Wildcard:
 ONE: Final = _Wildcard()
 MANY: Final = _Wildcard()
 
-Matcher = Callable[[Any], bool]
+#: An element of a pattern: a character or word, `ONE` or `MANY`.
+Element: TypeAlias = str | _Wildcard
+Matcher: TypeAlias = Callable[[Any], bool]
 
 
-def compile_like(pattern: Sequence[str | _Wildcard]) -> Callable[[str], bool]:
+def compile_like(pattern: Sequence[Element]) -> Callable[[str], bool]:
     """Return a function that tests whether a text matches a pattern of characters."""
     segments = _split(pattern)
     if all(ONE not in segment for segment in segments):
@@ -31,14 +33,14 @@ def compile_like(pattern: Sequence[str | _Wildcard]) -> Callable[[str], bool]:
     return _general(segments)
 
 
-def compile_words(pattern: Sequence[str | _Wildcard]) -> Callable[[Sequence[str]], bool]:
+def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]:
     """Return a function that tests whether words match a pattern of words."""
     return _general(_split(pattern))
 
 
-def _split(pattern: Sequence[str | _Wildcard]) -> list[list[str | _Wildcard]]:
+def _split(pattern: Sequence[Element]) -> list[list[Element]]:
     """Split at each `MANY`, into one segment more than there are of those."""
-    segments: list[list[str | _Wildcard]] = [[]]
+    segments: list[list[Element]] = [[]]
     for element in pattern:
         if element is MANY:
             segments.append([])
@@ -75,7 +77,7 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
     return match
 
 
-def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
+def _general(segments: list[list[Element]]) -> Matcher:
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         size = len(first)
@@ -101,7 +103,7 @@ def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
     return match
 
 
-def _stands_at(segment: list[str | _Wildcard], subject: Sequence[str], at: int) -> bool:
+def _stands_at(segment: list[Element], subject: Sequence[str], at: int) -> bool:
     return all(
         wanted is ONE or wanted == subject[at + index] for index, wanted in enumerate(segment)
     )
@@ -115,7 +117,7 @@ class _Searcher:
 
     __slots__ = ("_any", "_done", "_masks", "size")
 
-    def __init__(self, segment: list[str | _Wildcard]) -> None:
+    def __init__(self, segment: list[Element]) -> None:
         self.size = len(segment)
         self._done = 1 << (self.size - 1)
         self._any = sum(1 << index for index, wanted in enumerate(segment) if wanted is ONE)

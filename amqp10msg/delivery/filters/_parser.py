@@ -7,13 +7,13 @@ restrictions of JMS.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
-from amqp10msg.delivery.filters._glob import MANY, ONE, compile_like
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._syntax import (
     Arithmetic,
     Between,
@@ -74,6 +74,8 @@ class Language:
         jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
             operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
         plain_patterns: refuse control characters in patterns.
+        bracketed_fields: names such as ``m.[x-opt-hop]``.
+        like: compiles a pattern.
     """
 
     tokens: Callable[[str, FilterLimits], list[Token]]
@@ -81,6 +83,8 @@ class Language:
     functions: frozenset[str]
     jms: bool
     plain_patterns: bool
+    bracketed_fields: bool = False
+    like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
 def parse_expression(text: str, language: Language, limits: FilterLimits) -> Node:
@@ -194,6 +198,12 @@ class _Parser:
 
     def identifier(self, token: Token) -> Identifier:
         name = self.text[token.start : token.end]
+        if token.kind == "qualified" and token.quoted and not self.language.bracketed_fields:
+            raise self.error(
+                "RabbitMQ has no names in brackets after a section: write [name] for an "
+                "application property, or use the dialect oasis",
+                token,
+            )
         try:
             get, key = self.language.resolve(token.value)
         except UnknownNameError as error:
@@ -289,7 +299,7 @@ class _Parser:
                 raise self.error("ESCAPE takes one character in quotes", last)
         return Like(left.start, last.end, left, self.pattern(token, escape), negated)
 
-    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool]:
+    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool | None]:
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -304,7 +314,7 @@ class _Parser:
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
-        return compile_like(elements)
+        return self.language.like(elements)
 
     def call(self, token: Token) -> Node:
         name = token.value

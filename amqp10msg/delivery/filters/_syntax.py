@@ -123,7 +123,7 @@ class Like(Node):
     """``operand [NOT] LIKE pattern``."""
 
     operand: Node
-    match: Callable[[str], bool] = attrs.field(eq=False, repr=False)
+    match: Callable[[str], bool | None] = attrs.field(eq=False, repr=False)
     negated: bool
 
 

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+from amqp10msg.delivery.filters._base import EvaluationError
 from amqp10msg.primitives import (
     Byte,
     Char,
@@ -168,35 +169,49 @@ def same(reference: Any, value: Any) -> bool:
     return compare("=", reference, value, False) is True
 
 
-def arithmetic(sign: str, left: Any, right: Any, exact: bool) -> Any:
+def arithmetic(sign: str, left: Any, right: Any, exact: bool, finite: bool = False) -> Any:
     """Calculate; None if an operand or the result is not a number.
 
     Integers stay exact, however large; with a float among the operands the result is a float.
     With `exact`, the quotient of integers is truncated, as in Java; otherwise it is a float.
+
+    Raises:
+        EvaluationError: with `finite`, the result is too large for a float.
     """
     left, right = number(left), number(right)
     if left is None or right is None:
         return None
-    whole = isinstance(left, int) and isinstance(right, int)
     try:
-        match sign:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "/":
-                if not (exact and whole):
-                    return left / right
-                quotient = abs(left) // abs(right)
-                return quotient if (left < 0) is (right < 0) else -quotient
-        if not whole:
-            return None
-        rest = abs(left) % abs(right)
-        return -rest if left < 0 else rest
-    except (ZeroDivisionError, OverflowError):
+        result = _calculated(sign, left, right, exact)
+    except ZeroDivisionError:
         return None
+    except OverflowError:
+        result = math.inf if finite else None
+    if finite and isinstance(result, float) and not math.isfinite(result):
+        raise EvaluationError(
+            "the result is too large for a double: RabbitMQ 4.3 ends the session of the link here"
+        )
+    return result
+
+
+def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
+    whole = isinstance(left, int) and isinstance(right, int)
+    match sign:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            if not (exact and whole):
+                return left / right
+            quotient = abs(left) // abs(right)
+            return quotient if (left < 0) is (right < 0) else -quotient
+    if not whole:
+        return None
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
 
 
 def number(value: Any) -> Any:

@@ -20,6 +20,7 @@ from amqp10msg.delivery.filters._explain import reasons_of
 from amqp10msg.delivery.filters._lexer import SQL_FUNCTIONS, selector_tokens, sql_tokens
 from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
 from amqp10msg.delivery.filters._parser import Language, parse_expression
+from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_like, rabbitmq_43_name
 from amqp10msg.delivery.filters._syntax import Node
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -30,7 +31,10 @@ __all__ = ["Selector", "SqlFilter"]
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
 _DIALECTS: Final = {
     "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),
-    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, False, True),
+    "rabbitmq-4.3": Language(
+        sql_tokens, rabbitmq_43_name, frozenset({"UTC"}), False, True, like=rabbitmq_43_like
+    ),
+    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, False, True, bracketed_fields=True),
 }
 
 
@@ -160,9 +164,16 @@ class SqlFilter(_Expression):
     returns a fraction, and values of other different kinds are only ``<>``. A message does not pass
     if the result is unknown.
 
+    RabbitMQ leaves a filter that it refuses out of its answer to the attach, and delivers every
+    message: compare the filters of the answer with those asked for.
+
     Attributes:
         text: the expression.
-        dialect: ``rabbitmq``, or ``oasis`` for more of the draft: every field of the header, the
+        dialect: ``rabbitmq``, which reads values as the draft says; ``rabbitmq-4.3`` to predict
+            that broker where it does not: ``_`` and ``%`` do not match a line feed, a char is a
+            number, decimals, NaN and infinity are not set, ``LIKE`` reads any binary and UUID, and
+            an overflow, which ends the session there, raises `EvaluationError` here; or
+            ``oasis`` for more of the draft: every field of the header, the
             sections ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and
             ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
             ``UPPER``, ``LEFT(text, count)``, ``RIGHT(text, count)``,
@@ -192,4 +203,9 @@ class SqlFilter(_Expression):
         return tree, self._parts(tree)
 
     def _parts(self, node: Node) -> Evaluate:
-        return compile_expression(node, octets=True, concatenate=self.dialect == "oasis")
+        return compile_expression(
+            node,
+            octets=True,
+            concatenate=self.dialect == "oasis",
+            broker=self.dialect == "rabbitmq-4.3",
+        )
