@@ -286,7 +286,7 @@ def test_what_is_wrong_in_the_other_dialect(text: str, problem: str) -> None:
 
 
 def test_a_dialect_is_one_of_three() -> None:
-    with pytest.raises(ValueError, match="rabbitmq, rabbitmq-4.3, oasis"):
+    with pytest.raises(ValueError, match=r"rabbitmq, rabbitmq-4\.3, oasis"):
         SqlFilter("a = 1", dialect="sql-92")  # type: ignore[arg-type]
 
 

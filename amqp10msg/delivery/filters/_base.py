@@ -21,6 +21,7 @@ __all__ = [
     "ExpressionError",
     "Filter",
     "FilterLimits",
+    "FilterWarning",
     "Reason",
     "class_of",
     "register",
@@ -118,6 +119,10 @@ class EvaluationError(AmqpError, ValueError):
     """
 
 
+class FilterWarning(UserWarning):
+    """A filter that a broker does not apply as its definition says."""
+
+
 @attrs.frozen
 class Reason:
     """A condition that a message fails, and the values it was tested on.
@@ -178,6 +183,10 @@ def class_of(descriptor: Any) -> type[Filter] | None:
 @attrs.frozen
 class Filter(abc.ABC):
     """A predicate on messages (Part 3, 3.5.8).
+
+    A source leaves the filters that it does not apply out of its answer to the attach (Part 3,
+    3.5.3), and RabbitMQ then delivers every message: a receiver compares the filters of the answer
+    with those it asked for.
 
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
