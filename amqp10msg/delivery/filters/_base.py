@@ -34,7 +34,7 @@ Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 
 @attrs.frozen
 class FilterLimits:
-    """Limits on the size of a filter; making a filter that exceeds one raises an error.
+    """Limits on the cost of a filter; making a filter that exceeds one raises an error.
 
     Attributes:
         length: most characters of an expression or a topic pattern, at least 1.
@@ -42,6 +42,8 @@ class FilterLimits:
         depth: deepest nesting of operands, 1 to 100.
         fields: most entries of a filter that is a map.
         min_fields: fewest entries of such a filter.
+        steps: most steps that the ``LIKE`` and the functions of an expression may take on a
+            message; one takes about 1 ns. A text that may take more raises `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))
@@ -52,6 +54,7 @@ class FilterLimits:
     )
     fields: int = attrs.field(default=1_000, validator=attrs.validators.ge(0))
     min_fields: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    steps: int = attrs.field(default=1_000_000_000, validator=attrs.validators.ge(1))
 
 
 DEFAULT_FILTER_LIMITS = FilterLimits()
@@ -115,7 +118,8 @@ class ExpressionError(EncodeError):
 class EvaluationError(AmqpError, ValueError):
     """A filter cannot be evaluated on a message.
 
-    It is not supported, lacks `now` or `local`, or is one on which RabbitMQ ends the session.
+    It is not supported, lacks `now` or `local`, costs more than its limits allow, or makes RabbitMQ
+    end the session.
     """
 
 

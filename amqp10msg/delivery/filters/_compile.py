@@ -50,22 +50,24 @@ _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": 
 
 
 def compile_expression(
-    node: Node, octets: bool, concatenate: bool = False, broker: bool = False
+    node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
 ) -> Evaluate:
     """Return the closure of a tree.
 
     Args:
         node: the tree.
+        longest: characters of a text up to which ``LIKE`` and functions are evaluated.
         octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
             float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
         broker: evaluate exactly as RabbitMQ 4.3 does.
     """
-    return _Compiler(octets, concatenate, broker).compiled(node)
+    return _Compiler(longest, octets, concatenate, broker).compiled(node)
 
 
 class _Compiler:
-    def __init__(self, octets: bool, concatenate: bool, broker: bool) -> None:
+    def __init__(self, longest: int, octets: bool, concatenate: bool, broker: bool) -> None:
+        self.longest = longest
         self.broker = broker
         self.octets = octets
         self.concatenate = concatenate
@@ -97,7 +99,10 @@ class _Compiler:
             case Arithmetic():
                 return self.arithmetic(node)
             case Call():
-                return _FUNCTIONS[node.function](*map(self.compiled, node.arguments))
+                arguments = [self.compiled(argument) for argument in node.arguments]
+                if arguments:
+                    arguments[0] = _bounded(arguments[0], self.longest)
+                return _FUNCTIONS[node.function](*arguments)
         raise AssertionError(f"no such node: {node!r}")
 
     def comparison(self, node: Compare) -> Evaluate:
@@ -174,7 +179,8 @@ class _Compiler:
         return evaluate
 
     def like(self, node: Like) -> Evaluate:
-        operand, matches, octets = self.compiled(node.operand), node.match, self.octets
+        operand = _bounded(self.compiled(node.operand), self.longest)
+        matches, octets = node.match, self.octets
         negated, errors = node.negated, "surrogateescape" if self.broker else "strict"
 
         def evaluate(message: Any, now: int | None) -> bool | None:
@@ -216,6 +222,21 @@ class _Compiler:
             return value
 
         return evaluate
+
+
+def _bounded(operand: Evaluate, longest: int) -> Evaluate:
+    """Refuse to evaluate a text that is too long for the steps that an expression may take."""
+
+    def evaluate(message: Any, now: int | None) -> Any:
+        value = operand(message, now)
+        if isinstance(value, (str, bytes)) and len(value) > longest:
+            raise EvaluationError(
+                f"a text of {len(value):,} characters is too long for this expression, which may "
+                f"take at most {longest:,}: raise FilterLimits.steps"
+            )
+        return value
+
+    return evaluate
 
 
 def _is_plain(node: Node) -> TypeGuard[Literal]:

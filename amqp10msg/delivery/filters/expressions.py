@@ -52,6 +52,7 @@ class _Expression(Filter):
     )
     _evaluate: Evaluate = attrs.field(init=False, eq=False, repr=False, default=_always)
     _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
+    _longest: int = attrs.field(init=False, eq=False, repr=False, default=0)
 
     def _settle(self) -> None:
         if not isinstance(self.text, str):
@@ -63,14 +64,22 @@ class _Expression(Filter):
         except UnicodeEncodeError as error:
             raise ExpressionError("a surrogate is not allowed", self.text, error.start) from None
         try:
-            tree, evaluate = self._compiled(str(self.text))
+            parsed = self._parsed(str(self.text))
+            if parsed is not None:
+                tree, weight = parsed
+                object.__setattr__(self, "_tree", tree)
+                object.__setattr__(self, "_longest", self.limits.steps // weight)
+                object.__setattr__(self, "_evaluate", self._compiled(tree))
         except RecursionError:
             problem = "nested too deep for the stack that is left"
             raise ExpressionError(problem, self.text, 0) from None
-        object.__setattr__(self, "_tree", tree)
-        object.__setattr__(self, "_evaluate", evaluate)
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+    def _parsed(self, text: str) -> tuple[Node, int] | None:
+        """Return the tree and its weight; None if every message passes."""
+        raise NotImplementedError
+
+    def _compiled(self, node: Node) -> Evaluate:
+        """Return the closure of a part of the tree."""
         raise NotImplementedError
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
@@ -86,11 +95,7 @@ class _Expression(Filter):
     def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
         if self._tree is None:
             return ()
-        return tuple(reasons_of(self._tree, self._parts, self.text, message, now))
-
-    def _parts(self, node: Node) -> Evaluate:
-        """Return the closure of a part of the tree."""
-        raise NotImplementedError
+        return tuple(reasons_of(self._tree, self._compiled, self.text, message, now))
 
     def _value(self) -> str:
         return self.text
@@ -136,14 +141,11 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
-        if not text.strip(" \t\f\r\n"):
-            return None, _always
-        tree = parse_expression(text, _SELECTOR, self.limits)
-        return tree, self._parts(tree)
+    def _parsed(self, text: str) -> tuple[Node, int] | None:
+        return parse_expression(text, _SELECTOR, self.limits) if text.strip(" \t\f\r\n") else None
 
-    def _parts(self, node: Node) -> Evaluate:
-        return compile_expression(node, octets=False)
+    def _compiled(self, node: Node) -> Evaluate:
+        return compile_expression(node, self._longest, octets=False)
 
 
 @register
@@ -191,7 +193,7 @@ class SqlFilter(_Expression):
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+    def _parsed(self, text: str) -> tuple[Node, int]:
         language = _DIALECTS.get(self.dialect)
         if language is None:
             raise EncodeError(
@@ -199,12 +201,12 @@ class SqlFilter(_Expression):
             )
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
-        tree = parse_expression(text, language, self.limits)
-        return tree, self._parts(tree)
+        return parse_expression(text, language, self.limits)
 
-    def _parts(self, node: Node) -> Evaluate:
+    def _compiled(self, node: Node) -> Evaluate:
         return compile_expression(
             node,
+            self._longest,
             octets=True,
             concatenate=self.dialect == "oasis",
             broker=self.dialect == "rabbitmq-4.3",
