@@ -239,7 +239,10 @@ class Filter(abc.ABC):
 
         Raises:
             EvaluationError: the filter cannot be evaluated, or needs `now` or `local`.
+            TypeError: it is not a `Message`.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return self._passes(message, now, local)
 
     @abc.abstractmethod
@@ -329,6 +332,13 @@ def filter_of(cls: type[F], described: Described, options: Options) -> F:
 def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> DecodeError:
     """Return the error for a filter that a peer sent."""
     return DecodeError(text, 0, rule=rule, condition=code)
+
+
+def not_a_message(given: object) -> TypeError:
+    """Return the error for anything else than a message, and say what to do with bytes."""
+    is_encoded = isinstance(given, (bytes, bytearray, memoryview))
+    hint = ": decode it with Message.decode" if is_encoded else ""
+    return TypeError(f"a filter is evaluated on a Message, not {type(given).__name__}{hint}")
 
 
 def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:

@@ -13,6 +13,7 @@ from amqp10msg.delivery.filters._base import (
     Filter,
     FilterLimits,
     Reason,
+    not_a_message,
     register,
 )
 from amqp10msg.delivery.filters._compile import Evaluate, compile_expression
@@ -57,7 +58,7 @@ class _Expression(Filter):
     def _settle(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
-                f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
+                f"{self.SYMBOL} takes a str, not {type(self.text).__name__}", "filter.text"
             )
         try:
             self.text.encode()
@@ -90,6 +91,8 @@ class _Expression(Filter):
 
         An expression that is not a condition returns its value.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return self._evaluate(message, now)
 
     def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
