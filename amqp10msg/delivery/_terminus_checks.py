@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.composite import COMPOSITES, composite_of
 from amqp10msg.delivery.node_properties import (
     LIFETIME_POLICY,
@@ -119,7 +119,7 @@ def filters(view: View) -> Iterator[Found]:
         return
     for key, held in filters.items():
         try:
-            value = _wire.decode_value(_wire.encode_value(held))
+            value = _core.decode_value(_core.encode_value(held))
         except EncodeError:
             continue  # reported as not-encodable
         text = ""

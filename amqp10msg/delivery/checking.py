@@ -7,7 +7,7 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.composite import encode_composite, offset_of_field, rows
 from amqp10msg.delivery._terminus_checks import View
 from amqp10msg.delivery.codec import decode
@@ -159,7 +159,7 @@ def _offset(octets: bytes, index: int) -> int:
     """Return the offset of a field; 0 if it is not encoded."""
     if not octets:
         return 0
-    start = _wire.skip_value(octets, 1)
+    start = _core.skip_value(octets, 1)
     if octets[start] == 0x45:
         return 0
     width = 1 if octets[start] == 0xC0 else 4

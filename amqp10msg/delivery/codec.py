@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.composite import composite_of, decode_composite, encode_composite
 from amqp10msg.delivery.transactions import Declare, Discharge
 from amqp10msg.errors import NOT_IMPLEMENTED, DecodeError
@@ -41,7 +41,7 @@ def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None
     Raises:
         DecodeError: the bytes are malformed, are none of these, or break their declaration.
     """
-    octets = _wire.octets_of(data, limits or DEFAULT_LIMITS)
+    octets = _core.octets_of(data, limits or DEFAULT_LIMITS)
     made = decode_composite(octets, limits=limits)
     if not _belongs(type(made)):
         raise DecodeError(

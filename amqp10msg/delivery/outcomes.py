@@ -6,8 +6,7 @@ from typing import Annotated
 
 import attrs
 
-from amqp10msg._error import Error
-from amqp10msg.composite import composite
+from amqp10msg.composite import Error, composite
 from amqp10msg.delivery.states import DeliveryState, Shared
 from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
 

@@ -105,7 +105,7 @@ class Source(Terminus):
     capabilities: symbols = ()
 
     def supports(self, outcome: DeliveryState) -> bool:
-        """Return whether a receiver can choose an outcome (Part 3, 3.5.3).
+        """Whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
 
         It can choose one of `outcomes`; if that is empty, the default outcome, or accepted if that
         is not set either.

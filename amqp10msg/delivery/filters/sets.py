@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Self, overload
 
 import attrs
 
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
     Dialect,
