@@ -170,10 +170,9 @@ def test_many_patterns_on_a_long_text_cost_little() -> None:
     """2 kB of a filter and 1 MiB of a message took 14 s."""
     selector = Selector(" OR ".join(["s LIKE '%a_b%'"] * 100))
     message = Message(application_properties={"s": "a" * 2**20})
-    start = time.thread_time()
 
     assert not selector.matches(message)
-    assert time.thread_time() - start < 5
+    assert cost(lambda: selector.matches(message), 4_000) < 4_000
 
 
 @pytest.mark.parametrize("operand", ["s", "b"])
