@@ -169,8 +169,9 @@ class SqlFilter(_Expression):
     returns a fraction, and values of other different kinds are only ``<>``. A message does not pass
     if the result is unknown.
 
-    RabbitMQ leaves a filter that it refuses out of its answer to the attach, and delivers every
-    message: compare the filters of the answer with those asked for.
+    RabbitMQ reads the filter under the name ``sql-filter``. It leaves a filter that it refuses out
+    of its answer to the attach, and delivers every message: compare the filters of the answer with
+    those asked for.
 
     Attributes:
         text: the expression.
