@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from amqp10msg import Message
 from amqp10msg.delivery.filters import (
     RABBITMQ,
+    EvaluationError,
     ExpressionError,
     FilterLimits,
     Selector,
@@ -57,6 +58,27 @@ def test_an_sql_filter_means_what_its_tree_means(tree: Any, drawn: list[Any], ra
         for sql in expressions:
             assert repr(expected) == repr(sql.result(message_of(properties))), text
             assert (expected is True) == sql.matches(message_of(properties))
+
+
+@settings(max_examples=200)
+@given(
+    conditions(SQL_NAMES, True), st.lists(contents(SQL_NAMES), min_size=3, max_size=3), st.randoms()
+)
+def test_the_broker_dialect_means_what_its_tree_means_there(
+    tree: Any, drawn: list[Any], random: Any
+) -> None:
+    text = Writer(random.choice, sql=True).text(tree)
+    sql = SqlFilter(text, dialect="rabbitmq-4.3")
+
+    for properties in drawn:
+        message = message_of(properties)
+        try:
+            expected = evaluate(tree, properties, sql=True, broker=True)
+        except OverflowError:
+            with pytest.raises(EvaluationError, match="ends the session"):
+                sql.matches(message)
+        else:
+            assert repr(expected) == repr(sql.result(message)), text
 
 
 @given(conditions(NAMES, False), contents(NAMES), st.randoms())
@@ -192,6 +214,18 @@ def test_long_chains_are_no_nesting(cls: Any, piece: str, joint: str) -> None:
 def test_nesting_up_to_the_bound_works(cls: Any) -> None:
     for text in ("(" * 98 + "a = 1" + ")" * 98, "NOT " * 98 + "a = 1"):
         assert cls(text).matches(Message(application_properties={"a": 1}))
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_a_chain_of_not_is_no_nesting(cls: Any) -> None:
+    """Brokers accept as many as their tokens allow; RabbitMQ 200."""
+    message = Message(application_properties={"a": 1})
+    for count in (100, 101, 196):
+        expression = cls("NOT " * count + "a = 1", limits=RABBITMQ)
+        assert (count % 2 == 0) is expression.result(message)
+        assert expression.result(Message()) is None
+    with pytest.raises(ExpressionError, match="NOT is repeated more than 200 times"):
+        cls("NOT " * 201 + "a = 1")
 
 
 @pytest.mark.parametrize("cls", CLASSES)

@@ -200,6 +200,43 @@ def test_a_source_chooses_the_dialect_that_it_takes() -> None:
         parse(came, dialect="sql-92")  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("one", [row[2] for row in TYPES], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "given, problem",
+    [
+        (Message("x").encode(), r"a Message, not bytes: decode it with Message\.decode"),
+        (bytearray(b"x"), r"not bytearray: decode it"),
+        (memoryview(b"x"), r"not memoryview: decode it"),
+        ("color = 'red'", r"a Message, not str$"),
+        ({"a": 1}, r"a Message, not dict$"),
+        (None, r"a Message, not NoneType$"),
+    ],
+)
+def test_a_filter_is_evaluated_on_a_message_alone(one: Filter, given: Any, problem: str) -> None:
+    filters = FilterSet({"one": one, "two": None})
+    calls: list[Callable[..., Any]] = [one.matches, one.explain, filters.matches, filters.explain]
+    calls += [one.result] if isinstance(one, (Selector, SqlFilter)) else []
+    for call in (*calls, FilterSet().matches, FilterSet().explain):
+        with pytest.raises(TypeError, match=problem):
+            call(given)
+
+
+@pytest.mark.parametrize(
+    "given, hint",
+    [
+        ("color = 'red'", r"""not str: make it with Selector\("color = 'red'"\) or another"""),
+        (b"x", "not bytes: use parse for what a peer sent"),
+        (
+            Described(Symbol("amqp:sql-filter"), "a = 1"),
+            "not Described: use parse for what a peer sent",
+        ),
+    ],
+)
+def test_a_set_says_how_to_make_a_filter(given: Any, hint: str) -> None:
+    with pytest.raises(EncodeError, match=hint):
+        FilterSet({"name": given})
+
+
 def test_limits_reach_every_filter() -> None:
     tight = FilterLimits(length=3, fields=1)
     for one in (

@@ -12,6 +12,7 @@ from amqp10msg.delivery.filters._base import (
     ExpressionError,
     Filter,
     FilterLimits,
+    FilterWarning,
     Reason,
 )
 from amqp10msg.delivery.filters.bindings import (
@@ -41,6 +42,7 @@ __all__ = [
     "Filter",
     "FilterLimits",
     "FilterSet",
+    "FilterWarning",
     "HeadersBinding",
     "MatchUnfiltered",
     "NoLocal",

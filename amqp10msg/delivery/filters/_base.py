@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
 
@@ -21,6 +21,7 @@ __all__ = [
     "ExpressionError",
     "Filter",
     "FilterLimits",
+    "FilterWarning",
     "Reason",
     "class_of",
     "register",
@@ -28,12 +29,12 @@ __all__ = [
 
 
 #: Dialects of SQL filter expressions: see `SqlFilter`.
-Dialect: TypeAlias = Literal["rabbitmq", "oasis"]
+Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 
 
 @attrs.frozen
 class FilterLimits:
-    """Limits on the size of a filter; making a filter that exceeds one raises an error.
+    """Limits on the cost of a filter; making a filter that exceeds one raises an error.
 
     Attributes:
         length: most characters of an expression or a topic pattern, at least 1.
@@ -41,6 +42,8 @@ class FilterLimits:
         depth: deepest nesting of operands, 1 to 100.
         fields: most entries of a filter that is a map.
         min_fields: fewest entries of such a filter.
+        steps: most steps that the ``LIKE`` and the functions of an expression may take on a
+            message; one takes about 1 ns. A text that may take more raises `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))
@@ -51,6 +54,7 @@ class FilterLimits:
     )
     fields: int = attrs.field(default=1_000, validator=attrs.validators.ge(0))
     min_fields: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    steps: int = attrs.field(default=1_000_000_000, validator=attrs.validators.ge(1))
 
 
 DEFAULT_FILTER_LIMITS = FilterLimits()
@@ -64,7 +68,7 @@ class Options:
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
-        default="rabbitmq", validator=attrs.validators.in_(("rabbitmq", "oasis"))
+        default="rabbitmq", validator=attrs.validators.in_(get_args(Dialect))
     )
 
 
@@ -112,7 +116,15 @@ class ExpressionError(EncodeError):
 
 
 class EvaluationError(AmqpError, ValueError):
-    """A filter cannot be evaluated on a message: it is not supported, or lacks `now` or `local`."""
+    """A filter cannot be evaluated on a message.
+
+    It is not supported, lacks `now` or `local`, costs more than its limits allow, or makes RabbitMQ
+    end the session.
+    """
+
+
+class FilterWarning(UserWarning):
+    """A filter that a broker does not apply as its definition says."""
 
 
 @attrs.frozen
@@ -176,6 +188,10 @@ def class_of(descriptor: Any) -> type[Filter] | None:
 class Filter(abc.ABC):
     """A predicate on messages (Part 3, 3.5.8).
 
+    A source leaves the filters that it does not apply out of its answer to the attach (Part 3,
+    3.5.3), and RabbitMQ then delivers every message: a receiver compares the filters of the answer
+    with those it asked for.
+
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
         CODE: the numeric descriptor; None if only the symbolic one is defined.
@@ -223,7 +239,10 @@ class Filter(abc.ABC):
 
         Raises:
             EvaluationError: the filter cannot be evaluated, or needs `now` or `local`.
+            TypeError: it is not a `Message`.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return self._passes(message, now, local)
 
     @abc.abstractmethod
@@ -313,6 +332,13 @@ def filter_of(cls: type[F], described: Described, options: Options) -> F:
 def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> DecodeError:
     """Return the error for a filter that a peer sent."""
     return DecodeError(text, 0, rule=rule, condition=code)
+
+
+def not_a_message(given: object) -> TypeError:
+    """Return the error for anything else than a message, and say what to do with bytes."""
+    is_encoded = isinstance(given, (bytes, bytearray, memoryview))
+    hint = ": decode it with Message.decode" if is_encoded else ""
+    return TypeError(f"a filter is evaluated on a Message, not {type(given).__name__}{hint}")
 
 
 def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:

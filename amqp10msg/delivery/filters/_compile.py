@@ -37,6 +37,7 @@ from amqp10msg.delivery.filters._values import (
     is_comparable,
     kind_of,
     number,
+    settled,
     types_of,
 )
 from amqp10msg.primitives import Timestamp
@@ -48,20 +49,26 @@ Evaluate: TypeAlias = Getter
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> Evaluate:
+def compile_expression(
+    node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
+) -> Evaluate:
     """Return the closure of a tree.
 
     Args:
         node: the tree.
+        longest: characters of a text up to which ``LIKE`` and functions are evaluated.
         octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
             float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
+        broker: evaluate exactly as RabbitMQ 4.3 does.
     """
-    return _Compiler(octets, concatenate).compiled(node)
+    return _Compiler(longest, octets, concatenate, broker).compiled(node)
 
 
 class _Compiler:
-    def __init__(self, octets: bool, concatenate: bool) -> None:
+    def __init__(self, longest: int, octets: bool, concatenate: bool, broker: bool) -> None:
+        self.longest = longest
+        self.broker = broker
         self.octets = octets
         self.concatenate = concatenate
 
@@ -76,7 +83,7 @@ class _Compiler:
             case Logical():
                 return _disjunction([self.compiled(part) for part in node.operands])
             case Not():
-                return _negation(self.compiled(node.operand))
+                return _negation(self.compiled(node.operand), node.negated)
             case Compare():
                 return self.comparison(node)
             case Between():
@@ -92,7 +99,10 @@ class _Compiler:
             case Arithmetic():
                 return self.arithmetic(node)
             case Call():
-                return _FUNCTIONS[node.function](*map(self.compiled, node.arguments))
+                arguments = [self.compiled(argument) for argument in node.arguments]
+                if arguments:
+                    arguments[0] = _bounded(arguments[0], self.longest)
+                return _FUNCTIONS[node.function](*arguments)
         raise AssertionError(f"no such node: {node!r}")
 
     def comparison(self, node: Compare) -> Evaluate:
@@ -140,12 +150,17 @@ class _Compiler:
         return _disjunction(sides) if node.negated else _conjunction(sides)
 
     def in_list(self, node: In) -> Evaluate:
-        """True if an item is equal, false if none is, unknown if the operand is unknown."""
+        """True if an item is equal, false if none is, unknown if the operand is unknown.
+
+        In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind.
+        """
         operand, octets = self.compiled(node.operand), self.octets
         found, missed = not node.negated, node.negated
         plain = frozenset(item.value for item in node.items if _is_plain(item))
         items = [self.compiled(item) for item in node.items]
         others = [self.compiled(item) for item in node.items if not _is_plain(item)]
+        literals = [item.value for item in node.items if isinstance(item, Literal)]
+        kinds = set() if octets else {kind_of(literal) for literal in literals}
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
@@ -159,13 +174,14 @@ class _Compiler:
             for item in rest:
                 if compare("=", value, item(message, now), octets):
                     return found
-            return missed
+            return missed and (not kinds or kinds == {kind_of(settled(value, octets))})
 
         return evaluate
 
     def like(self, node: Like) -> Evaluate:
-        operand, matches, octets = self.compiled(node.operand), node.match, self.octets
-        negated = node.negated
+        operand = _bounded(self.compiled(node.operand), self.longest)
+        matches, octets = node.match, self.octets
+        negated, errors = node.negated, "surrogateescape" if self.broker else "strict"
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
@@ -173,10 +189,11 @@ class _Compiler:
                 if not (octets and isinstance(value, bytes)):
                     return None
                 try:
-                    value = value.decode()
+                    value = value.decode(errors=errors)
                 except UnicodeDecodeError:
                     return None
-            return matches(value) is not negated
+            found = matches(value)
+            return None if found is None else found is not negated
 
         return evaluate
 
@@ -187,7 +204,7 @@ class _Compiler:
     def arithmetic(self, node: Arithmetic) -> Evaluate:
         first = self.compiled(node.first)
         rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
-        exact, concatenate = not self.octets, self.concatenate
+        exact, concatenate, finite = not self.octets, self.concatenate, self.broker
 
         def evaluate(message: Any, now: int | None) -> Any:
             value = first(message, now)
@@ -201,10 +218,25 @@ class _Compiler:
                 ):
                     value = str(value) + str(other)
                 else:
-                    value = arithmetic(sign, value, other, exact)
+                    value = arithmetic(sign, value, other, exact, finite)
             return value
 
         return evaluate
+
+
+def _bounded(operand: Evaluate, longest: int) -> Evaluate:
+    """Refuse to evaluate a text that is too long for the steps that an expression may take."""
+
+    def evaluate(message: Any, now: int | None) -> Any:
+        value = operand(message, now)
+        if isinstance(value, (str, bytes)) and len(value) > longest:
+            raise EvaluationError(
+                f"a text of {len(value):,} characters is too long for this expression, which may "
+                f"take at most {longest:,}: raise FilterLimits.steps"
+            )
+        return value
+
+    return evaluate
 
 
 def _is_plain(node: Node) -> TypeGuard[Literal]:
@@ -239,10 +271,10 @@ def _disjunction(parts: list[Evaluate]) -> Evaluate:
     return any_of
 
 
-def _negation(operand: Evaluate) -> Evaluate:
+def _negation(operand: Evaluate, negated: bool) -> Evaluate:
     def evaluate(message: Any, now: int | None) -> bool | None:
         value = operand(message, now)
-        return not value if isinstance(value, bool) else None
+        return value is not negated if isinstance(value, bool) else None
 
     return evaluate
 

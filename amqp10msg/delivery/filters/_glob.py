@@ -1,15 +1,21 @@
-"""Wildcards of LIKE and topic patterns, matched in time linear in the subject.
+"""Wildcards of LIKE and topic patterns, matched without backtracking.
 
 A pattern is a sequence of characters or words, of `ONE`, which matches any one of them, and of
-`MANY`, which matches any number. Regular expressions would backtrack, in exponential time.
+`MANY`, which matches any number. It is split at `MANY` into segments of fixed length, whose
+leftmost matches are found one after another: at most subject times longest segment in all. One
+regular expression for all of it would backtrack, in exponential time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-__all__ = ["MANY", "ONE", "compile_like", "compile_words"]
+__all__ = ["MANY", "ONE", "Element", "compile_like", "compile_words", "weight_of"]
+
+#: Characters up to which a regular expression finds a segment faster than Shift-And.
+_LONGEST_REGEX: Final = 128
 
 
 class _Wildcard:
@@ -19,26 +25,38 @@ class _Wildcard:
 ONE: Final = _Wildcard()
 MANY: Final = _Wildcard()
 
-Matcher = Callable[[Any], bool]
+#: An element of a pattern: a character or word, `ONE` or `MANY`.
+Element: TypeAlias = str | _Wildcard
+Matcher: TypeAlias = Callable[[Any], bool]
+#: Returns the end of the leftmost match of a segment in ``subject[start:end]``, or -1.
+Search: TypeAlias = Callable[[Any, int, int], int]
 
 
-def compile_like(pattern: Sequence[str | _Wildcard]) -> Callable[[str], bool]:
+def compile_like(pattern: Sequence[Element]) -> Callable[[str], bool]:
     """Return a function that tests whether a text matches a pattern of characters."""
     segments = _split(pattern)
     if all(ONE not in segment for segment in segments):
         # The usual patterns: string methods are linear and written in C.
         return _plain(["".join(map(str, segment)) for segment in segments])
-    return _general(segments)
+    return _general(segments, _text_search)
 
 
-def compile_words(pattern: Sequence[str | _Wildcard]) -> Callable[[Sequence[str]], bool]:
+def weight_of(pattern: Sequence[Element]) -> int:
+    """Return the steps that a pattern costs per character of a text, at most; a step takes 1 ns."""
+    longest = max(len(segment) if ONE in segment else 1 for segment in _split(pattern))
+    if longest <= _LONGEST_REGEX:
+        return 5 + longest
+    return _LONGEST_REGEX + longest // 8
+
+
+def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]:
     """Return a function that tests whether words match a pattern of words."""
-    return _general(_split(pattern))
+    return _general(_split(pattern), _shift_and)
 
 
-def _split(pattern: Sequence[str | _Wildcard]) -> list[list[str | _Wildcard]]:
+def _split(pattern: Sequence[Element]) -> list[list[Element]]:
     """Split at each `MANY`, into one segment more than there are of those."""
-    segments: list[list[str | _Wildcard]] = [[]]
+    segments: list[list[Element]] = [[]]
     for element in pattern:
         if element is MANY:
             segments.append([])
@@ -75,12 +93,12 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
     return match
 
 
-def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
+def _general(segments: list[list[Element]], searcher: Callable[[list[Element]], Search]) -> Matcher:
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         size = len(first)
         return lambda subject: len(subject) == size and _stands_at(first, subject, 0)
-    middle = [_Searcher(segment) for segment in segments[1:-1] if segment]
+    middle = [searcher(segment) for segment in segments[1:-1] if segment]
     shortest = sum(map(len, segments))
 
     def match(subject: Sequence[str]) -> bool:
@@ -92,8 +110,8 @@ def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
         ):
             return False
         at = len(first)
-        for searcher in middle:
-            at = searcher.end_of_first(subject, at, end)
+        for search in middle:
+            at = search(subject, at, end)
             if at < 0:
                 return False
         return True
@@ -101,36 +119,56 @@ def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
     return match
 
 
-def _stands_at(segment: list[str | _Wildcard], subject: Sequence[str], at: int) -> bool:
+def _stands_at(segment: list[Element], subject: Sequence[str], at: int) -> bool:
     return all(
         wanted is ONE or wanted == subject[at + index] for index, wanted in enumerate(segment)
     )
 
 
-class _Searcher:
-    """Find the leftmost match of a segment: Shift-And, one integer operation per element.
+def _text_search(segment: list[Element]) -> Search:
+    """Return the search for a segment in a text."""
+    lead = next((at for at, wanted in enumerate(segment) if wanted is not ONE), len(segment))
+    trail = next((at for at, wanted in enumerate(reversed(segment)) if wanted is not ONE), 0)
+    core = segment[lead : len(segment) - trail]
+    if not core:
+        return lambda _, start, end: start + lead if start + lead <= end else -1
+    if len(core) <= _LONGEST_REGEX:
+        find = re.compile(
+            "".join(re.escape(one) if isinstance(one, str) else "." for one in core), re.DOTALL
+        ).search
+
+        def search(text: str, start: int, end: int) -> int:
+            found = find(text, start + lead, max(end - trail, 0))
+            return -1 if found is None else found.end() + trail
+
+        return search
+    inner = _shift_and(core)
+
+    def search_long(text: str, start: int, end: int) -> int:
+        found = inner(text, start + lead, end - trail)
+        return -1 if found < 0 else found + trail
+
+    return search_long
+
+
+def _shift_and(segment: list[Element]) -> Search:
+    """Return the search for a segment by Shift-And: one integer operation per element.
 
     Bit i of the state is set while the last i + 1 elements match the first i + 1 of the segment.
     """
+    done = 1 << (len(segment) - 1)
+    wild = sum(1 << index for index, wanted in enumerate(segment) if wanted is ONE)
+    masks: dict[str, int] = {}
+    for index, wanted in enumerate(segment):
+        if isinstance(wanted, str):
+            masks[wanted] = masks.get(wanted, wild) | 1 << index
 
-    __slots__ = ("_any", "_done", "_masks", "size")
-
-    def __init__(self, segment: list[str | _Wildcard]) -> None:
-        self.size = len(segment)
-        self._done = 1 << (self.size - 1)
-        self._any = sum(1 << index for index, wanted in enumerate(segment) if wanted is ONE)
-        masks: dict[str, int] = {}
-        for index, wanted in enumerate(segment):
-            if isinstance(wanted, str):
-                masks[wanted] = masks.get(wanted, self._any) | 1 << index
-        self._masks = masks
-
-    def end_of_first(self, subject: Sequence[str], start: int, end: int) -> int:
-        """Return the end of the leftmost match in ``subject[start:end]``, or -1."""
+    def search(subject: Sequence[str], start: int, end: int) -> int:
         state = 0
-        masks, wild, done = self._masks, self._any, self._done
         for at in range(start, end):
             state = (state << 1 | 1) & masks.get(subject[at], wild)
             if state & done:
                 return at + 1
         return -1
+
+    return search

@@ -164,7 +164,7 @@ def _sign(text: str, at: int, signs: tuple[str, ...]) -> Token:
 def _java_number(text: str, start: int) -> Token:
     found = _JAVA_NUMBER.match(text, start)
     end = found.end() if found else start + 1
-    if found is None or (_NAME_PART.match(text, end) is not None):
+    if found is None or _runs_on(text, end, SELECTOR_KEYWORDS, _NAME_PART):
         raise ExpressionError("not a Java number", text, start)
     kind = found.lastgroup or ""
     digits = found[kind].replace("_", "")
@@ -178,6 +178,12 @@ def _java_number(text: str, start: int) -> Token:
         if value > _MAX_EXACT:
             raise ExpressionError("this number needs more than 64 bits", text, start)
     return Token("number", value, start, end)
+
+
+def _runs_on(text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]) -> bool:
+    """Return whether a word other than a keyword, as in ``1AND b``, follows a number."""
+    found = word.match(text, end)
+    return found is not None and found[0].upper() not in keywords
 
 
 def _exact(digits: str, base: int, text: str, start: int) -> int:
@@ -241,7 +247,7 @@ def _sql_number(text: str, start: int) -> Token:
     assert found is not None  # noqa: S101 - it begins with a digit
     end = found.end()
     follower = text[end : end + 1]
-    if follower and (follower == "." or _SQL_NAME.match(follower)):
+    if follower == "." or _runs_on(text, end, SQL_KEYWORDS, _SQL_NAME):
         hint = (
             ": an exponent is an upper-case E after a fraction"
             if follower in "eE"

@@ -13,7 +13,7 @@ from amqp10msg.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
 from amqp10msg.sections.properties import to_milliseconds
 
-__all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
+__all__ = ["changed", "oasis_name", "rabbitmq_name", "selector_name"]
 
 _HEADER: Final = {field.name: field for field in rows(Header)}
 _PROPERTIES: Final = {field.name: field for field in rows(Properties)}
@@ -51,14 +51,14 @@ def _property(name: str) -> Getter:
     return get
 
 
-def _of(get: Getter, change: Callable[[Any], Any]) -> Getter:
+def changed(get: Getter, change: Callable[[Any], Any]) -> Getter:
     """Apply a function to the value of a getter, if it is set."""
 
-    def changed(message: Any, _now: int | None = None) -> Any:
+    def read(message: Any, _now: int | None = None) -> Any:
         value = get(message, None)
         return None if value is None else change(value)
 
-    return changed
+    return read
 
 
 def _text_of(value: Any) -> Any:
@@ -69,11 +69,20 @@ def _text_of(value: Any) -> Any:
         return value
 
 
-_DELIVERY_MODE: Final = _of(
+_EXPIRY_TIME: Final = _property("absolute_expiry_time")
+
+
+def _expiration(message: Any, now: int | None = None) -> Any:
+    """Read JMSExpiration, which is 0 for a message that does not expire (JMS 2.0, 3.4.9)."""
+    moment = _EXPIRY_TIME(message, now)
+    return 0 if moment is None else moment
+
+
+_DELIVERY_MODE: Final = changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = _of(_header("delivery_count"), lambda count: count > 0)
-_USER_ID: Final = _of(_property("user_id"), _text_of)
+_REDELIVERED: Final = changed(_header("delivery_count"), lambda count: count > 0)
+_USER_ID: Final = changed(_property("user_id"), _text_of)
 
 # After the prefix "amqp.": fields of the header and the properties, and what Qpid computes.
 _AMQP_NAMES: Final[dict[str, Getter]] = {
@@ -85,18 +94,18 @@ _AMQP_NAMES: Final[dict[str, Getter]] = {
 }
 # JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
 _JMS_NAMES: Final[dict[str, Getter]] = {
-    "JMSCorrelationID": _of(_property("correlation_id"), to_jms_correlation_id),
+    "JMSCorrelationID": changed(_property("correlation_id"), to_jms_correlation_id),
     "JMSDeliveryMode": _DELIVERY_MODE,
     "JMSDeliveryTime": _entry("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
-    "JMSExpiration": _property("absolute_expiry_time"),
-    "JMSMessageID": _of(_property("message_id"), to_jms_message_id),
+    "JMSExpiration": _expiration,
+    "JMSMessageID": changed(_property("message_id"), to_jms_message_id),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,
     "JMSReplyTo": _property("reply_to"),
     "JMSTimestamp": _property("creation_time"),
     "JMSType": _property("subject"),
-    "JMSXDeliveryCount": _of(_header("delivery_count"), lambda count: count + 1),
+    "JMSXDeliveryCount": changed(_header("delivery_count"), lambda count: count + 1),
     "JMSXGroupID": _property("group_id"),
     "JMSXGroupSeq": _property("group_sequence"),
     "JMSXUserID": _USER_ID,

@@ -7,13 +7,13 @@ restrictions of JMS.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
-from amqp10msg.delivery.filters._glob import MANY, ONE, compile_like
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
 from amqp10msg.delivery.filters._syntax import (
     Arithmetic,
     Between,
@@ -43,6 +43,10 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
+#: As many as the 200 tokens of RabbitMQ allow.
+_MOST_NOT: Final = 200
+#: Steps that a function takes per character: of most texts, LOWER takes fewer.
+_CALL_WEIGHT: Final = 10
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
 #: Functions of SQL filter expressions and their numbers of arguments.
 _ARITY: Final = {
@@ -69,9 +73,11 @@ class Language:
         resolve: returns the getter of a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
-        jms: apply the restrictions of JMS: ``LIKE``, ``IN`` and ``IS NULL`` follow an identifier,
-            a list holds literals, operands have the type that their operator needs.
+        jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
+            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
         plain_patterns: refuse control characters in patterns.
+        bracketed_fields: names such as ``m.[x-opt-hop]``.
+        like: compiles a pattern.
     """
 
     tokens: Callable[[str, FilterLimits], list[Token]]
@@ -79,10 +85,12 @@ class Language:
     functions: frozenset[str]
     jms: bool
     plain_patterns: bool
+    bracketed_fields: bool = False
+    like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
-def parse_expression(text: str, language: Language, limits: FilterLimits) -> Node:
-    """Parse a whole expression.
+def parse_expression(text: str, language: Language, limits: FilterLimits) -> tuple[Node, int]:
+    """Parse a whole expression; return its tree and the steps it takes per character of a text.
 
     Raises:
         ExpressionError: it breaks the grammar or exceeds a limit.
@@ -93,7 +101,7 @@ def parse_expression(text: str, language: Language, limits: FilterLimits) -> Nod
     if token.kind != "end":
         raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
     parser.condition(node)
-    return node
+    return node, parser.weight
 
 
 class _Parser:
@@ -104,6 +112,7 @@ class _Parser:
         self.tokens = language.tokens(text, limits)
         self.at = 0
         self.depth = 0
+        self.weight = 1
 
     # Tokens.
 
@@ -157,9 +166,15 @@ class _Parser:
             case "NOT":
                 if binding >= _COMPARISON:
                     raise self.error("NOT needs parentheses around it here", token)
+                count = 1  # a chain of them is not nesting
+                while self.token.kind == "NOT":
+                    self.take()
+                    count += 1
+                if count > _MOST_NOT:
+                    raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
                 operand = self.expression(_NOT)
                 self.condition(operand)
-                return Not(token.start, operand.end, operand)
+                return Not(token.start, operand.end, operand, negated=count % 2 == 1)
             case "+" | "-":
                 return self.sign(token)
             case "(":
@@ -186,6 +201,12 @@ class _Parser:
 
     def identifier(self, token: Token) -> Identifier:
         name = self.text[token.start : token.end]
+        if token.kind == "qualified" and token.quoted and not self.language.bracketed_fields:
+            raise self.error(
+                "RabbitMQ has no names in brackets after a section: write [name] for an "
+                "application property, or use the dialect oasis",
+                token,
+            )
         try:
             get, key = self.language.resolve(token.value)
         except UnknownNameError as error:
@@ -238,7 +259,8 @@ class _Parser:
         raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
 
     def is_null(self, left: Node) -> Node:
-        if type(left) is not Identifier or self.text[left.start] == "(":
+        is_name = type(left) is Identifier and self.text[left.start] != "("
+        if not is_name and not self.language.jms:
             raise self.error("IS NULL takes a name", left)
         negated = self.token.kind == "NOT"
         if negated:
@@ -256,7 +278,6 @@ class _Parser:
         return Between(left.start, high.end, left, low, high, negated)
 
     def in_list(self, left: Node, negated: bool) -> Node:
-        self.named(left, "IN")
         self.expect("(", "( and a list of values")
         items = []
         while True:
@@ -271,7 +292,6 @@ class _Parser:
         return In(left.start, last.end, left, tuple(items), negated)
 
     def like(self, left: Node, negated: bool) -> Node:
-        self.named(left, "LIKE")
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
@@ -282,7 +302,7 @@ class _Parser:
                 raise self.error("ESCAPE takes one character in quotes", last)
         return Like(left.start, last.end, left, self.pattern(token, escape), negated)
 
-    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool]:
+    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool | None]:
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -297,7 +317,8 @@ class _Parser:
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
             raise self.error("control characters are not allowed in a pattern", token)
-        return compile_like(elements)
+        self.weight += weight_of(elements)
+        return self.language.like(elements)
 
     def call(self, token: Token) -> Node:
         name = token.value
@@ -310,6 +331,7 @@ class _Parser:
         if name in _NUMBERS:
             return Literal(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
+        self.weight += _CALL_WEIGHT
         if name == "EXISTS":
             what = self.take()
             if what.kind not in ("identifier", "qualified"):
@@ -350,8 +372,3 @@ class _Parser:
             or (isinstance(node, Literal) and type(node.value) is bool)
         ):
             raise self.error("booleans are compared with = and <> only", node)
-
-    def named(self, node: Node, what: str) -> None:
-        """Refuse anything but an identifier before ``LIKE`` and ``IN``."""
-        if self.language.jms and (type(node) is not Identifier or self.text[node.start] == "("):
-            raise self.error(f"{what} takes a name", node)

@@ -84,9 +84,10 @@ class Logical(Node):
 
 @attrs.frozen
 class Not(Node):
-    """``NOT operand``."""
+    """``NOT operand``; `negated` is False for an even number of ``NOT``."""
 
     operand: Node
+    negated: bool
 
 
 @attrs.frozen
@@ -122,7 +123,7 @@ class Like(Node):
     """``operand [NOT] LIKE pattern``."""
 
     operand: Node
-    match: Callable[[str], bool] = attrs.field(eq=False, repr=False)
+    match: Callable[[str], bool | None] = attrs.field(eq=False, repr=False)
     negated: bool
 
 

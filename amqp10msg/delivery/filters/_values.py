@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
+from amqp10msg.delivery.filters._base import EvaluationError
 from amqp10msg.primitives import (
     Byte,
     Char,
@@ -41,6 +42,7 @@ __all__ = [
     "number",
     "same",
     "same_as",
+    "settled",
     "types_of",
 ]
 
@@ -84,7 +86,7 @@ def is_comparable(value: Any) -> bool:
     return type(value) in _COMPARABLE
 
 
-def _settled(value: Any, octets: bool) -> Any:
+def settled(value: Any, octets: bool) -> Any:
     """Convert a decimal, a buffer and, with `octets`, a UUID to a type with a kind."""
     if isinstance(value, _DECIMALS):
         number = value.to_decimal()
@@ -109,7 +111,7 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
     """
     if left is None or right is None:
         return None
-    left, right = _settled(left, octets), _settled(right, octets)
+    left, right = settled(left, octets), settled(right, octets)
     first, second = kind_of(left), kind_of(right)
     if octets and first != second and {first, second} == {TEXT, BINARY}:
         left, right = _encoded(left), _encoded(right)
@@ -120,13 +122,20 @@ def compare(sign: str, left: Any, right: Any, octets: bool) -> bool | None:
         return False
     # As in Java, a decimal beside a float is rounded to a float: decimal 0.1 is equal to 0.1.
     if isinstance(left, decimal.Decimal) and isinstance(right, float):
-        left = float(left)
+        left = _rounded(left)
     elif isinstance(right, decimal.Decimal) and isinstance(left, float):
-        right = float(right)
+        right = _rounded(right)
     try:
         return bool(OPERATORS[sign](left, right))
     except (TypeError, ValueError, ArithmeticError):  # values of a user's own classes
         return False
+
+
+def _rounded(value: decimal.Decimal) -> decimal.Decimal | float:
+    """Return a decimal as a float, unless it is out of a float's range."""
+    rounded = float(value)
+    out_of_range = value.is_finite() and (math.isinf(rounded) or (rounded == 0) is not (value == 0))
+    return value if out_of_range else rounded
 
 
 def _encoded(value: Any) -> Any:
@@ -160,42 +169,56 @@ def same(reference: Any, value: Any) -> bool:
     return compare("=", reference, value, False) is True
 
 
-def arithmetic(sign: str, left: Any, right: Any, exact: bool) -> Any:
+def arithmetic(sign: str, left: Any, right: Any, exact: bool, finite: bool = False) -> Any:
     """Calculate; None if an operand or the result is not a number.
 
     Integers stay exact, however large; with a float among the operands the result is a float.
     With `exact`, the quotient of integers is truncated, as in Java; otherwise it is a float.
+
+    Raises:
+        EvaluationError: with `finite`, the result is too large for a float.
     """
     left, right = number(left), number(right)
     if left is None or right is None:
         return None
-    whole = isinstance(left, int) and isinstance(right, int)
     try:
-        match sign:
-            case "+":
-                return left + right
-            case "-":
-                return left - right
-            case "*":
-                return left * right
-            case "/":
-                if not (exact and whole):
-                    return left / right
-                quotient = abs(left) // abs(right)
-                return quotient if (left < 0) is (right < 0) else -quotient
-        if not whole:
-            return None
-        rest = abs(left) % abs(right)
-        return -rest if left < 0 else rest
-    except (ZeroDivisionError, OverflowError):
+        result = _calculated(sign, left, right, exact)
+    except ZeroDivisionError:
         return None
+    except OverflowError:
+        result = math.inf if finite else None
+    if finite and isinstance(result, float) and not math.isfinite(result):
+        raise EvaluationError(
+            "the result is too large for a double: RabbitMQ 4.3 ends the session of the link here"
+        )
+    return result
+
+
+def _calculated(sign: str, left: Any, right: Any, exact: bool) -> Any:
+    whole = isinstance(left, int) and isinstance(right, int)
+    match sign:
+        case "+":
+            return left + right
+        case "-":
+            return left - right
+        case "*":
+            return left * right
+        case "/":
+            if not (exact and whole):
+                return left / right
+            quotient = abs(left) // abs(right)
+            return quotient if (left < 0) is (right < 0) else -quotient
+    if not whole:
+        return None
+    rest = abs(left) % abs(right)
+    return -rest if left < 0 else rest
 
 
 def number(value: Any) -> Any:
     """Return a value as an int or a float, None if it is not a number."""
     if value is None or type(value) is int or type(value) is float:
         return value
-    value = _settled(value, False)
+    value = settled(value, False)
     if kind_of(value) != NUMBER:
         return None
     # An exponent bounds what int() writes out.

@@ -13,6 +13,7 @@ from amqp10msg.delivery.filters._base import (
     Filter,
     FilterLimits,
     Reason,
+    not_a_message,
     register,
 )
 from amqp10msg.delivery.filters._compile import Evaluate, compile_expression
@@ -20,6 +21,7 @@ from amqp10msg.delivery.filters._explain import reasons_of
 from amqp10msg.delivery.filters._lexer import SQL_FUNCTIONS, selector_tokens, sql_tokens
 from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
 from amqp10msg.delivery.filters._parser import Language, parse_expression
+from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_like, rabbitmq_43_name
 from amqp10msg.delivery.filters._syntax import Node
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -30,7 +32,10 @@ __all__ = ["Selector", "SqlFilter"]
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
 _DIALECTS: Final = {
     "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),
-    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, False, True),
+    "rabbitmq-4.3": Language(
+        sql_tokens, rabbitmq_43_name, frozenset({"UTC"}), False, True, like=rabbitmq_43_like
+    ),
+    "oasis": Language(sql_tokens, oasis_name, SQL_FUNCTIONS, False, True, bracketed_fields=True),
 }
 
 
@@ -48,25 +53,34 @@ class _Expression(Filter):
     )
     _evaluate: Evaluate = attrs.field(init=False, eq=False, repr=False, default=_always)
     _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
+    _longest: int = attrs.field(init=False, eq=False, repr=False, default=0)
 
     def _settle(self) -> None:
         if not isinstance(self.text, str):
             raise EncodeError(
-                f"{self.SYMBOL} takes text, not {type(self.text).__name__}", "filter.text"
+                f"{self.SYMBOL} takes a str, not {type(self.text).__name__}", "filter.text"
             )
         try:
             self.text.encode()
         except UnicodeEncodeError as error:
             raise ExpressionError("a surrogate is not allowed", self.text, error.start) from None
         try:
-            tree, evaluate = self._compiled(str(self.text))
+            parsed = self._parsed(str(self.text))
+            if parsed is not None:
+                tree, weight = parsed
+                object.__setattr__(self, "_tree", tree)
+                object.__setattr__(self, "_longest", self.limits.steps // weight)
+                object.__setattr__(self, "_evaluate", self._compiled(tree))
         except RecursionError:
             problem = "nested too deep for the stack that is left"
             raise ExpressionError(problem, self.text, 0) from None
-        object.__setattr__(self, "_tree", tree)
-        object.__setattr__(self, "_evaluate", evaluate)
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+    def _parsed(self, text: str) -> tuple[Node, int] | None:
+        """Return the tree and its weight; None if every message passes."""
+        raise NotImplementedError
+
+    def _compiled(self, node: Node) -> Evaluate:
+        """Return the closure of a part of the tree."""
         raise NotImplementedError
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
@@ -77,16 +91,14 @@ class _Expression(Filter):
 
         An expression that is not a condition returns its value.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return self._evaluate(message, now)
 
     def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
         if self._tree is None:
             return ()
-        return tuple(reasons_of(self._tree, self._parts, self.text, message, now))
-
-    def _parts(self, node: Node) -> Evaluate:
-        """Return the closure of a part of the tree."""
-        raise NotImplementedError
+        return tuple(reasons_of(self._tree, self._compiled, self.text, message, now))
 
     def _value(self) -> str:
         return self.text
@@ -132,14 +144,11 @@ class Selector(_Expression):
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0004
     CAPABILITY: ClassVar[str] = "APACHE.ORG:SELECTOR"
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
-        if not text.strip(" \t\f\r\n"):
-            return None, _always
-        tree = parse_expression(text, _SELECTOR, self.limits)
-        return tree, self._parts(tree)
+    def _parsed(self, text: str) -> tuple[Node, int] | None:
+        return parse_expression(text, _SELECTOR, self.limits) if text.strip(" \t\f\r\n") else None
 
-    def _parts(self, node: Node) -> Evaluate:
-        return compile_expression(node, octets=False)
+    def _compiled(self, node: Node) -> Evaluate:
+        return compile_expression(node, self._longest, octets=False)
 
 
 @register
@@ -160,9 +169,17 @@ class SqlFilter(_Expression):
     returns a fraction, and values of other different kinds are only ``<>``. A message does not pass
     if the result is unknown.
 
+    RabbitMQ reads the filter under the name ``sql-filter``. It leaves a filter that it refuses out
+    of its answer to the attach, and delivers every message: compare the filters of the answer with
+    those asked for.
+
     Attributes:
         text: the expression.
-        dialect: ``rabbitmq``, or ``oasis`` for more of the draft: every field of the header, the
+        dialect: ``rabbitmq``, which reads values as the draft says; ``rabbitmq-4.3`` to predict
+            that broker where it does not: ``_`` and ``%`` do not match a line feed, a char is a
+            number, decimals, NaN and infinity are not set, ``LIKE`` reads any binary and UUID, and
+            an overflow, which ends the session there, raises `EvaluationError` here; or
+            ``oasis`` for more of the draft: every field of the header, the
             sections ``delivery_annotations`` (``d``), ``message_annotations`` (``m``) and
             ``footer`` (``f``), names such as ``m.[x-opt-hop]``, ``EXISTS(name)``, ``LOWER``,
             ``UPPER``, ``LEFT(text, count)``, ``RIGHT(text, count)``,
@@ -180,7 +197,7 @@ class SqlFilter(_Expression):
     CODE: ClassVar[int | None] = 0x120
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_SQL_V1_0"
 
-    def _compiled(self, text: str) -> tuple[Node | None, Evaluate]:
+    def _parsed(self, text: str) -> tuple[Node, int]:
         language = _DIALECTS.get(self.dialect)
         if language is None:
             raise EncodeError(
@@ -188,8 +205,13 @@ class SqlFilter(_Expression):
             )
         if not text.strip(" \t\f\r\n"):
             raise ExpressionError("the expression is empty", text, 0)
-        tree = parse_expression(text, language, self.limits)
-        return tree, self._parts(tree)
+        return parse_expression(text, language, self.limits)
 
-    def _parts(self, node: Node) -> Evaluate:
-        return compile_expression(node, octets=True, concatenate=self.dialect == "oasis")
+    def _compiled(self, node: Node) -> Evaluate:
+        return compile_expression(
+            node,
+            self._longest,
+            octets=True,
+            concatenate=self.dialect == "oasis",
+            broker=self.dialect == "rabbitmq-4.3",
+        )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import uuid
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Self
 
@@ -12,14 +13,17 @@ import attrs
 from amqp10msg.composite import Field, rows
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    Dialect,
     Filter,
     FilterLimits,
+    FilterWarning,
     Options,
     Reason,
     register,
     wrong_type,
 )
 from amqp10msg.delivery.filters._maps import entries_of
+from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_test
 from amqp10msg.delivery.filters._values import same_as
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -49,13 +53,15 @@ class _PropertyFilter(Filter):
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
+    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, repr=False)
     _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
     _VALUE_NAME: ClassVar[str] = "a map"
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
     def _settle(self) -> None:
         entries = self._settled_entries()
-        tests = [(key, reference, _test_of(reference, key)) for key, reference in entries.items()]
+        broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
+        tests = [(key, value, _test_of(value, key, broker)) for key, value in entries.items()]
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_tests", tests)
 
@@ -87,20 +93,26 @@ def _is_string(reference: Any) -> bool:
     return isinstance(reference, str) and not isinstance(reference, (Symbol, Char))
 
 
-def _test_of(reference: Any, key: str) -> Callable[[Any], bool]:
+def _test_of(reference: Any, key: str, broker: bool) -> Callable[[Any], bool]:
     """Return a function that tests whether a value matches a reference (filtex 4.1.1).
+
+    With `broker`, as RabbitMQ 4.3 does.
 
     Raises:
         EncodeError: the text begins with ``&`` and has no modifier.
     """
-    if reference is None:
+    if reference is None and not broker:
         return lambda _: True
     if _is_string(reference) and reference.startswith("&"):
         if reference.startswith(_PREFIX):
             prefix = reference.removeprefix(_PREFIX)
+            if broker:
+                return rabbitmq_43_test(None, prefix, None)
             return lambda value: isinstance(value, str) and value.startswith(prefix)
         if reference.startswith(_SUFFIX):
             suffix = reference.removeprefix(_SUFFIX)
+            if broker:
+                return rabbitmq_43_test(None, None, suffix)
             return lambda value: isinstance(value, str) and value.endswith(suffix)
         if not reference.startswith(_ESCAPED):
             raise EncodeError(
@@ -109,7 +121,7 @@ def _test_of(reference: Any, key: str) -> Callable[[Any], bool]:
                 f"filter.{key}",
             )
         reference = reference[1:]
-    return same_as(reference)
+    return rabbitmq_43_test(reference, None, None) if broker else same_as(reference)
 
 
 def _condition(reference: Any) -> str:
@@ -132,12 +144,16 @@ class PropertiesFilter(_PropertyFilter):
 
     All entries must match. A string reference that begins with ``&p:`` matches a prefix, with
     ``&s:`` a suffix; ``&&`` stands for a leading ``&``. None matches any value and a field that is
-    not set, which matches nothing else.
+    not set, which matches nothing else; RabbitMQ drops a filter with None and delivers every
+    message, so making one warns (`FilterWarning`).
 
     Attributes:
         entries: references by the name of the field, with dashes or underscores. Plain Python
             values are converted to the field's type.
         limits: how many entries there may be.
+        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
+            with the same bytes are the same, timestamps are numbers, None is refused. The others
+            match as the draft says.
 
     Raises:
         EncodeError: there is no such field, or the reference is not of its type.
@@ -146,6 +162,18 @@ class PropertiesFilter(_PropertyFilter):
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:properties-filter")
     CODE: ClassVar[int | None] = 0x173
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
+
+    def _settle_descriptor(self) -> None:
+        made_here = self.descriptor is None  # and not by a peer, or as a copy
+        super()._settle_descriptor()
+        given: Any = self.entries
+        if isinstance(given, Mapping) and any(one is None for one in given.values()):
+            problem = "RabbitMQ drops a properties filter with None and delivers every message"
+            if self.dialect == "rabbitmq-4.3":
+                raise EncodeError(f"{problem}: leave such entries out", "filter")
+            if made_here:
+                # Above: __attrs_post_init__ and __init__.
+                warnings.warn(f"{problem}: leave such entries out", FilterWarning, stacklevel=4)
 
     def _settled_entries(self) -> dict[str, Any]:
         raw = entries_of(self.SYMBOL, self.entries, Char, self.limits)
@@ -263,6 +291,9 @@ class ApplicationPropertiesFilter(_PropertyFilter):
     Attributes:
         entries: references by the name of the property.
         limits: how many entries there may be.
+        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
+            with the same bytes are the same, timestamps and chars are numbers, and a null,
+            decimal, NaN or infinity is not present. The others match as the draft says.
 
     Raises:
         EncodeError: a key is not a string, or a reference is not of a simple type.

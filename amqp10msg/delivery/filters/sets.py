@@ -19,6 +19,7 @@ from amqp10msg.delivery.filters._base import (
     class_of,
     fault,
     filter_of,
+    not_a_message,
 )
 from amqp10msg.delivery.filters.vendors import MatchUnfiltered, StreamFilter
 from amqp10msg.errors import DecodeError, EncodeError
@@ -84,7 +85,7 @@ class FilterSet(Mapping[str, Filter | None]):
                 )
             if one is not None and not isinstance(one, Filter):
                 raise EncodeError(
-                    f"expected a Filter, not {type(one).__name__}: use parse", f"filter.{name}"
+                    f"expected a Filter, not {type(one).__name__}: {_hint(one)}", f"filter.{name}"
                 )
 
     def __getitem__(self, name: str) -> Filter | None:
@@ -110,6 +111,8 @@ class FilterSet(Mapping[str, Filter | None]):
         Takes and raises what `Filter.matches` does; a filter after one that stops the message is
         not evaluated.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         for one in self.filters.values():
             if (
                 one is not None
@@ -132,6 +135,8 @@ class FilterSet(Mapping[str, Filter | None]):
 
         Takes and raises what `matches` does.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         found: list[Reason] = []
         for name, one in self._in_order():
             try:
@@ -174,6 +179,12 @@ class FilterSet(Mapping[str, Filter | None]):
         """
         encoded: bytes = encode_value(self.to_map())
         return encoded
+
+
+def _hint(given: object) -> str:
+    if isinstance(given, str):
+        return f"make it with Selector({given[:30]!r}) or another class, or use parse"
+    return "use parse for what a peer sent"
 
 
 @overload
