@@ -56,7 +56,7 @@ VALUES (?, ?, ?, ?, ?, ?)
 """
 _LOAD_QUARANTINED = """
 SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
-WHERE ?1 IS NULL OR node = ?1 ORDER BY node, sequence
+WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
 _DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
 
