@@ -50,7 +50,9 @@ def _same(value: Any) -> Any:
     return value
 
 
-_SAME = dict.fromkeys((type(None), bool, int, float, bytes, str, uuid.UUID), _same)
+_SAME: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+    (type(None), bool, int, float, bytes, str, uuid.UUID), _same
+)
 _CLASSES: dict[type, Any] = {
     UByte: proton.ubyte,
     UShort: proton.ushort,
