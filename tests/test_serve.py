@@ -26,6 +26,7 @@ from amqp10msg import (
     Properties,
     UInt,
     ULong,
+    __version__,
     decode_values,
     encode_value,
     scan,
@@ -259,29 +260,77 @@ def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
     assert 1 == amqp_server.counts("q").archived
 
 
-def test_sender_that_settles_first_is_waited_for(
-    amqp_server: Server,
+class SecondSender(reactor.SenderOption):  # type: ignore[misc,name-defined]
+    """A sender that asks the receiver to settle second."""
+
+    def apply(self, link: Any) -> None:
+        link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+
+def test_sender_that_settles_first_is_waited_for() -> None:
+    with Server(receiver_settles_second=True) as server, connected(server) as connection:
+        sender = connection.create_sender("q", options=SecondSender())
+        for octets, state in (
+            (Message("x").encode(), proton.Delivery.ACCEPTED),
+            (b"\0\x53", proton.Delivery.REJECTED),
+        ):
+            delivery = sender.link.delivery(str(state))
+            sender.link.stream(octets)
+            sender.link.advance()
+            connection.wait(lambda delivery=delivery: delivery.remote_state)
+            connection.create_sender("elsewhere", name=str(state))  # answered after a settlement
+            assert (state, False) == (delivery.remote_state, delivery.settled)
+            delivery.settle()
+        sender.close()
+
+        assert 1 == server.counts("q").available
+
+
+def test_sender_that_asks_the_receiver_to_settle_second_is_answered_with_first(
     connection: Any,
 ) -> None:
-    class Second(reactor.SenderOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.rcv_settle_mode = proton.Link.RCV_SECOND
+    sender = connection.create_sender("q", options=SecondSender())
+    assert proton.Link.RCV_FIRST == sender.link.remote_rcv_settle_mode
+    delivery = sender.link.delivery("x")
+    sender.link.stream(Message("x").encode())
+    sender.link.advance()
+    connection.wait(lambda: delivery.settled)
 
-    sender = connection.create_sender("q", options=Second())
-    for octets, state in (
-        (Message("x").encode(), proton.Delivery.ACCEPTED),
-        (b"\0\x53", proton.Delivery.REJECTED),
-    ):
-        delivery = sender.link.delivery(str(state))
-        sender.link.stream(octets)
-        sender.link.advance()
-        connection.wait(lambda delivery=delivery: delivery.remote_state)
-        connection.create_sender("elsewhere", name=str(state))  # answered after a settlement
-        assert (state, False) == (delivery.remote_state, delivery.settled)
-        delivery.settle()
-    sender.close()
+    assert proton.Delivery.ACCEPTED == delivery.remote_state
 
-    assert 1 == amqp_server.counts("q").available
+
+def test_open_frame_has_properties() -> None:
+    with Server() as server, connected(server) as connection:
+        properties = connection.conn.remote_properties
+        assert "amqp10msg" == properties["product"]
+        assert __version__ == properties["version"]
+        assert properties["platform"].startswith("Python 3.")
+    with Server(properties={"product": "RabbitMQ", "x": 1}) as server, connected(server) as made:
+        properties = made.conn.remote_properties
+        assert ("RabbitMQ", __version__, 1) == tuple(
+            properties[key] for key in ("product", "version", "x")
+        )
+
+
+def test_many_connections_at_once_are_all_accepted(amqp_server: Server) -> None:
+    resource = pytest.importorskip("resource", reason="the system has no limit of open files")
+    header = b"AMQP\0\1\0\0"
+    sockets = []
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(2_000, (limit - 300) // 2)
+    try:
+        for _ in range(count):
+            client = socket.socket()
+            client.setblocking(False)
+            sockets.append(client)
+            client.connect_ex((amqp_server.host, amqp_server.port))
+        for client in sockets:
+            client.settimeout(TIMEOUT)
+            client.sendall(header)
+        assert {header} == {client.recv(8) for client in sockets}
+    finally:
+        for client in sockets:
+            client.close()
 
 
 def test_sender_gets_outcomes(amqp_server: Server, connection: Any) -> None:

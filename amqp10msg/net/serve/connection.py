@@ -66,6 +66,9 @@ class Connection(asyncio.Protocol):
         self._collector = proton.Collector()
         self._connection: Any = proton.Connection()
         self._connection.container = server.container_id
+        self._connection.properties = {
+            proton.symbol(key): value for key, value in server.properties.items()
+        }
         self._connection.collect(self._collector)
         self._engine: Any = proton.Transport(proton.Transport.SERVER)
         self._engine.max_frame_size = _MAX_FRAME
@@ -275,7 +278,8 @@ class Connection(asyncio.Protocol):
             return
         attach = self._attaches.take(link.name)
         link.snd_settle_mode = link.remote_snd_settle_mode
-        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        if link.is_sender or self.server.receiver_settles_second:
+            link.rcv_settle_mode = link.remote_rcv_settle_mode
         try:
             if attach is None:
                 raise NodeError("the attach frame does not decode", "amqp:decode-error")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import ssl
 import threading
 import time
@@ -14,7 +15,7 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
-from amqp10msg import AmqpError, Message
+from amqp10msg import AmqpError, Message, __version__
 from amqp10msg.delivery import DistributionNode, Error, Released
 from amqp10msg.delivery.node import (
     Capacity,
@@ -36,6 +37,8 @@ T = TypeVar("T")
 
 #: Seconds between looking for expired messages.
 _TICK = 0.1
+#: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
+_BACKLOG = 5_000
 #: Seconds that peers have to answer the close when the server stops.
 _GRACE = 0.25
 #: Seconds after which a waiting caller checks whether the server still runs.
@@ -89,9 +92,13 @@ class Server:
         capacity: of every node.
         max_message_size: in octets; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
-        credit: how many messages a sender may have on their way.
-        container_id: the server's name; made up where None.
-        clock: tells milliseconds since the Unix epoch.
+        credit: the number of messages that a sender may send ahead.
+        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
+            default the server answers first, since some clients ask for second and never settle.
+        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
+            platform, or in their place. A client of RabbitMQ wants its product and version.
+        container_id: the server's container-id; generated if None.
+        clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
     """
 
@@ -112,6 +119,8 @@ class Server:
         capacity: Capacity | None = None,
         max_message_size: int = 16 * 1024 * 1024,
         credit: int = 200,
+        receiver_settles_second: bool = False,
+        properties: Mapping[str, Any] | None = None,
         container_id: str | None = None,
         clock: Callable[[], int] = _now,
         logger: logging.Logger | None = None,
@@ -122,6 +131,13 @@ class Server:
         self.anonymous = not self.users if anonymous is None else anonymous
         self.max_message_size = max_message_size
         self.credit = credit
+        self.receiver_settles_second = receiver_settles_second
+        self.properties = {
+            "product": "amqp10msg",
+            "version": __version__,
+            "platform": f"Python {platform.python_version()}",
+            **(properties or {}),
+        }
         self.container_id = container_id or f"amqp10msg-{uuid.uuid4()}"
         self.clock = clock
         self.logger = logger or logging.getLogger("amqp10msg.serve")
@@ -262,7 +278,7 @@ class Server:
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                lambda: Connection(self), self.host, self.port, ssl=self._tls
+                lambda: Connection(self), self.host, self.port, ssl=self._tls, backlog=_BACKLOG
             )
             self.port = listener.sockets[0].getsockname()[1]
             self.log("listening", url=self.url)
