@@ -508,6 +508,21 @@ def test_no_local(amqp_server: Server, connection: Any) -> None:
     assert "no-local" in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
 
 
+def test_capability_that_is_not_supported_is_left_out_of_the_answer(connection: Any) -> None:
+    class Capable(reactor.LinkOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            names = [proton.symbol("topic"), proton.symbol("queue")]
+            array = proton.Array(proton.UNDESCRIBED, proton.Data.SYMBOL, *names)
+            terminus = link.source if link.is_receiver else link.target
+            terminus.capabilities.put_object(array)
+
+    receiver = connection.create_receiver("q", options=Capable())
+    sender = connection.create_sender("q", options=Capable())
+    for terminus in (receiver.link.remote_source, sender.link.remote_target):
+        assert terminus.capabilities.next()
+        assert ["queue"] == list(terminus.capabilities.get_object().elements)
+
+
 def test_copy_mode(amqp_server: Server, connection: Any) -> None:
     for text in "ab":
         amqp_server.publish("q", Message(text))

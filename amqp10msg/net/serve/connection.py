@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import proton
 
-from amqp10msg import DecodeError
+from amqp10msg import DecodeError, Message
 from amqp10msg._wire import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
 from amqp10msg.delivery.filters import FilterSet, parse
-from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink
+from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
-from amqp10msg.net.serve.links import NOT_FOUND, Incoming, Outgoing, refuse
-from amqp10msg.net.serve.nodes import LIFETIME
+from amqp10msg.net.serve.exchanges import exchange_of
+from amqp10msg.net.serve.links import Incoming, Outgoing, refuse
+from amqp10msg.net.serve.management import MANAGEMENT
+from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND
 from amqp10msg.net.serve.sasl import SaslServer
 from amqp10msg.primitives import Symbol
 
@@ -29,9 +32,13 @@ _MODES = {
     StdDistMode.MOVE: proton.Terminus.DIST_MODE_MOVE,
     StdDistMode.COPY: proton.Terminus.DIST_MODE_COPY,
 }
+# Of sources and targets. A node is a queue: a subscriber does not get what another one got.
+_CAPABILITIES = {"queue", "temporary-queue"}
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
 _MAX_WRITE = 1 << 16
+# Answers of the management node that a peer has not taken yet.
+_MAX_ANSWERS = 1_000
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
 
@@ -75,6 +82,7 @@ class Connection(asyncio.Protocol):
         self._engine.channel_max = 255
         self._engine.bind(self._connection)
         self._links: dict[Any, Outgoing | Incoming] = {}
+        self._management: DistributionNode | None = None
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this connection."""
@@ -300,7 +308,7 @@ class Connection(asyncio.Protocol):
         link.open()
         if isinstance(end, Incoming):
             end.grant()
-            node = end.target.node.name if end.target else None
+            node = end.target.node.name if end.target else link.remote_target.address
         else:
             node = end.node.name
             self.server.add(end)
@@ -317,6 +325,8 @@ class Connection(asyncio.Protocol):
     def _node_of(self, link: Any, terminus: Any) -> DistributionNode:
         """Return the node of a terminus; a dynamic one is created."""
         nodes = self.server.nodes
+        if terminus.address == MANAGEMENT:
+            return self._answers()
         if terminus.dynamic:
             return nodes.make_dynamic(
                 self._connection.remote_container or "",
@@ -331,6 +341,13 @@ class Connection(asyncio.Protocol):
     def _answer(self, ours: Any, theirs: Any, terminus: Any, node: DistributionNode | None) -> None:
         """Fill in our terminus: as the peer asked for it, with the address of a dynamic node."""
         ours.copy(theirs)
+        ours.capabilities.clear()
+        supported = [name for name in terminus.capabilities if name in _CAPABILITIES]
+        if supported:
+            symbols: list[Any] = [proton.symbol(name) for name in supported]
+            undescribed: Any = proton.UNDESCRIBED
+            array = proton.Array(undescribed, proton.Data.SYMBOL, *symbols)
+            ours.capabilities.put_object(array)
         if terminus.dynamic and node is not None:
             ours.dynamic = True
             ours.address = node.name
@@ -346,15 +363,62 @@ class Connection(asyncio.Protocol):
             raise NodeError("the attach has no target", "amqp:invalid-field")
         end = None
         node = None
-        if target.dynamic or target.address is not None:
+        publish: Callable[[bytes], object]
+        exchange = exchange_of(target.address) if isinstance(target.address, str) else None
+        if target.dynamic or (target.address not in {None, MANAGEMENT} and exchange is None):
             node = self._node_of(link, target)
             end = node.attach_incoming(link.name, creates=target.dynamic)
+            publish = partial(end.publish, origin=self.origin)
+        elif target.address is None:
+            publish = self._publish_by_address
+        elif exchange is None:
+            publish = self._manage
+        else:
+            name, key = exchange
+            if name:
+                self.server.exchanges.get(name)  # raises if there is none
+            elif key:
+                node = self._node_of(link, target)
+                end = node.attach_incoming(link.name)
+            publish = partial(self.server.exchanges.publish, name, key, origin=self.origin)
         self._answer(link.target, link.remote_target, target, node)
         link.source.copy(link.remote_source)
         link.max_message_size = self.server.max_message_size
         outcomes = attach.source.outcomes if attach.source is not None else ()
         rejects = not outcomes or "amqp:rejected:list" in outcomes
-        return Incoming(self, link, end, rejects, self.server.credit)
+        return Incoming(self, link, publish, end, rejects, self.server.credit)
+
+    def _publish_by_address(self, octets: bytes) -> None:
+        """Publish a message of the anonymous terminus to the address in its ``to``."""
+        properties = Message.decode(octets).properties
+        to = properties.to if properties is not None else None
+        exchange = exchange_of(to) if to else None
+        if exchange is not None:
+            self.server.exchanges.publish(*exchange, octets, origin=self.origin)
+            return
+        node = self.server.nodes.find(to) if to else None
+        if node is None:
+            raise NodeError(f"there is no node {to!r} to send this message to", NOT_FOUND)
+        node.publish(octets, origin=self.origin)
+
+    def _manage(self, octets: bytes) -> None:
+        """Answer a request to the management node."""
+        # Proton writes a body of null before the properties.
+        request = Message.decode(octets, strict=False)
+        answer = self.server.management.answer(request, self)
+        self._answers().publish(answer)
+
+    def _answers(self) -> DistributionNode:
+        """Return the node with the management's answers to this connection."""
+        if self._management is None:
+            node = DistributionNode(
+                MANAGEMENT,
+                clock=self.server.clock,
+                capacity=Capacity(messages=_MAX_ANSWERS),
+                on_available=lambda: self.server.available(node),
+            )
+            self._management = node
+        return self._management
 
     def _open_outgoing(self, link: Any, attach: Attach) -> Outgoing:
         source = attach.source
@@ -432,6 +496,7 @@ class Connection(asyncio.Protocol):
         for link in list(self._links):
             self._end(link, "connection")
         self.server.termini.end_of(self, "connection")
+        self.server.management.end_of(self)
 
     def close(self, error: Error) -> None:
         """Close with an error, which the peer gets if it can."""

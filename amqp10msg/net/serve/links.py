@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import proton
 
-from amqp10msg import Message
 from amqp10msg.delivery import Accepted, Error, Modified, Received, Rejected, Released
 from amqp10msg.delivery.node import (
     Delivery,
@@ -19,6 +19,7 @@ from amqp10msg.delivery.node import (
     OutgoingLink,
 )
 from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.net.serve.exchanges import UnroutableError
 from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "refuse", "state_of"]
 
 MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
-NOT_FOUND = "amqp:not-found"
 # Octets that wait in a session for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
 
@@ -179,13 +179,15 @@ class Incoming:
     Attributes:
         connection: its connection.
         link: the link of proton.
-        target: the link of the node; None for the anonymous terminus.
+        publish: takes the octets of a message to where it belongs.
+        target: the link of the node, if that is a single one.
         rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender is kept at.
     """
 
     connection: Connection
     link: Any
+    publish: Callable[[bytes], object]
     target: IncomingLink | None
     rejects: bool
     window: int
@@ -225,19 +227,17 @@ class Incoming:
         octets = receive_octets(theirs)
         if octets is None:
             return
-        error = self._publish(octets)
+        state, error = self._publish(octets)
         settled = theirs.settled
 
         def confirm() -> None:
-            if error is None:
-                theirs.update(proton.Delivery.ACCEPTED)
-            elif settled or not self.rejects:
-                # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
-                refuse(self.link, error)
-                return
-            else:
+            if state == proton.Delivery.REJECTED and error is not None:
+                if settled or not self.rejects:
+                    # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
+                    refuse(self.link, error)
+                    return
                 theirs.local.condition = proton.Condition(error.condition, error.description)
-                theirs.update(proton.Delivery.REJECTED)
+            theirs.update(state)
             if settled or self.link.rcv_settle_mode == proton.Link.RCV_FIRST:
                 theirs.settle()
             else:
@@ -250,20 +250,14 @@ class Incoming:
             )
         self.connection.confirm(confirm)
 
-    def _publish(self, octets: bytes) -> Error | None:
-        """Publish a message to its node; return why it was refused, if it was."""
+    def _publish(self, octets: bytes) -> tuple[Any, Error | None]:
+        """Publish a message; return its outcome, and why it was refused, if it was."""
         try:
-            if self.target is not None:
-                self.target.publish(octets, origin=self.connection.origin)
-                return None
-            properties = Message.decode(octets).properties
-            to = properties.to if properties is not None else None
-            node = self.connection.server.nodes.find(to) if to else None
-            if node is None:
-                return Error(NOT_FOUND, f"there is no node {to!r} to send this message to")
-            node.publish(octets, origin=self.connection.origin)
-        except DecodeError as error:
-            return Error(error.condition, str(error))
+            self.publish(octets)
+        except UnroutableError as error:
+            return proton.Delivery.RELEASED, error.error
         except NodeError as error:
-            return error.error
-        return None
+            return proton.Delivery.REJECTED, error.error
+        except DecodeError as error:
+            return proton.Delivery.REJECTED, Error(error.condition, str(error))
+        return proton.Delivery.ACCEPTED, None

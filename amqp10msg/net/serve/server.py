@@ -27,7 +27,9 @@ from amqp10msg.delivery.node import (
     StoreError,
 )
 from amqp10msg.net.serve.connection import Connection
+from amqp10msg.net.serve.exchanges import Exchanges
 from amqp10msg.net.serve.links import Outgoing, refuse
+from amqp10msg.net.serve.management import Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
 
@@ -157,6 +159,8 @@ class Server:
         self._stopping: asyncio.Event | None = None
         # Used by the server's thread alone.
         self.nodes: Nodes
+        self.exchanges: Exchanges
+        self.management = Management(self)
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
@@ -308,11 +312,12 @@ class Server:
             self.store,
             create=self._create,
             dead_letter=self._dead_letter,
-            on_available=self._available.setdefault,
+            on_available=self.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
             options=self._options,
         )
+        self.exchanges = Exchanges(self.nodes)
         for name in (*names, *self._addresses):
             self.nodes.make(name)
 
@@ -429,6 +434,24 @@ class Server:
             if more:
                 self.ready.update(dict.fromkeys(connection.waiting))
                 connection.waiting.clear()
+
+    def available(self, node: DistributionNode) -> None:
+        """Have messages of a node sent at the end of this turn."""
+        self._available[node] = None
+
+    def delete(self, address: str) -> int:
+        """Delete a node, and detach its links; return the number of its messages."""
+        node = self.nodes.find(address) if address in self.nodes else None
+        if node is None:
+            return 0
+        count = len(node)
+        self.nodes.delete(address)
+        for end in self._ends.pop(node, {}):
+            self.ready.pop(end, None)
+            refuse(end.link, Error("amqp:resource-deleted", f"the node {node.name!r} was deleted"))
+            end.connection.touch()
+        self.log("deleted", node=node.name)
+        return count
 
     def release(self, link: OutgoingLink) -> None:
         """End a link at its node; a delivery whose outcome cannot be applied is released."""
