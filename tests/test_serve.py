@@ -363,6 +363,63 @@ def test_link_that_dies_gives_the_default_outcome(amqp_server: Server) -> None:
     until(lambda: amqp_server.counts("q").available == 1)
 
 
+# Links with the same name.
+
+
+def test_link_is_stolen_by_the_same_link_on_another_connection(amqp_server: Server) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    connections = []
+    for _ in range(2):
+        container = reactor.Container()
+        container.container_id = "client"
+        connections.append(
+            utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT, container=container)
+        )
+    first, second = connections
+    try:
+        sender = first.create_sender("q", name="link")
+        receiver_of(first, "q", name="link").receive()
+        receiver = receiver_of(second, "q", name="link")
+        with pytest.raises(utils.LinkDetached, match="amqp:link:stolen"):
+            first.wait(lambda: False)
+        assert ["a", "b"] == [receiver.receive().text() for _ in "ab"]
+        assert 1 == len(outgoing(amqp_server, "q"))
+        sender.send(sendable(Message("c")))  # a sender is another link
+        assert "c" == receiver.receive().text()
+    finally:
+        for connection in connections:
+            connection.close()
+    until(lambda: {} == amqp_server.call(lambda _: dict(amqp_server.links)))
+
+
+def test_link_that_is_attached_twice_on_a_session_ends_the_session_alone(
+    amqp_server: Server,
+) -> None:
+    amqp_server.publish("q", Message("x"))
+    begin = frame(0x11, None, UInt(0), UInt(99), UInt(99))
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + begin
+    octets += begin[:6] + b"\0\1" + begin[8:]  # on channel 1
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    for handle in range(2):
+        octets += frame(0x12, "link", UInt(handle), True, None, None, Source(address="q"))
+        octets += frame(0x13, *window, UInt(handle), UInt(0), UInt(2))
+    attach = frame(0x12, "other", UInt(0), True, None, None, Source(address="q"))
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        for start in range(0, len(octets), 7):
+            client.sendall(octets[start : start + 7])
+        heard = performatives(client)
+        while (said := next(heard)).descriptor != 0x17:
+            pass
+        assert "amqp:not-allowed" == said.value[0].value[0]
+        assert (1, 0) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+        client.sendall(attach[:6] + b"\0\1" + attach[8:])
+        while (said := next(heard)).descriptor != 0x12:
+            pass
+        assert "other" == said.value[0]
+
+
 # Faults.
 
 

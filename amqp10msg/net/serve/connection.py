@@ -111,8 +111,8 @@ class Connection(asyncio.Protocol):
                 return
             self.user = self._sasl.user
             self._sasl = None
-        self._attaches.feed(data)
-        self._turn(lambda: self._push(data))
+        octets = self._attaches.feed(data)
+        self._turn(lambda: self._push(octets))
 
     def eof_received(self) -> None:
         """Close our side after the peer closed its side."""
@@ -173,6 +173,19 @@ class Connection(asyncio.Protocol):
             self._engine.push(data[position : position + capacity])
             position += capacity
             self._handle_events()
+        while self._attaches.duplicates:
+            self._end_session_of(self._attaches.duplicates.popleft())
+
+    def _end_session_of(self, attach: Attach) -> None:
+        """End the session on which a link is attached a second time."""
+        link = self._connection.link_head(proton.Endpoint.LOCAL_ACTIVE)
+        while link is not None:
+            if link.name == attach.name and link.is_sender == attach.receives:
+                self._end_links(link.session)
+                error = Error("amqp:not-allowed", f"the link {link.name!r} is attached already")
+                refuse(link.session, error)
+                return
+            link = link.next(proton.Endpoint.LOCAL_ACTIVE)
 
     def _handle_events(self) -> None:
         while (event := self._collector.peek()) is not None:
@@ -245,11 +258,14 @@ class Connection(asyncio.Protocol):
 
     def on_session_remote_close(self, event: Any) -> None:
         """Close our end of the session, and its links."""
-        for link in [link for link in self._links if link.session == event.session]:
-            self._end(link, "session")
-        self.server.termini.end_of(event.session, "session")
+        self._end_links(event.session)
         event.session.close()
         event.session.free()
+
+    def _end_links(self, session: Any) -> None:
+        for link in [link for link in self._links if link.session == session]:
+            self._end(link, "session")
+        self.server.termini.end_of(session, "session")
 
     def on_transport_error(self, event: Any) -> None:
         """Log why proton gave up the connection."""
@@ -293,6 +309,7 @@ class Connection(asyncio.Protocol):
                 raise NodeError("the attach frame does not decode", "amqp:decode-error")
             if attach.fault is not None:
                 raise attach.fault
+            self._steal(link)
             end = (
                 self._open_outgoing(link, attach)
                 if link.is_sender
@@ -305,6 +322,7 @@ class Connection(asyncio.Protocol):
             self._refuse_link(link, error.error)
             return
         self._links[link] = end
+        self.server.links[self._identity(link)] = (self, link)
         link.open()
         if isinstance(end, Incoming):
             end.grant()
@@ -313,6 +331,20 @@ class Connection(asyncio.Protocol):
             node = end.node.name
             self.server.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.is_sender)
+
+    def _identity(self, link: Any) -> tuple[str, str, bool]:
+        """Return what identifies a link (Part 2, 2.6.1)."""
+        return (*self._key(link), link.is_sender)
+
+    def _steal(self, link: Any) -> None:
+        """Detach the link that a new attach takes over (Part 2, 2.6.1)."""
+        known = self.server.links.get(self._identity(link))
+        if known is not None and self._connection.remote_container:
+            connection, stolen = known
+            connection.log("stolen", link=stolen.name)
+            connection._end(stolen, "link")
+            refuse(stolen, Error("amqp:link:stolen", "the link was attached again"))
+            connection.touch()
 
     def _refuse_link(self, link: Any, error: Error) -> None:
         # Part 2, 2.6.3: an attach without a terminus, and a detach with the error.
@@ -479,6 +511,8 @@ class Connection(asyncio.Protocol):
         end = self._links.pop(link, None)
         if end is None:
             return
+        if self.server.links.get(self._identity(link)) == (self, link):
+            del self.server.links[self._identity(link)]
         try:
             if isinstance(end, Incoming):
                 if end.target is not None:

@@ -164,6 +164,8 @@ class Server:
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
+        #: The connection and the link of proton by container, link name and role.
+        self.links: dict[tuple[str, str, bool], tuple[Connection, Any]] = {}
         self.touched: set[Connection] = set()
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
         #: Links that may send; a dict because it is ordered.
