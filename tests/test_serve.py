@@ -20,6 +20,8 @@ from typing import Any
 import pytest
 
 from amqp10msg import (
+    AmqpValue,
+    DecodeError,
     Described,
     Header,
     Message,
@@ -37,10 +39,18 @@ from amqp10msg.delivery import (
     Modified,
     Rejected,
     Source,
+    Target,
     TerminusExpiryPolicy,
 )
 from amqp10msg.delivery.filters import FilterSet
-from amqp10msg.delivery.node import Capacity, DeadLetter, NodeError, OutgoingLink, StoreError
+from amqp10msg.delivery.node import (
+    Capacity,
+    DeadLetter,
+    IncomingLink,
+    NodeError,
+    OutgoingLink,
+    StoreError,
+)
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
@@ -518,6 +528,80 @@ def test_node_that_cannot_expire_does_not_stop_the_server() -> None:
         server.call(spoil)
         server.publish("b", Message("short", header=Header(ttl=1)))
         until(lambda: server.counts("b").causes == {"expired": 1})
+
+
+# Work that one peer causes does not hold the others.
+
+
+def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 300
+    evaluated: list[int] = []
+
+    def slow(*_: Any, **__: Any) -> bool:
+        time.sleep(0.005)
+        evaluated.append(1)
+        return False
+
+    with Server() as server, connected(server) as connection, connected(server) as other:
+        for n in range(count):
+            server.publish("q", Message(n))
+        monkeypatch.setattr(FilterSet, "matches", slow)
+        receiver = connection.create_receiver("q", options=reactor.Selector("a = 1"), credit=1)
+        other.create_sender("elsewhere")
+        assert len(evaluated) < count
+        until(lambda: len(evaluated) == count)
+        connection.create_sender("elsewhere")
+        assert count == len(evaluated), "each message was looked at once"
+        assert [] == list(receiver.fetcher.incoming)
+
+
+def test_sender_of_many_messages_lets_other_connections_have_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 60  # of the session's window
+    published: list[int] = []
+    publish = IncomingLink.publish
+
+    def slow(link: IncomingLink, octets: Any, **options: Any) -> int:
+        time.sleep(0.005)
+        published.append(1)
+        return publish(link, octets, **options)
+
+    window = UInt(2**31 - 1)
+    begin = frame(0x11, None, UInt(0), window, window)
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + begin
+    octets += frame(0x12, "link", UInt(0), False, None, None, None, Target(address="q"))
+    message = Message(b"x" * 4_000).encode()
+    transfers = b""
+    for n in range(count):
+        body = performative(0x14, UInt(0), UInt(n), n.to_bytes(4, "big"), UInt(0), True) + message
+        transfers += (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
+    with Server(credit=count) as server, connected(server) as other:
+        monkeypatch.setattr(IncomingLink, "publish", slow)
+        with socket.create_connection((server.host, server.port)) as client:
+            client.settimeout(TIMEOUT)
+            client.sendall(octets)
+            heard = performatives(client)
+            while next(heard).descriptor != 0x13:
+                pass
+            client.sendall(transfers)
+            until(lambda: bool(published))
+            other.create_sender("elsewhere")
+            assert len(published) < count
+            until(lambda: server.counts("q").available == count)
+
+
+def test_message_that_is_nested_too_deep_is_rejected(amqp_server: Server, connection: Any) -> None:
+    body: Any = None
+    for _ in range(40):
+        body = [body]
+    sender = connection.create_sender("q")
+    with pytest.raises(utils.SendException):
+        sender.send(sendable(Message(AmqpValue(body))))
+    with pytest.raises(DecodeError, match="depth"):
+        amqp_server.publish("q", Message(AmqpValue(body)).encode())
 
 
 # Sources.
@@ -1103,8 +1187,12 @@ def test_exception_of_a_call_is_raised_here(amqp_server: Server) -> None:
     assert 0 == amqp_server.counts("q").available
 
 
+def performative(code: int, *fields: Any) -> bytes:
+    return encode_value(Described(ULong(code), list(fields)))
+
+
 def frame(code: int, *fields: Any) -> bytes:
-    body = encode_value(Described(ULong(code), list(fields)))
+    body = performative(code, *fields)
     return (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
 
 

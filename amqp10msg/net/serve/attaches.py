@@ -11,7 +11,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import AmqpMap, DecodeError, Described, UInt
+from amqp10msg import AmqpMap, DecodeError, Described, Limits, UInt
 from amqp10msg._wire import decode_value
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Coordinator, Source, Target
@@ -21,6 +21,8 @@ __all__ = ["Attach", "AttachReader"]
 _ATTACH = (0x12, "amqp:attach:list")
 _DETACH = (0x16, "amqp:detach:list")
 _END = (0x17, "amqp:end:list")
+# Of a terminus; filters nest no deeper.
+_LIMITS = Limits(depth=32)
 _CODES = (_ATTACH[0], _DETACH[0], _END[0])
 
 
@@ -120,7 +122,7 @@ class AttachReader:
     def _read(self, channel: int, body: bytes) -> bool:
         """Read a frame; return whether it is for proton."""
         try:
-            value = decode_value(body)
+            value = decode_value(body, limits=_LIMITS)
         except DecodeError:
             # A frame with a payload, which an attach has not, or a malformed one.
             return channel not in self._ended

@@ -13,11 +13,11 @@ import proton
 from amqp10msg import DecodeError, Message
 from amqp10msg._wire import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
-from amqp10msg.delivery.filters import FilterSet, parse
+from amqp10msg.delivery.filters import parse
 from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
 from amqp10msg.net.serve.exchanges import exchange_of
-from amqp10msg.net.serve.links import Incoming, Outgoing, refuse
+from amqp10msg.net.serve.links import Incoming, Outgoing, PassingFilter, refuse
 from amqp10msg.net.serve.management import MANAGEMENT
 from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND
 from amqp10msg.net.serve.sasl import SaslServer
@@ -36,22 +36,12 @@ _MODES = {
 _CAPABILITIES = {"queue", "temporary-queue"}
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
+_MAX_READ = 1 << 14
 _MAX_WRITE = 1 << 16
 # Answers of the management node that a peer has not taken yet.
 _MAX_ANSWERS = 1_000
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
-
-
-class _Passing:
-    """A filter-set that uses the clock of the server."""
-
-    def __init__(self, filters: FilterSet, clock: Callable[[], int]) -> None:
-        self.filters = filters
-        self._clock = clock
-
-    def matches(self, message: Any, *, local: bool | None = None) -> bool:
-        return self.filters.matches(message, now=self._clock(), local=local)
 
 
 class Connection(asyncio.Protocol):
@@ -167,7 +157,10 @@ class Connection(asyncio.Protocol):
         self.touch()
         position = 0
         while position < len(data):
-            capacity = self._engine.capacity()
+            if position and self.server.is_over:
+                self._wait_with(data[position:])
+                return
+            capacity = min(self._engine.capacity(), _MAX_READ)
             if capacity <= 0:
                 break
             self._engine.push(data[position : position + capacity])
@@ -175,6 +168,18 @@ class Connection(asyncio.Protocol):
             self._handle_events()
         while self._attaches.duplicates:
             self._end_session_of(self._attaches.duplicates.popleft())
+
+    def _wait_with(self, data: bytes) -> None:
+        """Read on in another turn, after those of other connections."""
+        self._stream.pause_reading()
+
+        def read_on() -> None:
+            if self not in self.server.connections:
+                return  # lost meanwhile, and its links have ended
+            self._stream.resume_reading()
+            self._turn(lambda: self._push(data))
+
+        asyncio.get_running_loop().call_soon(read_on)
 
     def _end_session_of(self, attach: Attach) -> None:
         """End the session on which a link is attached a second time."""
@@ -422,7 +427,7 @@ class Connection(asyncio.Protocol):
 
     def _publish_by_address(self, octets: bytes) -> None:
         """Publish a message of the anonymous terminus to the address in its ``to``."""
-        properties = Message.decode(octets).properties
+        properties = Message.decode(octets, limits=self.server.limits).properties
         to = properties.to if properties is not None else None
         exchange = exchange_of(to) if to else None
         if exchange is not None:
@@ -436,7 +441,7 @@ class Connection(asyncio.Protocol):
     def _manage(self, octets: bytes) -> None:
         """Answer a request to the management node."""
         # Proton writes a body of null before the properties.
-        request = Message.decode(octets, strict=False)
+        request = Message.decode(octets, strict=False, limits=self.server.limits)
         answer = self.server.management.answer(request, self)
         self._answers().publish(answer)
 
@@ -470,7 +475,7 @@ class Connection(asyncio.Protocol):
             out = node.attach(
                 link.name,
                 mode=mode,
-                filter=_Passing(filters, self.server.clock) if filters else None,
+                filter=PassingFilter(filters, self.server) if filters else None,
                 origin=self.origin,
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,

@@ -162,7 +162,7 @@ class Exchanges:
             NodeError: there is no such exchange, or a node refuses the message.
             DecodeError: the octets are no message.
         """
-        message = Message.decode(octets)
+        message = Message.decode(octets, limits=self._nodes.limits)
         if key is None:
             key = (message.properties.subject if message.properties else None) or ""
         routed: dict[DistributionNode, None] = {}

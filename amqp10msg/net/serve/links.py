@@ -10,6 +10,7 @@ import attrs
 import proton
 
 from amqp10msg.delivery import Accepted, Error, Modified, Received, Rejected, Released
+from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
@@ -25,8 +26,9 @@ from amqp10msg.proton import from_proton, receive_octets
 if TYPE_CHECKING:
     from amqp10msg.net.serve.attaches import Attach
     from amqp10msg.net.serve.connection import Connection
+    from amqp10msg.net.serve.server import Server
 
-__all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "refuse", "state_of"]
+__all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "TurnOverError", "refuse", "state_of"]
 
 MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
 # Octets that wait in a session for the socket before its links wait, too.
@@ -72,6 +74,36 @@ def _entries(mapping: Any) -> dict[Any, Any]:
     return dict(held or {})
 
 
+class TurnOverError(Exception):
+    """The time of a turn is over: a link goes on in another one."""
+
+
+@attrs.define(eq=False)
+class PassingFilter:
+    """A filter-set that uses the clock of the server, and ends when the turn of its link is over.
+
+    Attributes:
+        filters: the filter-set.
+        server: the server.
+        fresh: whether no message was evaluated in this turn: one always is.
+    """
+
+    filters: FilterSet
+    server: Server
+    fresh: bool = True
+
+    def matches(self, message: Any, *, local: bool | None = None) -> bool:
+        """Whether a message passes.
+
+        Raises:
+            TurnOverError: the time is over; the message is to be asked for again.
+        """
+        if not self.fresh and self.server.is_over:
+            raise TurnOverError
+        self.fresh = False
+        return self.filters.matches(message, now=self.server.clock(), local=local)
+
+
 @attrs.define(eq=False)
 class Outgoing:
     """A link that has a node as its source: sends messages as the peer grants credit.
@@ -104,6 +136,8 @@ class Outgoing:
             self.connection.waiting.add(self)
             return False
         settled = link.snd_settle_mode == proton.Link.SND_SETTLED
+        if isinstance(self.out.filter, PassingFilter):
+            self.out.filter.fresh = True
         delivery = self.out.next(settled=settled)
         if delivery is None:
             if link.drain_mode:

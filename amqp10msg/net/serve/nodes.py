@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import unquote
 
-from amqp10msg import Described
+from amqp10msg import Described, Limits
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DistributionNode
 from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
@@ -56,6 +56,7 @@ class Nodes:
         self._on_quarantined = on_quarantined
         self._on_fault = on_fault
         self._options = options
+        self.limits: Limits | None = options.get("limits")
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
         self._dynamic = 0

@@ -15,7 +15,7 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
-from amqp10msg import AmqpError, Message, __version__
+from amqp10msg import AmqpError, Limits, Message, __version__
 from amqp10msg.delivery import DistributionNode, Error, Released
 from amqp10msg.delivery.node import (
     Capacity,
@@ -28,7 +28,7 @@ from amqp10msg.delivery.node import (
 )
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.exchanges import Exchanges
-from amqp10msg.net.serve.links import Outgoing, refuse
+from amqp10msg.net.serve.links import Outgoing, TurnOverError, refuse
 from amqp10msg.net.serve.management import Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
@@ -39,6 +39,10 @@ T = TypeVar("T")
 
 #: Seconds between looking for expired messages.
 _TICK = 0.1
+#: Nested values in a message; real ones have about ten levels.
+_MAX_DEPTH = 32
+#: Seconds after which a turn lets other connections have theirs.
+_TURN = 0.02
 #: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
 #: Seconds that peers have to answer the close when the server stops.
@@ -95,6 +99,8 @@ class Server:
         max_message_size: in octets; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
         credit: the number of messages that a sender may send ahead.
+        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
+            32, since maps nested in keys cost time that grows with the square of their depth.
         receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
             default the server answers first, since some clients ask for second and never settle.
         properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
@@ -121,6 +127,7 @@ class Server:
         capacity: Capacity | None = None,
         max_message_size: int = 16 * 1024 * 1024,
         credit: int = 200,
+        limits: Limits | None = None,
         receiver_settles_second: bool = False,
         properties: Mapping[str, Any] | None = None,
         container_id: str | None = None,
@@ -133,6 +140,7 @@ class Server:
         self.anonymous = not self.users if anonymous is None else anonymous
         self.max_message_size = max_message_size
         self.credit = credit
+        self.limits = limits or Limits(depth=_MAX_DEPTH)
         self.receiver_settles_second = receiver_settles_second
         self.properties = {
             "product": "amqp10msg",
@@ -153,6 +161,7 @@ class Server:
             "priorities": priorities,
             "capacity": capacity,
             "accept_durable": accept_durable,
+            "limits": self.limits,
         }
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -168,6 +177,8 @@ class Server:
         self.links: dict[tuple[str, str, bool], tuple[Connection, Any]] = {}
         self.touched: set[Connection] = set()
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
+        self._deadline = 0.0
+        self._continues = False
         #: Links that may send; a dict because it is ordered.
         self.ready: dict[Outgoing, None] = {}
         self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
@@ -364,7 +375,11 @@ class Server:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def turn(self, work: Callable[[], object]) -> None:
-        """Do some work, commit it, confirm it to the peers, and send what can be sent."""
+        """Do some work, commit it, confirm it to the peers, and send what can be sent.
+
+        What is left when the time is over waits for a turn of its own, after those of others.
+        """
+        self._deadline = time.monotonic() + _TURN
         try:
             with self.store.batch():
                 work()
@@ -376,12 +391,31 @@ class Server:
                 with self.store.batch():
                     self._pump()
                 self._flush()
+                if self.is_over and (self.ready or self._available):
+                    self._continue()
+                    break
         except StoreError as error:
             self.confirmations.clear()
             self.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(self.connections):
                 connection.close(error.error)
             self._flush()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of this turn is over."""
+        return time.monotonic() >= self._deadline
+
+    def _continue(self) -> None:
+        """Schedule a turn for what is left."""
+
+        def go_on() -> None:
+            self._continues = False
+            self.turn(lambda: None)
+
+        if not self._continues:
+            self._continues = True
+            asyncio.get_running_loop().call_soon(go_on)
 
     def _confirm(self) -> None:
         """Send the confirmations of what was committed."""
@@ -404,8 +438,14 @@ class Server:
             for end in list(self.ready):
                 if end not in self.ready:
                     continue  # its connection failed meanwhile
+                if self.is_over:
+                    return
+                # A link that was served comes last in the next turn.
+                self.ready[end] = self.ready.pop(end)
                 try:
                     more = end.pump()
+                except TurnOverError:
+                    return
                 except AmqpError as error:
                     more = False
                     self.log("link-failed", logging.WARNING, link=end.link.name, why=str(error))
