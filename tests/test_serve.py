@@ -35,6 +35,7 @@ from amqp10msg import (
 )
 from amqp10msg.delivery import (
     Accepted,
+    DistributionNode,
     MessageState,
     Modified,
     Rejected,
@@ -46,7 +47,6 @@ from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
     Capacity,
     DeadLetter,
-    IncomingLink,
     NodeError,
     OutgoingLink,
     StoreError,
@@ -562,12 +562,12 @@ def test_sender_of_many_messages_lets_other_connections_have_their_turns(
 ) -> None:
     count = 60  # of the session's window
     published: list[int] = []
-    publish = IncomingLink.publish
+    publish = DistributionNode.publish
 
-    def slow(link: IncomingLink, octets: Any, **options: Any) -> int:
+    def slow(node: DistributionNode, octets: Any, **options: Any) -> int:
         time.sleep(0.005)
         published.append(1)
-        return publish(link, octets, **options)
+        return publish(node, octets, **options)
 
     window = UInt(2**31 - 1)
     begin = frame(0x11, None, UInt(0), window, window)
@@ -579,7 +579,7 @@ def test_sender_of_many_messages_lets_other_connections_have_their_turns(
         body = performative(0x14, UInt(0), UInt(n), n.to_bytes(4, "big"), UInt(0), True) + message
         transfers += (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
     with Server(credit=count) as server, connected(server) as other:
-        monkeypatch.setattr(IncomingLink, "publish", slow)
+        monkeypatch.setattr(DistributionNode, "publish", slow)
         with socket.create_connection((server.host, server.port)) as client:
             client.settimeout(TIMEOUT)
             client.sendall(octets)
@@ -857,15 +857,6 @@ def test_message_that_is_too_long_ends_its_link() -> None:
             connection.wait(lambda: False)
         connection.create_sender("q", name="another").send(sendable(Message(b"x" * 900)))
         assert 1 == server.counts("q").available
-
-
-def test_transactions_are_refused(connection: Any) -> None:
-    class Coordinator(reactor.SenderOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.target.type = proton.Terminus.COORDINATOR
-
-    with pytest.raises(utils.LinkDetached, match="amqp:not-implemented"):
-        connection.create_sender(None, options=Coordinator())
 
 
 # Who may connect.

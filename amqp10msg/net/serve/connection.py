@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,15 @@ import proton
 
 from amqp10msg import DecodeError, Message
 from amqp10msg._wire import encode_value
-from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
+from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode, TxnCapability
 from amqp10msg.delivery.filters import parse
 from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
 from amqp10msg.net.serve.exchanges import exchange_of
 from amqp10msg.net.serve.links import Incoming, Outgoing, PassingFilter, refuse
-from amqp10msg.net.serve.management import MANAGEMENT
 from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND
 from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.net.serve.transactions import Published, Transactions
 from amqp10msg.primitives import Symbol
 
 if TYPE_CHECKING:
@@ -34,14 +34,21 @@ _MODES = {
 }
 # Of sources and targets. A node is a queue: a subscriber does not get what another one got.
 _CAPABILITIES = {"queue", "temporary-queue"}
+_TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
 _MAX_READ = 1 << 14
 _MAX_WRITE = 1 << 16
-# Answers of the management node that a peer has not taken yet.
-_MAX_ANSWERS = 1_000
+# Responses of a service that a peer has not taken yet.
+_MAX_RESPONSES = 1_000
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
+
+
+def _put_symbols(data: Any, names: Iterable[str]) -> None:
+    undescribed: Any = proton.UNDESCRIBED
+    symbols: list[Any] = [proton.symbol(name) for name in names]
+    data.put_object(proton.Array(undescribed, proton.Data.SYMBOL, *symbols))
 
 
 class Connection(asyncio.Protocol):
@@ -72,7 +79,8 @@ class Connection(asyncio.Protocol):
         self._engine.channel_max = 255
         self._engine.bind(self._connection)
         self._links: dict[Any, Outgoing | Incoming] = {}
-        self._management: DistributionNode | None = None
+        self._services: dict[str, DistributionNode] = {}
+        self.transactions = Transactions(server.limits)
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this connection."""
@@ -362,8 +370,8 @@ class Connection(asyncio.Protocol):
     def _node_of(self, link: Any, terminus: Any) -> DistributionNode:
         """Return the node of a terminus; a dynamic one is created."""
         nodes = self.server.nodes
-        if terminus.address == MANAGEMENT:
-            return self._answers()
+        if terminus.address in self.server.services:
+            return self._responses(terminus.address)
         if terminus.dynamic:
             return nodes.make_dynamic(
                 self._connection.remote_container or "",
@@ -381,10 +389,7 @@ class Connection(asyncio.Protocol):
         ours.capabilities.clear()
         supported = [name for name in terminus.capabilities if name in _CAPABILITIES]
         if supported:
-            symbols: list[Any] = [proton.symbol(name) for name in supported]
-            undescribed: Any = proton.UNDESCRIBED
-            array = proton.Array(undescribed, proton.Data.SYMBOL, *symbols)
-            ours.capabilities.put_object(array)
+            _put_symbols(ours.capabilities, supported)
         if terminus.dynamic and node is not None:
             ours.dynamic = True
             ours.address = node.name
@@ -394,68 +399,73 @@ class Connection(asyncio.Protocol):
 
     def _open_incoming(self, link: Any, attach: Attach) -> Incoming:
         target = attach.target
-        if isinstance(target, Coordinator):
-            raise NodeError("there are no transactions here", "amqp:not-implemented")
         if target is None:
             raise NodeError("the attach has no target", "amqp:invalid-field")
-        end = None
-        node = None
-        publish: Callable[[bytes], object]
-        exchange = exchange_of(target.address) if isinstance(target.address, str) else None
-        if target.dynamic or (target.address not in {None, MANAGEMENT} and exchange is None):
-            node = self._node_of(link, target)
-            end = node.attach_incoming(link.name, creates=target.dynamic)
-            publish = partial(end.publish, origin=self.origin)
-        elif target.address is None:
-            publish = self._publish_by_address
-        elif exchange is None:
-            publish = self._manage
-        else:
-            name, key = exchange
-            if name:
-                self.server.exchanges.get(name)  # raises if there is none
-            elif key:
-                node = self._node_of(link, target)
-                end = node.attach_incoming(link.name)
-            publish = partial(self.server.exchanges.publish, name, key, origin=self.origin)
-        self._answer(link.target, link.remote_target, target, node)
-        link.source.copy(link.remote_source)
-        link.max_message_size = self.server.max_message_size
         outcomes = attach.source.outcomes if attach.source is not None else ()
         rejects = not outcomes or "amqp:rejected:list" in outcomes
+        link.source.copy(link.remote_source)
+        link.max_message_size = self.server.max_message_size
+        if isinstance(target, Coordinator):
+            link.target.type = proton.Terminus.COORDINATOR
+            _put_symbols(link.target.capabilities, _TXN_CAPABILITIES)
+            return Incoming(self, link, None, None, rejects, self.server.credit)
+        address = target.address
+        end = None
+        node = None
+        publish: Callable[[bytes], Published]
+        exchange = exchange_of(address) if isinstance(address, str) else None
+        if address is None and not target.dynamic:
+            publish = self._publish_by_address
+        elif address in self.server.services:
+            publish = partial(self._ask, address)
+        elif exchange is not None and (exchange[0] or not exchange[1]):
+            name, key = exchange
+            self.server.exchanges.get(name)  # raises if there is none
+            publish = partial(self.server.exchanges.publish, name, key, origin=self.origin)
+        else:
+            node = self._node_of(link, target)
+            end = node.attach_incoming(link.name, creates=target.dynamic)
+            if exchange is not None:
+                publish = partial(self.server.exchanges.publish, *exchange, origin=self.origin)
+            else:
+                publish = partial(self._publish_to, node)
+        self._answer(link.target, link.remote_target, target, node)
         return Incoming(self, link, publish, end, rejects, self.server.credit)
 
-    def _publish_by_address(self, octets: bytes) -> None:
+    def _publish_to(self, node: DistributionNode, octets: bytes) -> Published:
+        return [(node, node.publish(octets, origin=self.origin))]
+
+    def _publish_by_address(self, octets: bytes) -> Published:
         """Publish a message of the anonymous terminus to the address in its ``to``."""
         properties = Message.decode(octets, limits=self.server.limits).properties
         to = properties.to if properties is not None else None
         exchange = exchange_of(to) if to else None
         if exchange is not None:
-            self.server.exchanges.publish(*exchange, octets, origin=self.origin)
-            return
+            return self.server.exchanges.publish(*exchange, octets, origin=self.origin)
         node = self.server.nodes.find(to) if to else None
         if node is None:
             raise NodeError(f"there is no node {to!r} to send this message to", NOT_FOUND)
-        node.publish(octets, origin=self.origin)
+        return self._publish_to(node, octets)
 
-    def _manage(self, octets: bytes) -> None:
-        """Answer a request to the management node."""
+    def _ask(self, address: str, octets: bytes) -> Published:
+        """Pass a request to a service, and publish its response to this connection."""
         # Proton writes a body of null before the properties.
         request = Message.decode(octets, strict=False, limits=self.server.limits)
-        answer = self.server.management.answer(request, self)
-        self._answers().publish(answer)
+        response = self.server.services[address](request, self)
+        self._responses(address).publish(response)
+        return ()
 
-    def _answers(self) -> DistributionNode:
-        """Return the node with the management's answers to this connection."""
-        if self._management is None:
-            node = DistributionNode(
-                MANAGEMENT,
+    def _responses(self, address: str) -> DistributionNode:
+        """Return the node with the responses of a service to this connection."""
+        node = self._services.get(address)
+        if node is None:
+            made = self._services[address] = node = DistributionNode(
+                address,
                 clock=self.server.clock,
-                capacity=Capacity(messages=_MAX_ANSWERS),
-                on_available=lambda: self.server.available(node),
+                capacity=Capacity(messages=_MAX_RESPONSES),
+                on_available=lambda: self.server.available(made),
             )
-            self._management = node
-        return self._management
+        return node
 
     def _open_outgoing(self, link: Any, attach: Attach) -> Outgoing:
         source = attach.source
@@ -520,6 +530,7 @@ class Connection(asyncio.Protocol):
             del self.server.links[self._identity(link)]
         try:
             if isinstance(end, Incoming):
+                self.transactions.end_of(link)
                 if end.target is not None:
                     end.target.detach()
             else:

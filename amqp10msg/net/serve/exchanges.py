@@ -19,6 +19,7 @@ from amqp10msg.delivery import DistributionNode
 from amqp10msg.delivery.filters import DirectBinding, Filter, HeadersBinding, TopicBinding
 from amqp10msg.delivery.node import NodeError
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes
+from amqp10msg.net.serve.transactions import Published
 
 __all__ = ["Binding", "Exchange", "Exchanges", "UnroutableError", "exchange_of"]
 
@@ -148,7 +149,7 @@ class Exchanges:
             exchange.bindings for exchange in self._exchanges.values()
         )
 
-    def publish(self, name: str, key: str | None, octets: bytes, *, origin: object) -> None:
+    def publish(self, name: str, key: str | None, octets: bytes, *, origin: object) -> Published:
         """Publish a message to every queue that it is routed to, once.
 
         Args:
@@ -156,6 +157,9 @@ class Exchanges:
             key: the routing key; the subject of the message if None.
             octets: the message.
             origin: as in `DistributionNode.publish`.
+
+        Returns:
+            The nodes, with the message's number at each.
 
         Raises:
             UnroutableError: there is no such queue.
@@ -180,8 +184,7 @@ class Exchanges:
                 f"the exchange {name!r} has no queue for the key {key!r}", NOT_FOUND
             )
         octets = annotated(octets, name, key)
-        for node in routed:
-            node.publish(octets, origin=origin)
+        return [(node, node.publish(octets, origin=origin)) for node in routed]
 
     def _route(
         self,

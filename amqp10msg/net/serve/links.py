@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import proton
 
+from amqp10msg import AmqpValue, Described, Message
+from amqp10msg.composite import from_described
 from amqp10msg.delivery import Accepted, Error, Modified, Received, Rejected, Released
 from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
@@ -16,11 +19,13 @@ from amqp10msg.delivery.node import (
     DistributionNode,
     IncomingLink,
     NodeError,
+    Outcome,
     OutcomeError,
     OutgoingLink,
 )
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.net.serve.exchanges import UnroutableError
+from amqp10msg.net.serve.transactions import Published, Retired
 from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
@@ -30,6 +35,8 @@ if TYPE_CHECKING:
 
 __all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "TurnOverError", "refuse", "state_of"]
 
+#: Delivery states that proton has no names for.
+DECLARED, TRANSACTIONAL = 0x33, 0x34
 MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
 # Octets that wait in a session for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
@@ -64,6 +71,22 @@ def state_of(disposition: Any) -> Any:
                 _entries(annotations) if annotations else None,
             )
     return None
+
+
+def outcome_of(described: Any) -> Outcome:
+    """Return the outcome in a transactional state, from proton's value.
+
+    Raises:
+        NodeError: there is none.
+        DecodeError: it is malformed.
+    """
+    value = from_proton(proton.Message(body=described)).body
+    outcome = value.value if isinstance(value, AmqpValue) else None
+    if isinstance(outcome, Described):
+        outcome = from_described(outcome)
+    if not isinstance(outcome, Accepted | Rejected | Released | Modified):
+        raise NodeError("a transactional state needs an outcome here", "amqp:not-implemented")
+    return outcome
 
 
 def _entries(mapping: Any) -> dict[Any, Any]:
@@ -161,15 +184,37 @@ class Outgoing:
         if delivery is None:
             theirs.settle()
             return
+        if theirs.remote_state == TRANSACTIONAL and not delivery.settled:
+            self._retire_in_transaction(delivery, theirs)
+            return
         state = state_of(theirs.remote)
         if state is not None:
             delivery.update(state)
         if not theirs.settled and not getattr(state, "is_outcome", False):
             return
-        told, by_peer = theirs.remote_state, theirs.settled
+        self._settle(delivery, theirs, None, theirs.remote_state)
+
+    def _retire_in_transaction(self, delivery: Delivery, theirs: Any) -> None:
+        """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
+        txn_id, described = (*(theirs.remote.data or []), None, None)[:2]
+        try:
+            transaction = self.connection.transactions.get(txn_id)
+            outcome = outcome_of(described)
+            transaction.add(Retired(self, delivery, theirs, outcome, theirs.settled))
+        except (NodeError, DecodeError) as error:
+            refuse(self.link, Error(error.condition, str(error)))
+            self.connection.touch()
+
+    def retire(self, delivery: Delivery, theirs: Any, outcome: Outcome) -> None:
+        """Settle a delivery whose transaction was discharged."""
+        if not delivery.settled:
+            self._settle(delivery, theirs, outcome, theirs.remote_state)
+
+    def _settle(self, delivery: Delivery, theirs: Any, outcome: Outcome | None, told: Any) -> None:
+        by_peer = theirs.settled
         refused: Error | None = None
         try:
-            delivery.settle()
+            delivery.settle(outcome)
         except OutcomeError as error:
             refused = error.error
         except EncodeError as error:
@@ -189,6 +234,8 @@ class Outgoing:
         def confirm() -> None:
             if not by_peer:
                 # The receiver settles second, after the sender.
+                if told == TRANSACTIONAL:
+                    theirs.local.data = theirs.remote.data
                 theirs.update(told)
             elif refused is not None:
                 # It has settled, so only the link can say that the outcome was refused.
@@ -213,7 +260,7 @@ class Incoming:
     Attributes:
         connection: its connection.
         link: the link of proton.
-        publish: takes the octets of a message to where it belongs.
+        publish: publishes the octets of a message; None for the coordinator.
         target: the link of the node, if that is a single one.
         rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender is kept at.
@@ -221,7 +268,7 @@ class Incoming:
 
     connection: Connection
     link: Any
-    publish: Callable[[bytes], object]
+    publish: Callable[[bytes], Published] | None
     target: IncomingLink | None
     rejects: bool
     window: int
@@ -261,7 +308,7 @@ class Incoming:
         octets = receive_octets(theirs)
         if octets is None:
             return
-        state, error = self._publish(octets)
+        state, error, data = self._publish(octets, theirs)
         settled = theirs.settled
 
         def confirm() -> None:
@@ -271,6 +318,7 @@ class Incoming:
                     refuse(self.link, error)
                     return
                 theirs.local.condition = proton.Condition(error.condition, error.description)
+            theirs.local.data = data
             theirs.update(state)
             if settled or self.link.rcv_settle_mode == proton.Link.RCV_FIRST:
                 theirs.settle()
@@ -284,14 +332,32 @@ class Incoming:
             )
         self.connection.confirm(confirm)
 
-    def _publish(self, octets: bytes) -> tuple[Any, Error | None]:
-        """Publish a message; return its outcome, and why it was refused, if it was."""
+    def _publish(self, octets: bytes, theirs: Any) -> tuple[Any, Error | None, Any]:
+        """Publish a message, or keep it for its transaction.
+
+        Returns:
+            The delivery state, why it was refused, if it was, and the fields of a state that proton
+            does not know.
+        """
+        transactions = self.connection.transactions
         try:
-            self.publish(octets)
+            if self.publish is None:
+                txn_id = transactions.control(octets, self.link)
+                if txn_id is not None:
+                    return DECLARED, None, [txn_id]
+            elif theirs.remote_state == TRANSACTIONAL:
+                txn_id = (theirs.remote.data or [None])[0]
+                transaction = transactions.get(txn_id)
+                Message.decode(octets, limits=self.connection.server.limits)
+                transaction.add(partial(self.publish, octets))
+                accepted: Any = proton.Described(proton.ulong(0x24), [])
+                return TRANSACTIONAL, None, [bytes(txn_id), accepted]
+            else:
+                self.publish(octets)
         except UnroutableError as error:
-            return proton.Delivery.RELEASED, error.error
+            return proton.Delivery.RELEASED, error.error, None
         except NodeError as error:
-            return proton.Delivery.REJECTED, error.error
+            return proton.Delivery.REJECTED, error.error, None
         except DecodeError as error:
-            return proton.Delivery.REJECTED, Error(error.condition, str(error))
-        return proton.Delivery.ACCEPTED, None
+            return proton.Delivery.REJECTED, Error(error.condition, str(error)), None
+        return proton.Delivery.ACCEPTED, None, None

@@ -26,12 +26,14 @@ from amqp10msg.delivery.node import (
     Store,
     StoreError,
 )
+from amqp10msg.net.serve import tokens
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.exchanges import Exchanges
 from amqp10msg.net.serve.links import Outgoing, TurnOverError, refuse
-from amqp10msg.net.serve.management import Management
+from amqp10msg.net.serve.management import MANAGEMENT, Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
+from amqp10msg.net.serve.tokens import CBS, Token
 
 __all__ = ["Server", "tls_context"]
 
@@ -105,6 +107,8 @@ class Server:
             default the server answers first, since some clients ask for second and never settle.
         properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
             platform, or in their place. A client of RabbitMQ wants its product and version.
+        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
+            returns whether it is accepted. Without it there is no node ``$cbs``.
         container_id: the server's container-id; generated if None.
         clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
@@ -130,6 +134,7 @@ class Server:
         limits: Limits | None = None,
         receiver_settles_second: bool = False,
         properties: Mapping[str, Any] | None = None,
+        on_token: Callable[[Token], bool] | None = None,
         container_id: str | None = None,
         clock: Callable[[], int] = _now,
         logger: logging.Logger | None = None,
@@ -170,6 +175,12 @@ class Server:
         self.nodes: Nodes
         self.exchanges: Exchanges
         self.management = Management(self)
+        #: What answers the requests to an address: called with the request and its connection.
+        self.services: dict[str, Callable[[Message, Connection], Message]] = {
+            MANAGEMENT: self.management.answer
+        }
+        if on_token is not None:
+            self.services[CBS] = lambda request, _: tokens.answer(request, on_token)
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
