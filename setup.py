@@ -1,8 +1,8 @@
 """Compiles the kernel where there is a compiler; everything else stands in pyproject.toml.
 
 The kernel modules are plain Python with a ``.pxd`` beside them that gives Cython their C types.
-They run as they are (columns._scan, in Cython's own language, has a plain implementation beside it
-instead), so a failed compilation costs speed and nothing else:
+They run as they are; a ``.pyx``, in Cython's own language, has a plain implementation beside it.
+So a failed compilation costs speed and nothing else:
 
 ``AMQP10MSG_EXT``
     ``auto`` (default) compiles, and installs the pure build with a warning where that fails;
@@ -25,24 +25,16 @@ from typing import ClassVar
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
-# A module here is a .py with its .pxd beside it, or a .pyx, whose .py runs instead if there is one.
-KERNELS = (
-    "amqp10msg._memory",
-    "amqp10msg._wire",
-    "amqp10msg.sections.mappings",
-    "amqp10msg.basic._codec",
-    "amqp10msg.translate._canonical",
-    "amqp10msg.translate._to_amqp10",
-    "amqp10msg.translate._to_basic",
-    "amqp10msg.columns._scan",
-)
 
-
-def source(module: str) -> str:
-    """The file that is compiled into this module."""
-    path = Path(*module.split("."))
-    twin = path.with_suffix(".pyx")
-    return str(twin if twin.exists() else path.with_suffix(".py"))
+def kernels() -> dict[str, str]:
+    """Return what is compiled, by module: every .pyx, and every .py with a .pxd beside it."""
+    found = [*Path("amqp10msg").rglob("*.pyx")]
+    found += [
+        path.with_suffix(".py")
+        for path in Path("amqp10msg").rglob("*.pxd")
+        if path.with_suffix(".py").exists() and path.with_suffix(".pyx") not in found
+    ]
+    return {".".join(path.with_suffix("").parts): str(path) for path in sorted(found)}
 
 
 DIRECTIVES = {
@@ -132,6 +124,8 @@ class BuildKernel(build_ext):
 
 
 setup(
-    ext_modules=[] if mode() == "skip" else [Extension(name, [source(name)]) for name in KERNELS],
+    ext_modules=(
+        [] if mode() == "skip" else [Extension(name, [file]) for name, file in kernels().items()]
+    ),
     cmdclass={"build_ext": BuildKernel},
 )

@@ -1,7 +1,6 @@
 """AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out, no sockets."""
 
-from amqp10msg._kernel import COMPILED
-from amqp10msg._wire import decode_value, decode_values, encode_value, skip_value
+from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError, ValidationError
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message

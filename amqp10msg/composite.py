@@ -20,15 +20,24 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._calls import quickened
+from amqp10msg import _core
 from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.primitives import Array, Described, Symbol, ULong, Wire
+from amqp10msg.primitives import (
+    Array,
+    Described,
+    Symbol,
+    ULong,
+    Wire,
+    fields,
+    string,
+    symbol,
+)
 
 __all__ = [
     "COMPOSITES",
     "Composite",
+    "Error",
     "Field",
     "composite",
     "composite_of",
@@ -119,11 +128,11 @@ def composite(
         if code in COMPOSITES or symbol in COMPOSITES:
             raise TypeError(f"{symbol} (0x{code:X}) is registered already")
         fields = tuple(_fields_of(cls))
-        spec = _wire.Spec(
+        spec = _core.Spec(
             symbol.split(":")[-2],
             code,
             symbol,
-            _wire.COMPOSITE,
+            _core.COMPOSITE,
             cls,
             "",
             tuple(field.wire_name for field in fields),
@@ -135,9 +144,9 @@ def composite(
         entry = Composite(cls, spec.name, code, symbol, provides, fields, spec)
         COMPOSITES[code] = COMPOSITES[symbol] = _BY_CLASS[cls] = entry
         _FIELD_NAMES[code] = _FIELD_NAMES[symbol] = (spec.name, spec.names)
-        _wire.register(cls, spec)
+        _core.register(cls, spec)
         cls.__repr__ = _short_repr  # type: ignore[method-assign]
-        return quickened(cls)
+        return cls
 
     return register
 
@@ -155,10 +164,10 @@ def _short_repr(self: Any) -> str:
 def _kind_of(field: Field) -> int:
     if field.type == "map":
         # Every map in a composite of the specification has symbols as keys.
-        return _wire.TYPE_IDS["fields"]
+        return _core.TYPE_IDS["fields"]
     if field.requires in _KERNEL_ARCHETYPES:
-        return _wire.TYPE_IDS[field.requires]
-    return _wire.TYPE_IDS[field.type]
+        return _core.TYPE_IDS[field.requires]
+    return _core.TYPE_IDS[field.type]
 
 
 def _fields_of(cls: type) -> Iterator[Field]:
@@ -221,8 +230,8 @@ def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
         DecodeError: the octets are no composite that is registered, or break its declaration.
     """
     limits = limits or DEFAULT_LIMITS
-    octets = _wire.octets_of(data, limits)
-    reader = _wire.Reader(octets, 0, limits)
+    octets = _core.octets_of(data, limits)
+    reader = _core.Reader(octets, 0, limits)
     try:
         if octets[:1] != b"\x00":
             reader.value()
@@ -234,7 +243,7 @@ def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
         if reader.pos != len(octets):
             raise reader.trailing()
         return _refined(made, entry, octets, start)
-    except _wire.READ_FAULTS as error:
+    except _core.READ_FAULTS as error:
         raise reader.fault(error, _FIELD_NAMES) from None
 
 
@@ -245,7 +254,7 @@ def from_described(value: Described, *, limits: Limits | None = None) -> Any:
         DecodeError: no composite has this descriptor, or the fields break its declaration. Its
             offset counts in the value's own encoding, since there is no input.
     """
-    return decode_composite(_wire.encode_value(value), limits=limits)
+    return decode_composite(_core.encode_value(value), limits=limits)
 
 
 def _registered(descriptor: Any) -> Composite:
@@ -280,7 +289,7 @@ def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
         return error
     # The composite in the field was read from an encoding of our own: read the octets that came.
     try:
-        decode_composite(octets[at : _wire.skip_value(octets, at)])
+        decode_composite(octets[at : _core.skip_value(octets, at)])
     except DecodeError as inner:
         inner.offset += at
         return inner
@@ -295,7 +304,7 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
     """
     pos = start + (3 if octets[start] == 0xC0 else 9)
     for _ in range(index):
-        pos = _wire.skip_value(octets, pos)
+        pos = _core.skip_value(octets, pos)
     return pos
 
 
@@ -352,7 +361,7 @@ def encode_composite(value: Any) -> bytes:
         TypeError: the value is no object of a registered class.
     """
     composite_of(type(value))
-    octets: bytes = _wire.encode_value(value)
+    octets: bytes = _core.encode_value(value)
     _check(value)
     return octets
 
@@ -391,3 +400,19 @@ def _check(value: Any) -> None:
 
 def _is_code(descriptor: Any) -> bool:
     return isinstance(descriptor, (ULong, Symbol))
+
+
+@composite("amqp:error:list", 0x1D, provides=("error",))
+@attrs.define
+class Error:
+    """Details of an error (Part 2, 2.8.14), in rejected outcomes and in delivery annotations.
+
+    Attributes:
+        condition: what kind of error, such as ``amqp:not-found``; ASCII.
+        description: a text for people.
+        info: more about the error, by symbol.
+    """
+
+    condition: symbol
+    description: string | None = None
+    info: fields | None = None

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
-from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import attrs
 
-from amqp10msg import _wire
-from amqp10msg._memory import quicken
+from amqp10msg import _core
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES, read_section
@@ -146,7 +144,7 @@ class Message:
 
     else:
         # The kernel's own function, since one around it would cost every message a call.
-        decode = classmethod(_wire.decode_message)
+        decode = classmethod(_core.decode_message)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -165,11 +163,11 @@ class Message:
         def encode(self) -> bytes: ...  # noqa: D102  (the kernel's function has the docstring)
 
     else:
-        encode = _wire.encode_message
+        encode = _core.encode_message
 
     def _encode_new(self) -> bytes:
         """Encode one section after the other, to take what a user may have set or say where."""
-        writer = _wire.Writer(self._lenient)
+        writer = _core.Writer(self._lenient)
         for kind in _SECTION_KINDS:
             if kind.code == 0x78:
                 for part in self._body_sections():
@@ -198,7 +196,7 @@ class Message:
         return body
 
     def _encode_changes(self, wire: bytes) -> bytes:
-        parts = _wire.Reader(wire, 0, UNLIMITED).scan()
+        parts = _core.Reader(wire, 0, UNLIMITED).scan()
         sections = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = self._body_sections()
         in_body = [part for part in parts if _is_body(wire, part)]
@@ -263,7 +261,7 @@ class Message:
         return list(found.values())
 
     def _encoded(self, kind: SectionKind, section: Any) -> bytes:
-        writer = _wire.Writer(self._lenient)
+        writer = _core.Writer(self._lenient)
         _write(writer, SPECS[kind.code - 0x70], section)
         return writer.finish()
 
@@ -290,7 +288,7 @@ class Message:
     def bare(self) -> bytes:
         """The exact octets of the bare message, properties to body, for hashes and signatures."""
         encoded = self.encode()
-        reader = _wire.Reader(encoded, 0, UNLIMITED)
+        reader = _core.Reader(encoded, 0, UNLIMITED)
         ends = [part for part in reader.scan() if 0x73 <= part[0] <= 0x77]
         return encoded[ends[0][1] : ends[-1][3]] if ends else b""
 
@@ -303,7 +301,7 @@ class Message:
         or not readable as what they are) stands here as `Described`, under ``unknown`` or its name.
         """
         encoded = self.encode()
-        parts = _wire.Reader(encoded, 0, UNLIMITED).scan()
+        parts = _core.Reader(encoded, 0, UNLIMITED).scan()
         held = {kind.code: getattr(self, kind.attribute) for kind in _SECTION_KINDS}
         body = iter(self._body_sections())
         holders = self._holders(encoded, parts)
@@ -316,15 +314,15 @@ class Message:
             elif part in holders:
                 section = held[code]
             if section is None:
-                section = _wire.decode_value(encoded[start:end], limits=UNLIMITED)
+                section = _core.decode_value(encoded[start:end], limits=UNLIMITED)
             listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))
         return listed
 
     def _canonical(self) -> bytes:
         if not self._lenient or self._wire is None:
-            octets: bytes | None = _wire.write_message(self)
+            octets: bytes | None = _core.write_message(self)
             return octets or self._encode_new()
-        writer = _wire.Writer(True)
+        writer = _core.Writer(True)
         for _, section in self.sections():
             writer.value(section)
         return writer.finish()
@@ -452,29 +450,6 @@ class Message:
         return self.evolve(header=header, delivery_annotations=None)
 
 
-def _quicken_message() -> None:
-    """Make `Message(...)` do in C what its __init__ does with the arguments that are right."""
-    maps = (DeliveryAnnotations, MessageAnnotations, ApplicationProperties, Footer)
-    taken: dict[str, tuple[type, ...]] = {"body": (NoneType, *_BODY_SPECS)}
-    converters: dict[str, Any] = {"body": _to_body}
-    for kind in _SECTION_KINDS:
-        if kind.cls in maps:
-            taken[kind.attribute] = (NoneType, kind.cls)
-            converters[kind.attribute] = kind.cls
-    arguments = ["body", *(kind.attribute for kind in _SECTION_KINDS), "message_format"]
-    names = [*arguments, "_wire", "_lenient"]
-    defaults = {"message_format": 0, "_lenient": False}
-    quicken(
-        Message,
-        names,
-        1,
-        len(arguments),
-        [defaults.get(name) for name in names],
-        [taken.get(name, ()) for name in names],
-        [converters.get(name) for name in names],
-    )
-
-
 # The constructors of a value that a body section can have; an amqp-value may have any.
 _BODY_CONSTRUCTORS = {0x75: b"\xa0\xb0", 0x76: b"\x45\xc0\xd0"}
 
@@ -495,14 +470,14 @@ def _milliseconds(moment: datetime.datetime | int) -> int:
 
 def _write(writer: Any, spec: Any, section: Any) -> None:
     try:
-        _wire.check_section(spec, section)
+        _core.check_section(spec, section)
         writer.section(spec, section)
     except EncodeError as error:
         if error.path.startswith(spec.name):
             raise
         raise _located(spec, section, error) from None
     except (RecursionError, UnicodeEncodeError) as error:
-        raise _located(spec, section, _wire.encode_fault(error)) from None
+        raise _located(spec, section, _core.encode_fault(error)) from None
 
 
 def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
@@ -530,7 +505,7 @@ def _place(value: Any, level: int = 0) -> str:
         return _place(value.value, level)
     for key, item in entries:
         try:
-            _wire.encode_value(item)
+            _core.encode_value(item)
         except EncodeError:
             return f"[{key!r:.80}]" + (_place(item, level + 1) if level < _MOST_PLACES else "")
     return ""
@@ -544,7 +519,7 @@ def _reread(kind: SectionKind, wire: bytes, part: tuple[int, int, int, int], len
     section = _readable(wire, kind, content, end)
     if section is not None:
         return section
-    return _interpret(kind, _wire.decode_value(wire[content:end], limits=UNLIMITED))
+    return _interpret(kind, _core.decode_value(wire[content:end], limits=UNLIMITED))
 
 
 def _readable(wire: bytes, kind: SectionKind, content: int, end: int) -> Any:
@@ -552,11 +527,11 @@ def _readable(wire: bytes, kind: SectionKind, content: int, end: int) -> Any:
 
     There may be as many unreadable sections as a third of the input has octets.
     """
-    reader = _wire.Reader(wire, content, UNLIMITED)
+    reader = _core.Reader(wire, content, UNLIMITED)
     reader.end = end
     try:
         return reader.section(SPECS[kind.code - 0x70])
-    except _wire.READ_FAULTS:
+    except _core.READ_FAULTS:
         return None
 
 
@@ -584,14 +559,14 @@ def _interpret(kind: SectionKind, value: Any) -> Any:
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
-    octets = _wire.octets_of(data, limits)
+    octets = _core.octets_of(data, limits)
     found: dict[str, Any] = {}
     body: list[Any] = []
-    reader = _wire.Reader(octets, 0, limits)
+    reader = _core.Reader(octets, 0, limits)
     try:
         parts = reader.scan()
         # One other reader for all of them, so that the limits hold for the whole input.
-        reader = _wire.Reader(octets, 0, limits)
+        reader = _core.Reader(octets, 0, limits)
         for code, start, content, end in parts:
             # Read everything, so that what does not parse is reported now and not later.
             reader.pos = content if code >= 0 else start
@@ -609,7 +584,7 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
                 body.append(section)
             else:
                 found.setdefault(kind.attribute, section)
-    except _wire.READ_FAULTS as error:
+    except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
     made = cls(message_format=message_format, **found)
     made.body = None if not body else body[0] if len(body) == 1 else body
@@ -618,5 +593,4 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     return made
 
 
-_quicken_message()
-_wire.register_message(Message, _read_leniently)
+_core.register_message(Message, _read_leniently)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.limits import Limits
 from amqp10msg.sections import KINDS, SPECS, SectionKind
 
@@ -53,7 +53,7 @@ class Part:
         return self.end - self.offset
 
 
-class Scan(_wire.Scanned):
+class Scan(_core.Scanned):
     """The sections of one encoded message: where they are, and what can be done without decoding.
 
     Made by `scan`. Iterating gives the parts in the order of the wire.
@@ -68,7 +68,7 @@ class Scan(_wire.Scanned):
     @property
     def _parts(self) -> list[tuple[int, int, int, int]]:
         # Found anew when asked for: that is fast, and the forwarder's way needs no list.
-        parts: list[tuple[int, int, int, int]] = _wire.Reader(self.data, 0, self.limits).scan()
+        parts: list[tuple[int, int, int, int]] = _core.Reader(self.data, 0, self.limits).scan()
         return parts
 
     def __len__(self) -> int:
@@ -118,15 +118,15 @@ class Scan(_wire.Scanned):
 
 def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits: Limits) -> Any:
     """Decode the value of one section that stands at data[content:end]."""
-    reader = _wire.Reader(data, content, limits)
+    reader = _core.Reader(data, content, limits)
     reader.end = end
     try:
         return reader.section(SPECS[kind.code - 0x70])
-    except _wire.READ_FAULTS as error:
+    except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-_wire.register_scan(Scan)
+_core.register_scan(Scan)
 
 if TYPE_CHECKING:
 
@@ -136,4 +136,4 @@ if TYPE_CHECKING:
 
 else:
     # The kernel's own function, since one around it would cost every message a call.
-    scan = _wire.scan
+    scan = _core.scan

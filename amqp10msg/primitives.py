@@ -20,8 +20,6 @@ from typing import Annotated, Any, ClassVar, Self
 
 import attrs
 
-from amqp10msg._memory import quicken_integer, quicken_text
-
 __all__ = [
     "FORMAT_CODES",
     "AmqpMap",
@@ -220,9 +218,6 @@ class Timestamp(_Integer):
                 "use the number of milliseconds itself"
             ) from None
 
-
-for _kind in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp):
-    quicken_integer(_kind, _kind.min, _kind.max)
 
 _FLOAT = struct.Struct(">f")
 _UINT = struct.Struct(">I")
@@ -428,9 +423,6 @@ class Symbol(str):
 
     def __repr__(self) -> str:
         return f"Symbol({str.__repr__(self)})"
-
-
-quicken_text(Symbol)
 
 
 @attrs.define(eq=True, unsafe_hash=False)

@@ -3,3 +3,7 @@
 ``python -m bench`` measures and prints; ``python -m bench --check`` also fails where a figure
 misses its floor.
 """
+
+from tests.pure_build import follow_the_environment
+
+follow_the_environment()

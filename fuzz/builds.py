@@ -18,7 +18,7 @@ from typing import Any
 
 import attrs
 
-PACKAGE = "amqp10msg"
+from tests.pure_build import PACKAGE, VARIABLE, follow_the_environment
 
 
 @contextmanager
@@ -31,7 +31,7 @@ def _without_package() -> Iterator[None]:
     }
     for name in kept:
         del sys.modules[name]
-    pure = os.environ.get("AMQP10MSG_PURE")
+    pure = os.environ.get(VARIABLE)
     try:
         yield
     finally:
@@ -40,9 +40,9 @@ def _without_package() -> Iterator[None]:
                 del sys.modules[name]
         sys.modules.update(kept)
         if pure is None:
-            os.environ.pop("AMQP10MSG_PURE", None)
+            os.environ.pop(VARIABLE, None)
         else:
-            os.environ["AMQP10MSG_PURE"] = pure
+            os.environ[VARIABLE] = pure
 
 
 def load(*, pure: bool) -> ModuleType:
@@ -51,8 +51,9 @@ def load(*, pure: bool) -> ModuleType:
     Raises:
         RuntimeError: the compiled kernel is wanted and there is none.
     """
+    follow_the_environment()
     with _without_package():
-        os.environ["AMQP10MSG_PURE"] = "1" if pure else ""
+        os.environ[VARIABLE] = "1" if pure else ""
         module = importlib.import_module(PACKAGE)
         # Before they are forgotten again: what is imported later would find the other package.
         for name in (

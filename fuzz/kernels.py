@@ -49,7 +49,7 @@ def tree(build: str) -> Path:
         return ROOT
     target = FOLDER / build
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    modules = _constant("KERNELS")
+    modules = sorted(_kernels())
     libraries = [target / f"{module.replace('.', '/')}{suffix}" for module in modules]
     sources = [
         *(path for path in (ROOT / "amqp10msg").rglob("*.p*") if path.suffix in _SOURCES),
@@ -152,8 +152,17 @@ def _cc(*arguments: str) -> None:
     subprocess.run([*compiler()[:1], *arguments], check=True)
 
 
+def _kernels() -> set[str]:
+    """Return the modules that setup.py compiles: a .pyx, or a .py with a .pxd beside it."""
+    return {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "amqp10msg").rglob("*.p[xy][dx]")
+        if path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
+    }
+
+
 def _constant(name: str) -> Any:
-    """Read what is compiled and how in setup.py, which cannot be imported."""
+    """Read how setup.py compiles, which cannot be imported."""
     for node in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             return ast.literal_eval(node.value)

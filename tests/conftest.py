@@ -2,17 +2,23 @@
 
 A test of the kernel alone takes the fixture `wire` and runs on both builds in one process. The
 package above the kernel imports one of them, so `make test` runs the suite twice: compiled, then
-with ``AMQP10MSG_PURE=1``.
+with ``AMQP10MSG_PURE=1`` and ``-m 'not once'``, which leaves out what says nothing about the
+kernel. Each test is in one of three groups:
+
+- ``kills`` (`make kills`) kills processes, and waits for others to take over;
+- ``soak`` (`make soak`) takes long, and seldom finds what the others do not;
+- all others (`make test`).
 """
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 import os
+import shutil
 import sys
-from collections.abc import Iterator
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -20,12 +26,16 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-import amqp10msg
-import amqp10msg.delivery  # registers its composites
-from amqp10msg.composite import COMPOSITES
-from amqp10msg.sections import KINDS, SPECS
+from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
-PURE_PASS = os.environ.get("AMQP10MSG_PURE") == "1"
+follow_the_environment()  # before the package is imported
+
+import amqp10msg  # noqa: E402
+import amqp10msg.delivery  # noqa: E402  (registers its composites)
+from amqp10msg.composite import COMPOSITES  # noqa: E402
+from amqp10msg.sections import KINDS, SPECS  # noqa: E402
+
+PURE_PASS = wanted()
 REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
 
 # A shared machine stalls for longer than any deadline that would still say something.
@@ -34,10 +44,28 @@ settings.register_profile(
 )
 # Reproducible: a red build is a change's fault, never a lucky draw's.
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
+# The pass on the pure build, where the same properties were tried on the compiled one.
+settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
 # For the examples of the documentation, which show how and not whether.
 settings.register_profile("docs", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile("pure" if PURE_PASS and PROFILE != "thorough" else PROFILE)
+
+#: The rooms above the kernel, by the first word behind ``test_`` in a file's name: their tests run
+#: once. Files elsewhere say so for themselves, with the marker ``once``.
+ROOMS_THAT_RUN_ONCE = {
+    *{"bench", "cli", "docs", "files", "fuzz", "jobs", "layers", "net", "packaging", "serve"},
+    *{"spark", "testing"},
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the rooms above the kernel."""
+    for item in items:
+        if item.path.stem.split("_")[1] in ROOMS_THAT_RUN_ONCE:
+            item.add_marker("once")
 
 
 def pytest_report_header() -> str:
@@ -45,36 +73,61 @@ def pytest_report_header() -> str:
     return f"amqp10msg kernel: {'compiled' if amqp10msg.COMPILED else 'pure'}"
 
 
+def _has_java() -> bool:
+    from amqp10msg.spark import java_home  # noqa: PLC0415  (an extra)
+
+    try:
+        java_home()
+    except RuntimeError:
+        return False
+    return True
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+#: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
+HERE: dict[str, Callable[[], bool]] = {
+    "arrow": lambda: find_spec("pyarrow") is not None,
+    "proton": lambda: find_spec("proton") is not None,
+    "spark": lambda: find_spec("pyspark") is not None and _has_java(),
+    "rabbitmq": lambda: "AMQP10MSG_RABBITMQ" in os.environ,
+    "chromium": lambda: any(map(shutil.which, CHROMIUM)),
+}
+
+
 def pytest_sessionstart() -> None:
-    """Fail at once where the compiled kernel was asked for and another one runs."""
+    """Fail at once where something was asked for that is not here."""
+    for name in os.environ.get("AMQP10MSG_REQUIRE", "").split():
+        if not HERE[name]():
+            pytest.exit(
+                f"AMQP10MSG_REQUIRE names {name}, which is missing: its tests would be skipped",
+                returncode=pytest.ExitCode.USAGE_ERROR,
+            )
     if REQUIRED and not PURE_PASS and not amqp10msg.COMPILED:
         pytest.exit(
-            "AMQP10MSG_EXT=require, but amqp10msg._wire is not compiled: run make setup, or "
+            "AMQP10MSG_EXT=require, but the kernel is not compiled: run make setup, or "
             "python setup.py build_ext --inplace",
             returncode=pytest.ExitCode.USAGE_ERROR,
         )
 
 
-def load_source(name: str) -> ModuleType:
-    """Load the source of a kernel's module beside the compiled one, with ``_py`` in its name."""
-    beside = f"amqp10msg.{name}_py"
-    if beside not in sys.modules:
-        path = Path(amqp10msg.__file__).with_name(f"{name}.py")
-        loader = SourceFileLoader(beside, str(path))
-        spec = importlib.util.spec_from_loader(beside, loader)
-        assert spec is not None
-        sys.modules[beside] = importlib.util.module_from_spec(spec)
-        loader.exec_module(sys.modules[beside])
-    return sys.modules[beside]
-
-
 def load_pure_kernel() -> ModuleType:
-    """Load the kernel's source beside the compiled one, as `amqp10msg._wire_py`."""
-    if "amqp10msg._wire_py" not in sys.modules:
+    """Load the kernel's sources beside the compiled one, for the same classes of values."""
+    if not _PURE:
+        core = "amqp10msg._core"
+        kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(core)}
         with pytest.MonkeyPatch.context() as patch:
-            patch.setitem(sys.modules, "amqp10msg._memory", load_source("_memory"))
-            register_classes(load_source("_wire"))
-    return sys.modules["amqp10msg._wire_py"]
+            patch.setenv(VARIABLE, "1")
+            _PURE.append(importlib.import_module(core))
+        for name in [*sys.modules]:
+            if name.startswith(core):
+                del sys.modules[name]
+        sys.modules.update(kept)
+        amqp10msg._core = kept[core]
+        register_classes(_PURE[0])
+    return _PURE[0]
+
+
+_PURE: list[ModuleType] = []
 
 
 def register_classes(kernel: ModuleType) -> None:
@@ -86,14 +139,18 @@ def register_classes(kernel: ModuleType) -> None:
         kernel.register(cls, kernel.Spec(*(getattr(spec, name) for name in parameters)))
 
 
-@pytest.fixture(scope="session", params=["py"] if PURE_PASS else ["py", "c"])
+# The source runs in the first pass, beside the compiled kernel.
+SOURCE = pytest.param("py", marks=pytest.mark.once)
+
+
+@pytest.fixture(scope="session", params=[SOURCE] if PURE_PASS else [SOURCE, "c"])
 def wire(request: pytest.FixtureRequest) -> ModuleType:
     """One build of the kernel: `py` interpreted from its source, `c` compiled."""
     if request.param == "py":
         return load_pure_kernel()
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
-    return importlib.import_module("amqp10msg._wire")
+    return importlib.import_module("amqp10msg._core")
 
 
 @pytest.fixture(scope="session")
@@ -109,7 +166,7 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def spark_session(spark_warehouse: str) -> Any:
     """The one small SparkSession of this run, on two cores; anew where something stopped it."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
     from amqp10msg import spark  # noqa: PLC0415  (an extra)
 
     os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
 import pytest
@@ -16,6 +15,7 @@ from amqp10msg.delivery.filters import (
     SqlFilter,
     TopicBinding,
 )
+from tests.effort import cost
 
 pytestmark = pytest.mark.once
 
@@ -151,19 +151,17 @@ def test_a_hostile_pattern_costs_little(pattern: str) -> None:
     """Each of these would backtrack for years in a regular expression."""
     selector = Selector(f"s LIKE '{pattern}%'")
     message = Message(application_properties={"s": "a" * 50_000})
-    start = time.thread_time()
 
     assert not selector.matches(message)
-    assert time.thread_time() - start < 2
+    assert cost(lambda: selector.matches(message), 2_000) < 2_000
 
 
 def test_a_long_segment_with_wildcards_costs_little() -> None:
     selector = Selector(f"s LIKE '%{'a_' * 3_000}b%'")
     message = Message(application_properties={"s": "a" * 100_000})
-    start = time.thread_time()
 
     assert not selector.matches(message)
-    assert time.thread_time() - start < 2
+    assert cost(lambda: selector.matches(message), 2_000) < 2_000
 
 
 # Topics.
@@ -218,10 +216,10 @@ def test_without_properties_only_a_single_hash_passes() -> None:
 
 @pytest.mark.parametrize("pattern", ["#.*." * 1_000 + "x", "#.a.*." * 1_000 + "x"])
 def test_a_hostile_topic_costs_little(pattern: str) -> None:
-    start = time.thread_time()
+    subject = ".".join(["a"] * 20_000)
 
-    assert not topic(".".join(["a"] * 20_000), f"{pattern}.#")
-    assert time.thread_time() - start < 2
+    assert not topic(subject, f"{pattern}.#")
+    assert cost(lambda: topic(subject, f"{pattern}.#"), 2_000) < 2_000
 
 
 def test_why_a_topic_does_not_match() -> None:

@@ -105,7 +105,7 @@ def test_a_map_that_no_dict_can_hold() -> None:
             parse(came)
         assert came == parse(came, strict=False).encode()
     assert HeadersBinding({"a": 1}) == HeadersBinding(AmqpMap([("a", 1)]))
-    with pytest.raises(EncodeError, match="twice"):
+    with pytest.raises(EncodeError, match="duplicate"):
         HeadersBinding(AmqpMap([("a", 1), ("a", 2)]))
 
 
@@ -276,7 +276,7 @@ def test_a_moment_that_was_assigned_matches_too() -> None:
         (PropertiesFilter, {"group-sequence": 2**32}, "UInt holds"),
         (PropertiesFilter, {"creation-time": datetime.datetime(2000, 1, 1)}, "time zone"),  # noqa: DTZ001
         (PropertiesFilter, {"creation-time": "x"}, "Timestamp, not str"),
-        (PropertiesFilter, {"group-id": "a", "group_id": "b"}, "twice"),
+        (PropertiesFilter, {"group-id": "a", "group_id": "b"}, "duplicate"),
         (PropertiesFilter, {"subject": "&x"}, "no modifier"),
         (PropertiesFilter, {5: "x"}, "a key"),
         (PropertiesFilter, [], "takes a map"),
@@ -297,7 +297,7 @@ def test_a_wrong_property_filter_is_refused(cls: Any, entries: Any, problem: str
     "value, problem",
     [
         ({"subject": "x"}, "symbols as keys"),
-        ({Symbol("message-id"): 7}, "int is not what the field has"),
+        ({Symbol("message-id"): 7}, "int is not the type of the field"),
         ({Symbol("message-id"): UInt(7)}, "UInt is not"),
         ({Symbol("subject"): Symbol("x")}, "Symbol is not"),
         ({Symbol("content-type"): "a/b"}, "str is not"),
@@ -409,7 +409,7 @@ def test_session_filter() -> None:
     assert "group-id = 's' is false: group-id is not set" == str(one.explain(Message())[0])
     came = encode_value(Described(ULong(0x137 << 32 | 12), None))
     assert came == parse(came).encode() == SessionFilter().encode()
-    with pytest.raises(EvaluationError, match="for the service to say"):
+    with pytest.raises(EvaluationError, match="service chooses"):
         SessionFilter().matches(Message())
 
 

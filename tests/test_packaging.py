@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import tomllib
 import zipfile
@@ -30,26 +31,17 @@ NO_COMPILER = {"CC": shutil.which("false") or "/bin/false"}
 # A kernel small enough to compile in a second.
 STAND_IN = {
     "__init__.py": f'__version__ = "{amqp10msg.__version__}"\n',
-    "_wire.py": "def first(data):\n    octet = data[0]\n    return octet\n",
-    "_wire.pxd": "cpdef object first(bytes data)\n",
-    "_memory.py": "def size(data):\n    return len(data)\n",
-    "_memory.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
-    "_memory.pxd": "cpdef Py_ssize_t size(bytes data)\n",
     "py.typed": "",
-    "sections/__init__.py": "",
-    "sections/mappings.py": "class Footer(dict):\n    pass\n",
-    "sections/mappings.pxd": "cdef class Footer(dict):\n    pass\n",
+    "_core/__init__.py": "",
+    "_core/reader.py": "def first(data):\n    octet = data[0]\n    return octet\n",
+    "_core/reader.pxd": "cpdef object first(bytes data)\n",
+    "_core/twin.py": "def size(data):\n    return len(data)\n",
+    "_core/twin.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
+    "_core/twin.pxd": "cpdef Py_ssize_t size(bytes data)\n",
     "columns/__init__.py": "",
-    "columns/_scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
+    "columns/_kernel/__init__.py": "",
+    "columns/_kernel/scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
 }
-for _folder, _names in {
-    "basic": ("_codec",),
-    "translate": ("_canonical", "_to_amqp10", "_to_basic"),
-}.items():
-    STAND_IN[f"{_folder}/__init__.py"] = ""
-    for _name in _names:
-        STAND_IN[f"{_folder}/{_name}.py"] = "def last(data):\n    return data[len(data) - 1]\n"
-        STAND_IN[f"{_folder}/{_name}.pxd"] = "cpdef object last(bytes data)\n"
 
 
 def build(tree: Path, hook: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -112,7 +104,7 @@ def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Pa
 
     assert done.returncode == 0, done.stderr
     names = names_in(only(stand_in, "*.whl"))
-    assert any(re.fullmatch(r"amqp10msg/_wire\..*\.(so|pyd)", name) for name in names)
+    assert any(re.fullmatch(r"amqp10msg/_core/reader\..*\.(so|pyd)", name) for name in names)
     assert {f"amqp10msg/{name}" for name in STAND_IN} <= names
     assert list((stand_in / "amqp10msg").rglob("*.c")) == []
 
@@ -122,9 +114,9 @@ def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "installing the pure Python build" in done.stderr
-    assert "amqp10msg._wire (CompileError" in done.stderr
+    assert "amqp10msg._core.reader (CompileError" in done.stderr
     names = names_in(only(stand_in, "*.whl"))
-    assert "amqp10msg/_wire.py" in names
+    assert "amqp10msg/_core/reader.py" in names
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 
@@ -167,14 +159,14 @@ def test_a_failed_build_in_place_removes_the_stale_library(stand_in: Path) -> No
         pytest.skip("the kernel is not compiled here: it needs a C compiler")
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
     environment = {**os.environ, "AMQP10MSG_EXT": "auto"}
-    library = stand_in / "amqp10msg"
+    library = stand_in / "amqp10msg" / "_core"
 
     subprocess.run(command, cwd=stand_in, env=environment, check=True, capture_output=True)
-    assert len(list(library.glob("_wire.*.*"))) == 1
+    assert len(list(library.glob("reader.*.so"))) == 1
     environment.update(NO_COMPILER)
     subprocess.run(command, cwd=stand_in, env=environment, check=True, capture_output=True)
 
-    assert list(library.glob("_wire.*.*")) == []
+    assert list(library.glob("reader.*.so")) == []
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(tree: Path) -> None:
@@ -210,9 +202,9 @@ def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "Makefile",
-        "amqp10msg/_wire.py",
-        "amqp10msg/_wire.pxd",
-        "amqp10msg/_memory.pyx",
+        "amqp10msg/_core/__init__.py",
+        "amqp10msg/_core/twin.pxd",
+        "amqp10msg/_core/twin.pyx",
         "amqp10msg/py.typed",
         "tests/conftest.py",
         "docs/index.md",
@@ -223,17 +215,15 @@ def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None
     assert [name for name in names if name.startswith(("fuzz/corpus/", "fuzz/findings/"))] == []
 
 
-def test_every_kernel_is_compiled_and_has_its_types() -> None:
-    source = (ROOT / "setup.py").read_text(encoding="utf-8")
-    listed = re.search(r"^KERNELS = \((.*?)\)", source, re.DOTALL | re.MULTILINE)
-    assert listed is not None
-    kernels = set(re.findall(r'"([\w.]+)"', listed[1]))
-    typed = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in (ROOT / "amqp10msg").rglob("*.p[xy][dx]")
-    }
+def test_everything_with_types_for_the_compiler_is_compiled() -> None:
+    """A name that is mistyped would go uncompiled, and unnoticed."""
+    typed = {path.with_suffix("") for path in (ROOT / "amqp10msg").rglob("*.p[xy][dx]")}
+    beside = {path.with_suffix("") for path in (ROOT / "amqp10msg").rglob("*.py*")}
 
-    assert kernels == typed
+    assert typed - beside == set()
+    if amqp10msg.COMPILED:
+        suffix = sysconfig.get_config_var("EXT_SUFFIX")
+        assert [path for path in typed if not Path(f"{path}{suffix}").exists()] == []
 
 
 def test_the_extra_all_holds_every_other_one() -> None:
@@ -287,7 +277,8 @@ def test_the_demonstration_alone_installs_little_and_compiles_nothing(
 def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]) -> None:
     planned = dry_make("test", ".demo")
 
-    for step in ("build_ext", "--group dev", "--group frames", "[proton]", "-m pytest"):
+    steps = ("build_ext", "--group dev", "--group frames", "[proton]", "--group spark", "-m pytest")
+    for step in steps:
         assert step in planned
 
 

@@ -287,7 +287,7 @@ def both_builds(request: pytest.FixtureRequest) -> tuple[ModuleType, ModuleType]
         for plugin in request.config.pluginmanager.get_plugins()
         if hasattr(plugin, "load_pure_kernel")
     )
-    return conftest.load_pure_kernel(), amqp10msg._wire
+    return conftest.load_pure_kernel(), amqp10msg._core
 
 
 @pytest.fixture(scope="session", name="builds")

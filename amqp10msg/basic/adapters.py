@@ -40,8 +40,11 @@ def _pamqp_letter(value: Any) -> str:
         return "t"
     if isinstance(value, int):
         for letter, low, high in (
-            *(("b", -(2**7), 2**7), ("s", -(2**15), 2**15), ("u", 0, 2**16)),
-            *(("I", -(2**31), 2**31), ("i", 0, 2**32)),
+            ("b", -(2**7), 2**7),
+            ("s", -(2**15), 2**15),
+            ("u", 0, 2**16),
+            ("I", -(2**31), 2**31),
+            ("i", 0, 2**32),
         ):
             if low <= value < high:
                 return letter
@@ -53,8 +56,14 @@ def _common_letter(value: Any, real: str) -> str:
     if value is None:
         return "V"
     for cls, letter in (
-        *((str, "S"), (bytes, "x"), (bytearray, "x"), (float, real), (decimal.Decimal, "D")),
-        *((datetime.datetime, "T"), (dict, "F"), (list, "A")),
+        (str, "S"),
+        (bytes, "x"),
+        (bytearray, "x"),
+        (float, real),
+        (decimal.Decimal, "D"),
+        (datetime.datetime, "T"),
+        (dict, "F"),
+        (list, "A"),
     ):
         if isinstance(value, cls):
             return letter

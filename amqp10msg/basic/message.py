@@ -7,9 +7,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._calls import quickened
-from amqp10msg.basic._codec import Reader, write_rows
-from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
+from amqp10msg.basic._codec import Reader
+from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import Limits
@@ -26,7 +25,6 @@ __all__ = [
 BASIC_CLASS = 60
 
 
-@quickened
 @attrs.define
 class BasicMessage:
     """A message of class basic: properties and body, and where the broker says it came from.
@@ -96,7 +94,6 @@ def _whence(method: Any) -> tuple[str, str, bool]:
     return method.exchange, method.routing_key, bool(method.redelivered)
 
 
-@quickened
 @attrs.define
 class ContentHeader:
     """The payload of a content header frame (0-9-1, 4.2.6.1).
@@ -171,11 +168,10 @@ def encode_content_header(
         properties, class_id, weight = header.properties, header.class_id, header.weight
         size = header.body_size if body_size is None else body_size
     try:
-        out = bytearray(_HEAD.pack(class_id, weight, size))
+        head = _HEAD.pack(class_id, weight, size)
     except struct.error as error:
         raise EncodeError(
             f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",
             "content-header",
         ) from None
-    write_rows(out, BASIC, properties, dialect)
-    return bytes(out)
+    return head + encode_properties(properties, dialect=dialect)

@@ -90,7 +90,9 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
         yield from _shortstr(name, here)
         if not _NAME.fullmatch(name):
             yield Finding(
-                *("field-name-form", "warning", here),
+                "field-name-form",
+                "warning",
+                here,
                 "a name is letters, digits, $, # and _, 128 at most, first no digit or _",
             )
     for name, letter, value in table.entries:

@@ -46,8 +46,9 @@ except ModuleNotFoundError as _error:
         'amqp10msg.columns needs pyarrow: pip install "amqp10msg[arrow]"', name="pyarrow"
     ) from _error
 
-from amqp10msg.columns._decode import decode
+from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
+from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
 from amqp10msg.columns._schema import SCHEMA, VALUE, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
@@ -56,9 +57,13 @@ __all__ = [
     "EXPLODED",
     "SCHEMA",
     "VALUE",
+    "TooMuchError",
+    "binary_chunks",
     "decode",
     "decode_values",
     "encode",
     "explode_batches",
+    "in_pieces",
     "schema_of",
+    "suspects",
 ]

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg._kernel import COMPILED
-from amqp10msg.columns import _screen
+from amqp10msg._core import COMPILED
+from amqp10msg.columns import _prefilter
+from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
@@ -21,17 +21,12 @@ from amqp10msg.validation import PROFILES
 __all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
 
 
-def _is_compiled() -> bool:
-    """Tell whether the kernel is there. Its source does not run, unlike that of the others."""
-    return COMPILED and find_spec("amqp10msg.columns._scan") is not None
-
-
-#: Reads an array with the kernel; None where `_plain` does it.
+#: Reads an array with the kernel, which runs compiled only; None where `_plain` does it.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
-if _is_compiled():
-    from amqp10msg.columns import _assemble
+if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
+    from amqp10msg.columns import _kernel_plan
 
-    scanned = _assemble.scanned
+    scanned = _kernel_plan.scanned
 
 
 def decode(
@@ -201,14 +196,14 @@ def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
 
     Without the kernel these are all: finding out would take as long as judging.
     """
-    if scanned is None or not _screen.knows(profile):
+    if scanned is None or not _prefilter.knows(profile):
         return range(len(array))
     try:
         # What the kernel leaves null is not read here in the other way, which takes long.
-        screen, odd = scanned(array, plan_of(_screen.COLUMNS), limits)
+        screen, odd = scanned(array, plan_of(_prefilter.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
-    return sorted({*odd, *_screen.suspects(screen, profile)})
+    return sorted({*odd, *_prefilter.suspects(screen, profile)})
 
 
 def octets_in(array: pa.Array) -> Iterator[bytes | None]:

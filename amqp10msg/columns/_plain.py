@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
 from amqp10msg.columns._schema import MAPS, Plan
 from amqp10msg.composite import rows
@@ -81,7 +81,7 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     message: Any
     if plan.whole:
         message = Message.decode(octets, limits=limits)
-        parts = _wire.Reader(octets, 0, UNLIMITED).scan()
+        parts = _core.Reader(octets, 0, UNLIMITED).scan()
     else:
         message, parts = _walk(octets, plan.needs, limits)
     cells: dict[str, Any] = {}
@@ -140,8 +140,8 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int]) -> None:
 
 def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[_Part]]:
     """Decode the sections that are needed into a message, and list all of them."""
-    octets = _wire.octets_of(octets, limits)
-    reader = _wire.Reader(octets, 0, limits)
+    octets = _core.octets_of(octets, limits)
+    reader = _core.Reader(octets, 0, limits)
     found: list[Any] = [None] * 9
     body: list[Any] = []
     parts: list[_Part] = []
@@ -169,7 +169,7 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
             else:
                 reader.skip()
             parts.append((0x70 + index, start, content, reader.pos))
-    except _wire.READ_FAULTS as error:
+    except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
     message = Message()
     for index in needs:

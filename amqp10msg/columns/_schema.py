@@ -12,7 +12,18 @@ import pyarrow as pa
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
-__all__ = ["ERRORS", "SCHEMA", "VALUE", "WIRE", "Plan", "plan_of", "schema_of"]
+__all__ = [
+    "COMPOSITES",
+    "ERRORS",
+    "FOLLOWERS",
+    "MAPS",
+    "SCHEMA",
+    "VALUE",
+    "WIRE",
+    "Plan",
+    "plan_of",
+    "schema_of",
+]
 
 # The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all take: Spark has
 # no unsigned numbers and no timestamps but those of microseconds.
@@ -57,8 +68,21 @@ ERRORS: tuple[pa.Field, ...] = (
 #: The octets of a message; only where it is asked for.
 WIRE: pa.Field = pa.field("wire", pa.binary())
 
+#: Which sections may follow one another, as bits by index: first at the beginning of a message,
+#: then behind each kind. Header to footer stand once and in this order; a body is one kind.
+FOLLOWERS: tuple[int, ...] = (
+    (1 << len(KINDS)) - 1,
+    *(
+        sum(
+            1 << index
+            for index, other in enumerate(KINDS)
+            if other.order > kind.order or (other is kind and kind.repeatable)
+        )
+        for kind in KINDS
+    ),
+)
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
-_COMPOSITES = {"header": Header, "properties": Properties}
+COMPOSITES = {"header": Header, "properties": Properties}
 # The indexes of the kinds whose content a column of the body needs.
 _BODY: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
@@ -85,8 +109,8 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     columns = [pa.field("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     for index, kind in enumerate(KINDS):
-        if kind.attribute in _COMPOSITES:
-            made = [c for field in rows(_COMPOSITES[kind.attribute]) for c in _columns_of(field)]
+        if kind.attribute in COMPOSITES:
+            made = [c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of(field)]
         elif kind.attribute in MAPS:
             made = [pa.field(kind.attribute, pa.map_(pa.string(), VALUE))]
         else:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.batch import BATCH_FORMAT
 from amqp10msg.columns._cells import value_cell
 from amqp10msg.columns._decode import (
@@ -14,8 +14,8 @@ from amqp10msg.columns._decode import (
     formats_of,
     octets_in,
 )
+from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import error_cells
-from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
@@ -84,7 +84,7 @@ def _value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
         if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
             return {"s": text}
     try:
-        return value_cell(_wire.decode_value(octets, limits=limits))
+        return value_cell(_core.decode_value(octets, limits=limits))
     except DecodeError as error:
         if plain == "error":
             return error_cells(error)
@@ -159,5 +159,5 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
 
 
 def _bodies(octets: bytes) -> list[tuple[int, int, int, int]]:
-    parts = _wire.Reader(octets, 0, UNLIMITED).scan()
+    parts = _core.Reader(octets, 0, UNLIMITED).scan()
     return [part for part in parts if 0x75 <= part[0] <= 0x77]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.delivery.outcomes import Received
 from amqp10msg.errors import INVALID_FIELD, DecodeError
 from amqp10msg.limits import UNLIMITED
@@ -14,7 +14,7 @@ __all__ = ["bytes_from", "octets_before", "position"]
 def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
     if isinstance(message, Message):
         return message.encode()
-    octets: bytes = _wire.octets_of(message, UNLIMITED)
+    octets: bytes = _core.octets_of(message, UNLIMITED)
     return octets
 
 
@@ -115,7 +115,7 @@ def _sections_of(count: int) -> str:
 def _end(octets: bytes, start: int) -> int | None:
     """Return the end of a section; None if the octets at hand end before it."""
     try:
-        end: int = _wire.skip_value(octets, start)
+        end: int = _core.skip_value(octets, start)
     except DecodeError as error:
         if error.rule == "truncated":
             return None

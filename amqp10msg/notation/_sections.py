@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -15,24 +15,24 @@ __all__ = ["exact", "message_of", "sections_of", "written"]
 
 
 def exact(value: Any) -> Any:
-    """Give a value as decoding gives it, so that its Python type is its AMQP type exactly.
+    """Return a value as it would be decoded, so that its Python type is its AMQP type exactly.
 
     Composites and sections become `Described`, and every array has its format code.
 
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
     """
-    return _decoded(_wire.encode_value(value))
+    return _decoded(_core.encode_value(value))
 
 
 def _decoded(octets: bytes) -> Any:
-    return _wire.decode_value(octets, limits=UNLIMITED)
+    return _core.decode_value(octets, limits=UNLIMITED)
 
 
 def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
     """List the sections of a message in the order of the wire, their values as on the wire.
 
-    What is no section of Part 3 stands there whole, descriptor and all, beside None.
+    What is not a section of Part 3 is there as a whole, with its descriptor, and None as its kind.
 
     Raises:
         EncodeError: the message holds what cannot be encoded.
@@ -50,7 +50,7 @@ def written(kind: SectionKind | None, value: Any) -> bytes:
     Raises:
         EncodeError: an array's constructor does not fit its elements.
     """
-    octets = _wire.encode_value(value)
+    octets = _core.encode_value(value)
     return octets if kind is None else b"\x00\x53" + bytes((kind.code,)) + octets
 
 

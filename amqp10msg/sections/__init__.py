@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _wire
+from amqp10msg import _core
 from amqp10msg.composite import composite_of
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
 from amqp10msg.sections.header import Header
@@ -96,29 +96,29 @@ BODY_KINDS = KINDS[5:8]
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
 _SHAPES = {
-    "delivery-annotations": _wire.ANNOTATIONS,
-    "message-annotations": _wire.ANNOTATIONS,
-    "application-properties": _wire.PROPERTIES_MAP,
-    "data": _wire.BINARY,
-    "amqp-sequence": _wire.SEQUENCE,
-    "amqp-value": _wire.VALUE,
-    "footer": _wire.ANNOTATIONS,
+    "delivery-annotations": _core.ANNOTATIONS,
+    "message-annotations": _core.ANNOTATIONS,
+    "application-properties": _core.PROPERTIES_MAP,
+    "data": _core.BINARY,
+    "amqp-sequence": _core.SEQUENCE,
+    "amqp-value": _core.VALUE,
+    "footer": _core.ANNOTATIONS,
 }
 _CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
 
 
-def _spec_of(kind: SectionKind) -> _wire.Spec:
+def _spec_of(kind: SectionKind) -> _core.Spec:
     if kind.source == "list" and kind.name not in _SHAPES:
-        known: _wire.Spec = composite_of(kind.cls).spec
-        _wire.register_section(kind.cls, known)
+        known: _core.Spec = composite_of(kind.cls).spec
+        _core.register_section(kind.cls, known)
         return known
-    spec = _wire.Spec(
+    spec = _core.Spec(
         *(kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls),
         _CONTENT.get(kind.cls, ""),
     )
-    _wire.register_section(kind.cls, spec)
+    _core.register_section(kind.cls, spec)
     return spec
 
 
 #: The kernel's row tables, in the order of the codes.
-SPECS: tuple[_wire.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
+SPECS: tuple[_core.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)

@@ -6,12 +6,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._calls import quickened
-
 __all__ = ["AmqpSequence", "AmqpValue", "Data"]
 
 
-@quickened
 @attrs.define(weakref_slot=False)
 class Data:
     """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together."""
@@ -19,7 +16,6 @@ class Data:
     data: bytes | bytearray | memoryview = b""
 
 
-@quickened
 @attrs.define(weakref_slot=False)
 class AmqpSequence:
     """A list of values (Part 3, 3.2.7). A body may have several, which belong together."""
@@ -27,7 +23,6 @@ class AmqpSequence:
     values: list[Any] = attrs.Factory(list)
 
 
-@quickened
 @attrs.define(weakref_slot=False)
 class AmqpValue:
     """One AMQP value of any type (Part 3, 3.2.8)."""

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from types import NoneType
 from typing import Annotated
 
 import attrs
 
-from amqp10msg._calls import leaves
 from amqp10msg.composite import composite
 from amqp10msg.primitives import (
     Timestamp,
@@ -32,9 +30,6 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
     if isinstance(moment, datetime.datetime):
         return int(Timestamp.from_datetime(moment))
     return moment
-
-
-leaves(to_milliseconds, NoneType, int)
 
 
 @composite("amqp:properties:list", 0x73, provides=("section",))

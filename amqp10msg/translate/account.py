@@ -96,7 +96,10 @@ def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
                 if (value := getattr(section, field.name)) not in (None, field.default)
             ]
     for name in (
-        *("delivery_annotations", "message_annotations", "application_properties", "footer"),
+        "delivery_annotations",
+        "message_annotations",
+        "application_properties",
+        "footer",
     ):
         for key, value in (getattr(message, name) or {}).items():
             found.append((f"{name.replace('_', '-')}[{str(key)!r}]", value))

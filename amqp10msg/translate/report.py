@@ -6,8 +6,6 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from amqp10msg._calls import quickened
-
 __all__ = ["Action", "Loss", "Notes", "Translation"]
 
 M = TypeVar("M")
@@ -20,7 +18,6 @@ Action: TypeAlias = Literal[
 ]
 
 
-@quickened
 @attrs.frozen
 class Loss:
     """One thing that the translated message does not say as the original did.
@@ -43,7 +40,6 @@ class Loss:
     recoverable: bool
 
 
-@quickened
 @attrs.frozen
 class Translation(Generic[M]):
     """A translated message with the report of what was lost on the way.
@@ -57,7 +53,6 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
-@quickened
 @attrs.define(weakref_slot=False)
 class Notes:
     """Collects losses while a message is translated."""
@@ -76,3 +71,11 @@ class Notes:
     ) -> None:
         """Note one loss."""
         self.losses.append(Loss(path, action, before, after, reason, recoverable))
+
+    def dropped(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that the translated message does not have at all."""
+        self.add(path, "dropped", before, None, reason)
+
+    def carried(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that stands in the residual alone, from where it comes back."""
+        self.add(path, "carried", before, None, reason, recoverable=True)

@@ -1,14 +1,13 @@
-"""The tree of an expression as closures: compiled once, called for every message.
+"""Syntax trees compiled to closures.
 
-A closure takes a message and the time (ms since the epoch, or None) and gives a value, where None
-is unknown. Conditions follow SQL's three-valued logic; what is neither true nor false counts as
-unknown where a truth value is needed.
+A closure takes a message and the time (ms since the Unix epoch, or None) and returns a value, or
+None for unknown. Conditions follow SQL's three-valued logic; an operand of a condition that is not
+a boolean counts as unknown.
 """
 
 from __future__ import annotations
 
 import datetime
-import decimal
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -18,7 +17,7 @@ from amqp10msg.delivery.filters._syntax import (
     Between,
     Call,
     Compare,
-    Exists,
+    Getter,
     Identifier,
     In,
     IsNull,
@@ -30,7 +29,6 @@ from amqp10msg.delivery.filters._syntax import (
     Sign,
 )
 from amqp10msg.delivery.filters._values import (
-    BINARY,
     NUMBER,
     OPERATORS,
     TEXT,
@@ -39,25 +37,24 @@ from amqp10msg.delivery.filters._values import (
     is_comparable,
     kind_of,
     number,
-    settled,
     types_of,
 )
 from amqp10msg.primitives import Timestamp
 
 __all__ = ["Evaluate", "compile_expression"]
 
-Evaluate: TypeAlias = Callable[[Any, int | None], Any]
+Evaluate: TypeAlias = Getter
 
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> Evaluate:
-    """Give the closure of a tree.
+    """Return the closure of a tree.
 
     Args:
         node: the tree.
-        octets: evaluate as RabbitMQ does: text is its UTF-8 octets, division of integers gives a
-            float. Otherwise as JMS says.
+        octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
+            float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
     """
     return _Compiler(octets, concatenate).compiled(node)
@@ -73,7 +70,7 @@ class _Compiler:
             case Literal(value=value):
                 return lambda message, now: value  # noqa: ARG005
             case Identifier(get=get):
-                return lambda message, now: get(message)  # noqa: ARG005
+                return get
             case Logical(operator="AND"):
                 return _conjunction([self.compiled(part) for part in node.operands])
             case Logical():
@@ -90,8 +87,6 @@ class _Compiler:
                 return self.like(node)
             case IsNull():
                 return self.is_null(node)
-            case Exists():
-                return self.is_null(IsNull(node.start, node.end, node.operand, True))
             case Sign():
                 return _sign(node.operator == "-", self.compiled(node.operand))
             case Arithmetic():
@@ -112,14 +107,12 @@ class _Compiler:
         return lambda message, now: compare(sign, first(message, now), second(message, now), octets)
 
     def property_equals(self, key: str, literal: Any) -> Evaluate:
-        """``name = literal``, what most selectors are made of."""
+        """Compile ``name = literal``, the most common condition, to one function."""
         octets, like = self.octets, types_of(literal)
 
-        def evaluate(message: Any, _: int | None) -> bool | None:
+        def evaluate(message: Any, _now: int | None) -> bool | None:
             section = message.application_properties
-            if section is None:
-                return None
-            value = section.get(key)
+            value = None if section is None else section.get(key)
             if type(value) in like:
                 return bool(value == literal)
             return compare("=", value, literal, octets)
@@ -138,7 +131,7 @@ class _Compiler:
         return evaluate
 
     def between(self, node: Between) -> Evaluate:
-        """As JMS puts it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
+        """As JMS defines it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
         signs = ("<", ">") if node.negated else (">=", "<=")
         sides = [
             self.comparison(Compare(node.start, node.end, sign, node.operand, bound))
@@ -147,32 +140,23 @@ class _Compiler:
         return _disjunction(sides) if node.negated else _conjunction(sides)
 
     def in_list(self, node: In) -> Evaluate:
-        """True for an item that is equal, false for none, unknown where the operand is not set."""
+        """True if an item is equal, false if none is, unknown if the operand is unknown."""
         operand, octets = self.compiled(node.operand), self.octets
         found, missed = not node.negated, node.negated
-        literals = [item for item in node.items if _is_plain(item)]
-        plain = frozenset(item.value for item in literals)
-        texts = {item.value.encode() for item in literals if kind_of(item.value) == TEXT}
+        plain = frozenset(item.value for item in node.items if _is_plain(item))
+        items = [self.compiled(item) for item in node.items]
         others = [self.compiled(item) for item in node.items if not _is_plain(item)]
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
             if value is None:
                 return None
+            rest = items
             if is_comparable(value):
                 if value in plain:
                     return found
-                if not others:
-                    return missed
-            value = settled(value, octets)
-            kind = kind_of(value)
-            if isinstance(value, decimal.Decimal) and float(value) in plain:
-                return found
-            if (kind in (NUMBER, TEXT) and value in plain) or (
-                octets and kind == BINARY and value in texts
-            ):
-                return found
-            for item in others:
+                rest = others
+            for item in rest:
                 if compare("=", value, item(message, now), octets):
                     return found
             return missed
@@ -228,20 +212,6 @@ def _is_plain(node: Node) -> TypeGuard[Literal]:
 
 
 def _conjunction(parts: list[Evaluate]) -> Evaluate:
-    if len(parts) == 2:
-        first, second = parts
-
-        def both(message: Any, now: int | None) -> bool | None:
-            one = first(message, now)
-            if one is False:
-                return False
-            other = second(message, now)
-            if other is False:
-                return False
-            return True if one is True and other is True else None
-
-        return both
-
     def all_of(message: Any, now: int | None) -> bool | None:
         result: bool | None = True
         for part in parts:
@@ -291,7 +261,7 @@ def _sign(minus: bool, operand: Evaluate) -> Evaluate:
 def _utc() -> Evaluate:
     def evaluate(_: Any, now: int | None) -> int:
         if now is None:
-            raise EvaluationError("UTC() needs the time: give now, in ms since the Unix epoch")
+            raise EvaluationError("UTC() needs the time: pass now, in ms since the Unix epoch")
         return now
 
     return evaluate
@@ -309,7 +279,7 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[Evaluate], Evaluate]:
 
 
 def _milliseconds(text: str) -> int | None:
-    """Read a date of ISO 8601; without an offset it is in UTC."""
+    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -320,7 +290,7 @@ def _milliseconds(text: str) -> int | None:
 
 
 def _part(cut: Callable[..., str]) -> Callable[..., Evaluate]:
-    """Make a function of a text and of counts of characters, none of them negative."""
+    """Make a function of a text and of counts of characters, which are not negative."""
 
     def make(text: Evaluate, *counts: Evaluate) -> Evaluate:
         def evaluate(message: Any, now: int | None) -> str | None:
@@ -338,7 +308,7 @@ def _part(cut: Callable[..., str]) -> Callable[..., Evaluate]:
 
 
 def _substring(text: str, start: int, count: int) -> str:
-    """Cut as SQL-92 does: the first character is number 1."""
+    """Return a substring as SQL-92 defines it: the first character is number 1."""
     return text[max(start - 1, 0) : max(start - 1 + count, 0)]
 
 

@@ -1,8 +1,7 @@
-"""Wildcards, matched in time linear in the subject: LIKE patterns and topic patterns.
+"""Wildcards of LIKE and topic patterns, matched in time linear in the subject.
 
-A pattern is a sequence of elements, characters or words, of `ONE`, which stands for any one of
-them, and of `MANY`, which stands for any number. No regular expressions: those backtrack, and a
-hostile pattern would cost exponential time.
+A pattern is a sequence of characters or words, of `ONE`, which matches any one of them, and of
+`MANY`, which matches any number. Regular expressions would backtrack, in exponential time.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ Matcher = Callable[[Any], bool]
 
 
 def compile_like(pattern: Sequence[str | _Wildcard]) -> Callable[[str], bool]:
-    """Give what tells whether a text matches a pattern of characters."""
+    """Return a function that tests whether a text matches a pattern of characters."""
     segments = _split(pattern)
     if all(ONE not in segment for segment in segments):
-        # The usual patterns, by the string methods that are linear and written in C.
+        # The usual patterns: string methods are linear and written in C.
         return _plain(["".join(map(str, segment)) for segment in segments])
     return _general(segments)
 
 
 def compile_words(pattern: Sequence[str | _Wildcard]) -> Callable[[Sequence[str]], bool]:
-    """Give what tells whether a sequence of words matches a pattern of words."""
+    """Return a function that tests whether words match a pattern of words."""
     return _general(_split(pattern))
 
 
 def _split(pattern: Sequence[str | _Wildcard]) -> list[list[str | _Wildcard]]:
-    """Split at each `MANY`; there is always one segment more than there are of those."""
+    """Split at each `MANY`, into one segment more than there are of those."""
     segments: list[list[str | _Wildcard]] = [[]]
     for element in pattern:
         if element is MANY:
@@ -66,7 +65,7 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
             return False
         at, end = len(first), len(text) - len(last)
         for segment in middle:
-            # The leftmost place leaves the most room for the segments that follow.
+            # The leftmost match leaves the most room for the next segments.
             at = text.find(segment, at, end)
             if at < 0:
                 return False
@@ -109,7 +108,7 @@ def _stands_at(segment: list[str | _Wildcard], subject: Sequence[str], at: int) 
 
 
 class _Searcher:
-    """Finds the leftmost place of a segment: Shift-And, one integer operation an element.
+    """Find the leftmost match of a segment: Shift-And, one integer operation per element.
 
     Bit i of the state is set while the last i + 1 elements match the first i + 1 of the segment.
     """
@@ -127,7 +126,7 @@ class _Searcher:
         self._masks = masks
 
     def end_of_first(self, subject: Sequence[str], start: int, end: int) -> int:
-        """Give where the leftmost match in ``subject[start:end]`` ends, or -1."""
+        """Return the end of the leftmost match in ``subject[start:end]``, or -1."""
         state = 0
         masks, wild, done = self._masks, self._any, self._done
         for at in range(start, end):

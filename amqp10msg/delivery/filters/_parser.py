@@ -1,7 +1,7 @@
 """A Pratt parser of selectors and SQL filter expressions.
 
-Both are the same language of conditions; a `Language` holds what differs: the tokens, the names
-and what JMS forbids.
+Both are languages of conditions; a `Language` holds the differences: tokens, names and the
+restrictions of JMS.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from amqp10msg.delivery.filters._syntax import (
     Between,
     Call,
     Compare,
-    Exists,
     Getter,
     Identifier,
     In,
@@ -45,7 +44,7 @@ _BINARY: Final = {
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
-#: Arguments that a function of the dialect takes.
+#: Functions of SQL filter expressions and their numbers of arguments.
 _ARITY: Final = {
     "UTC": 0,
     "LOWER": 1,
@@ -58,20 +57,20 @@ _ARITY: Final = {
 
 
 class UnknownNameError(Exception):
-    """A name that the language does not have; says what it does have."""
+    """A name that the language does not have; the text suggests others."""
 
 
 @attrs.frozen
 class Language:
-    """What tells the languages apart.
+    """The differences between the languages.
 
     Attributes:
-        tokens: cuts the text into tokens.
-        resolve: gives the getter of a name, and the application property that it is; takes the
+        tokens: splits the text into tokens.
+        resolve: returns the getter of a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
-        functions: the functions it has, and the numbers that have names.
-        jms: keep to what JMS allows: ``LIKE``, ``IN`` and ``IS NULL`` of identifiers alone, lists
-            of literals, conditions that are conditions, numbers that are numbers.
+        functions: names of its functions and of numbers such as ``INF``.
+        jms: apply the restrictions of JMS: ``LIKE``, ``IN`` and ``IS NULL`` follow an identifier,
+            a list holds literals, operands have the type that their operator needs.
         plain_patterns: refuse control characters in patterns.
     """
 
@@ -86,7 +85,7 @@ def parse_expression(text: str, language: Language, limits: FilterLimits) -> Nod
     """Parse a whole expression.
 
     Raises:
-        ExpressionError: it breaks the grammar or a bound; says where, and what was expected.
+        ExpressionError: it breaks the grammar or exceeds a limit.
     """
     parser = _Parser(text, language, limits)
     node = parser.expression(0)
@@ -143,7 +142,7 @@ class _Parser:
         while (power := _BINARY.get(self.token.kind, 0)) > binding:
             if power == _COMPARISON:
                 if compared:
-                    raise self.error("comparisons do not follow each other: use AND or parentheses")
+                    raise self.error("comparisons cannot be chained: use AND or parentheses")
                 left, compared = self.comparison(left), True
             elif power in (_OR, _AND):
                 left, compared = self.logical(left, power), False
@@ -173,10 +172,7 @@ class _Parser:
                 return self.identifier(token)
             case "function":
                 return self.call(token)
-        raise self.error(
-            f"expected a value, a name or (, not {self.shown(token)}",
-            token,
-        )
+        raise self.error(f"expected a value, a name or (, not {self.shown(token)}", token)
 
     def sign(self, token: Token) -> Node:
         if not self.language.jms and self.token.kind in ("+", "-"):
@@ -197,7 +193,7 @@ class _Parser:
         return Identifier(token.start, token.end, name, key, get)
 
     def logical(self, left: Node, power: int) -> Node:
-        """Take all operands of one operator at once: a chain is no nesting."""
+        """Parse a chain of one operator; it does not count as nesting."""
         self.condition(left)
         operator = self.token.kind
         operands = [left]
@@ -243,7 +239,7 @@ class _Parser:
 
     def is_null(self, left: Node) -> Node:
         if type(left) is not Identifier or self.text[left.start] == "(":
-            raise self.error("IS NULL asks about a name alone", left)
+            raise self.error("IS NULL takes a name", left)
         negated = self.token.kind == "NOT"
         if negated:
             self.take()
@@ -266,7 +262,7 @@ class _Parser:
         while True:
             item = self.expression(_COMPARISON)
             if self.language.jms and type(item) is not Literal:
-                raise self.error("the list of IN holds literals", item)
+                raise self.error("the list of IN takes literals", item)
             items.append(item)
             if self.token.kind != ",":
                 break
@@ -300,15 +296,15 @@ class _Parser:
         if self.language.plain_patterns and any(
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
-            raise self.error("a pattern has no control characters", token)
+            raise self.error("control characters are not allowed in a pattern", token)
         return compile_like(elements)
 
     def call(self, token: Token) -> Node:
         name = token.value
         if name not in self.language.functions:
             raise self.error(
-                f"{name} is reserved, and this dialect does not have it: use the dialect oasis, or "
-                f"[{self.text[token.start : token.end]}] for a property of that name",
+                f"{name} is a reserved word that this dialect does not support: use the dialect "
+                f"oasis, or [{self.text[token.start : token.end]}] for a property of that name",
                 token,
             )
         if name in _NUMBERS:
@@ -317,9 +313,9 @@ class _Parser:
         if name == "EXISTS":
             what = self.take()
             if what.kind not in ("identifier", "qualified"):
-                raise self.error("EXISTS asks about a name", what)
+                raise self.error("EXISTS takes a name", what)
             operand = self.identifier(what)
-            return Exists(token.start, self.expect(")", ")").end, operand)
+            return IsNull(token.start, self.expect(")", ")").end, operand, negated=True)
         arguments: list[Node] = []
         wanted = _ARITY[name]
         while len(arguments) < wanted:
@@ -329,10 +325,10 @@ class _Parser:
         last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
         return Call(token.start, last.end, name, tuple(arguments))
 
-    # What JMS forbids; brokers take some of it for unknown.
+    # Restrictions of JMS; some brokers evaluate what breaks them as unknown.
 
     def condition(self, node: Node) -> None:
-        """Refuse a number or text where a condition is needed."""
+        """Refuse a number or text as a condition."""
         if self.language.jms and (
             isinstance(node, (Arithmetic, Sign))
             or (isinstance(node, Literal) and type(node.value) is not bool)
@@ -340,7 +336,7 @@ class _Parser:
             raise self.error("expected a condition, not a value", node)
 
     def number(self, node: Node) -> None:
-        """Refuse text, truth values and conditions where a number is needed."""
+        """Refuse a text, boolean or condition as a number."""
         if self.language.jms and (
             isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
             or (isinstance(node, Literal) and type(node.value) in (bool, str))
@@ -348,14 +344,14 @@ class _Parser:
             raise self.error("expected a number", node)
 
     def ordered(self, node: Node) -> None:
-        """Refuse conditions and truth values beside ``<`` and its like."""
+        """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
         if self.language.jms and (
             isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
             or (isinstance(node, Literal) and type(node.value) is bool)
         ):
-            raise self.error("truth values are compared with = and <> alone", node)
+            raise self.error("booleans are compared with = and <> only", node)
 
     def named(self, node: Node, what: str) -> None:
-        """Refuse anything but an identifier in front of ``LIKE`` and ``IN``."""
+        """Refuse anything but an identifier before ``LIKE`` and ``IN``."""
         if self.language.jms and (type(node) is not Identifier or self.text[node.start] == "("):
-            raise self.error(f"{what} asks about a name alone", node)
+            raise self.error(f"{what} takes a name", node)

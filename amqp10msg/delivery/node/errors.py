@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqp10msg._error import Error
+from amqp10msg.composite import Error
 from amqp10msg.errors import AmqpError
 
 __all__ = ["NodeError", "OutcomeError", "StoreError"]

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import AmqpMap, DecodeError, Described, Limits, UInt
-from amqp10msg._wire import decode_value
+from amqp10msg._core import decode_value
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Coordinator, Source, Target
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import proton
 
 from amqp10msg import DecodeError, Message
-from amqp10msg._wire import encode_value
+from amqp10msg._core import encode_value
 from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode, TxnCapability
 from amqp10msg.delivery.filters import parse
 from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink

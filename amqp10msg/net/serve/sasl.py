@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqp10msg import Array, DecodeError, Described, Limits, Symbol, UByte, ULong
-from amqp10msg._wire import decode_value, encode_value
+from amqp10msg._core import decode_value, encode_value
 
 __all__ = ["AMQP_HEADER", "SaslServer"]
 

@@ -1,0 +1,206 @@
+# What the kernel's modules share in C: cursors over octets, output, the attributes of objects.
+#
+# Every pointer of the kernel is here and in _memory.pyx. What takes a position, a length or an
+# object checks it itself, so that no mistake of a caller reaches outside the memory of an object.
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from libc.string cimport memcmp, memcpy
+
+
+cdef extern from *:
+    """
+    static CYTHON_INLINE unsigned int amqp_load32(const char *at) {
+        const unsigned char *o = (const unsigned char *)at;
+        return (unsigned int)o[0] << 24 | (unsigned int)o[1] << 16 | (unsigned int)o[2] << 8 | o[3];
+    }
+    static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
+        return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
+    }
+    """
+    unsigned int amqp_load32(const char *at) noexcept nogil
+    unsigned long long amqp_load64(const char *at) noexcept nogil
+
+
+cdef struct Compound:
+    const unsigned char *at
+    const unsigned char *stop
+    Py_ssize_t count
+
+
+@cython.freelist(8)
+cdef class Cursor:
+    cdef readonly bytes buf
+    cdef public Py_ssize_t pos
+    cdef public Py_ssize_t end
+    # What Reader keeps; a class that adds attributes would not use the list of free objects.
+    cdef long long count
+    cdef Py_ssize_t first
+    cdef int depth
+    cdef long long items
+    cdef long long zero_width
+
+    cdef bint begin_compound(self, int short_code, Compound *found) noexcept
+    cdef int end_compound(self, Compound *found) except -1
+    cdef object quick_fields(self, Layout layout)
+    cdef object quick_mapping(self, type cls, bint symbols)
+    cdef object quick_data(self, Layout layout)
+
+    cdef inline long long u32(self, Py_ssize_t pos) except? -1:
+        if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 4:
+            raise IndexError("octets outside the input")
+        return amqp_load32(PyBytes_AS_STRING(self.buf) + pos)
+
+    cdef inline long long i64(self, Py_ssize_t pos) except? -1:
+        cdef unsigned long long number
+        cdef long long made
+        if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
+            raise IndexError("octets outside the input")
+        number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
+        memcpy(&made, &number, 8)
+        return made
+
+    cdef inline double f64(self, Py_ssize_t pos) except? -1:
+        cdef unsigned long long number
+        cdef double made
+        if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
+            raise IndexError("octets outside the input")
+        number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
+        memcpy(&made, &number, 8)
+        return made
+
+    cdef inline bytes octets(self, Py_ssize_t start, Py_ssize_t stop):
+        if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
+            raise IndexError("octets outside the input")
+        return PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.buf) + start, stop - start)
+
+
+# Small questions about objects.
+cdef extern from *:
+    """
+    #include <string.h>
+    /* Whether these octets are a number of this width, big-endian. */
+    static CYTHON_INLINE int same_number(const char *at, int width, unsigned PY_LONG_LONG number) {
+        while (width--) {
+            if ((unsigned char)at[width] != (number & 255)) return 0;
+            number >>= 8;
+        }
+        return 1;
+    }
+    /* The length of a text of ASCII, a str or of a subclass, -1 for anything else. */
+    static CYTHON_INLINE Py_ssize_t text_size(PyObject *text) {
+        if (!PyUnicode_Check(text)) return -1;
+    #if PY_VERSION_HEX < 0x030C0000
+        if (PyUnicode_READY(text) < 0) {
+            PyErr_Clear();
+            return -1;
+        }
+    #endif
+        return PyUnicode_IS_ASCII(text) ? PyUnicode_GET_LENGTH(text) : -1;
+    }
+    static CYTHON_INLINE Py_ssize_t ascii_size(PyObject *text) {
+        return PyUnicode_CheckExact(text) ? text_size(text) : -1;
+    }
+    /* Whether this is a str of ASCII without NUL, of so many characters at most. */
+    static CYTHON_INLINE int plain_text(PyObject *text, Py_ssize_t most) {
+        Py_ssize_t size = ascii_size(text);
+        return size >= 0 && size <= most
+            && memchr(PyUnicode_1BYTE_DATA(text), 0, (size_t)size) == NULL;
+    }
+    /* Add an entry to a dict or one of a subclass; give 0 where it has the key already. */
+    static CYTHON_INLINE int add_entry(PyObject *mapping, PyObject *key, PyObject *value) {
+        Py_ssize_t before = PyDict_Size(mapping);
+        if (PyDict_SetDefault(mapping, key, value) == NULL) return -1;
+        return PyDict_Size(mapping) != before;
+    }
+    /* A dict or one of a subclass as what it is, for a loop over it. */
+    static CYTHON_INLINE PyObject *as_dict(PyObject *mapping) {
+        Py_INCREF(mapping);
+        return mapping;
+    }
+    """
+    bint same_number(const char *at, int width, unsigned long long number)
+    Py_ssize_t text_size(object text)
+    Py_ssize_t ascii_size(object text)
+    bint plain_text(object text, Py_ssize_t most)
+    int add_entry(object mapping, object key, object value) except -1
+    dict as_dict(object mapping)
+
+
+@cython.final
+cdef class Texts:
+    cdef list slots
+
+    cdef object find(self, const unsigned char *at, Py_ssize_t n)
+    cdef int put(self, const unsigned char *at, Py_ssize_t n, text) except -1
+    cdef object recall(self, bytes buf, Py_ssize_t start, Py_ssize_t stop)
+    cdef int keep(self, bytes buf, Py_ssize_t start, Py_ssize_t stop, text) except -1
+
+
+@cython.freelist(8)
+cdef class Output:
+    cdef readonly Py_ssize_t size
+    cdef Py_ssize_t room
+    cdef char *memory
+    cdef PyObject *large
+    cdef char small[1000]
+    # What Writer keeps, as above.
+    cdef public int depth
+    cdef public bint lenient
+
+    cdef int grow(self, Py_ssize_t n) except -1
+    cdef int add(self, bytes octets) except -1
+    cdef int copy(self, bytes buf, Py_ssize_t start, Py_ssize_t stop) except -1
+    cdef bint short_ascii(self, int code, text) except -1
+    cdef int number(self, int code, int width, long long number) except -1
+    cdef int double(self, double number) except -1
+    cdef Py_ssize_t begin_compound(self) except -1
+    cdef bint end_compound(self, Py_ssize_t mark, int code, Py_ssize_t count) except -1
+    cdef int drop_compound(self, Py_ssize_t mark) except -1
+    cpdef bytes finish(self)
+
+    cdef inline int octet(self, int octet) except -1:
+        if self.room - self.size < 1:
+            self.grow(1)
+        self.memory[self.size] = <char>octet
+        self.size += 1
+        return 0
+
+    cdef inline int pair(self, int code, int octet) except -1:
+        if self.room - self.size < 2:
+            self.grow(2)
+        self.memory[self.size] = <char>code
+        self.memory[self.size + 1] = <char>octet
+        self.size += 2
+        return 0
+
+
+@cython.final
+cdef class Layout:
+    cdef readonly type cls
+    cdef readonly tuple names
+    cdef tuple blank
+    cdef bytes actions
+    cdef readonly object set_all
+    cdef object get_all
+    cdef Py_ssize_t count
+    # Where each attribute is in an instance, in octets, or a count of -1 for "look it up".
+    cdef Py_ssize_t direct
+    cdef Py_ssize_t offsets[32]
+
+    cdef tuple values(self, made)
+    cdef int fill(self, made, list values) except -1
+    cdef object build(self, list values)
+
+
+@cython.final
+cdef class FieldOutput(Output):
+    cdef bint text(self, int width, text) except -1
+    cdef Py_ssize_t begin_table(self) except -1
+    cdef bint end_table(self, Py_ssize_t start) except -1
+
+
+cdef class Text:
+    @staticmethod
+    cdef bint is_plain(text, Py_ssize_t most)
