@@ -13,6 +13,7 @@ column schemas are drawn from `rows` of the class.
 
 from __future__ import annotations
 
+import importlib
 import typing
 from collections.abc import Callable, Iterator
 from types import NoneType
@@ -106,6 +107,38 @@ COMPOSITES: dict[int | str, Composite] = {}
 _BY_CLASS: dict[type, Composite] = {}
 _FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 
+# Where the specification's composites are declared that stand to the right of this module. Their
+# modules are imported when one of them is met, so that it does not matter what was imported before.
+_MODULES: dict[str, dict[int, str]] = {
+    "outcomes": {
+        0x23: "received",
+        0x24: "accepted",
+        0x25: "rejected",
+        0x26: "released",
+        0x27: "modified",
+    },
+    "termini": {0x28: "source", 0x29: "target"},
+    "lifetime": {
+        0x2B: "delete-on-close",
+        0x2C: "delete-on-no-links",
+        0x2D: "delete-on-no-messages",
+        0x2E: "delete-on-no-links-or-messages",
+    },
+    "transactions": {
+        0x30: "coordinator",
+        0x31: "declare",
+        0x32: "discharge",
+        0x33: "declared",
+        0x34: "transactional-state",
+    },
+}
+_DECLARED_IN: dict[int | str, str] = {
+    key: f"amqp10msg.delivery.{module}"
+    for module, names in _MODULES.items()
+    for code, name in names.items()
+    for key in (code, f"amqp:{name}:list")
+}
+
 # Archetypes that the kernel knows; the others are read as any value and checked here.
 _KERNEL_ARCHETYPES = {"message-id", "address"}
 
@@ -125,14 +158,18 @@ def composite(
     """
 
     def register(cls: type[T]) -> type[T]:
-        if code in COMPOSITES or symbol in COMPOSITES:
+        reserved = {
+            _DECLARED_IN.get(code, cls.__module__),
+            _DECLARED_IN.get(symbol, cls.__module__),
+        }
+        if code in COMPOSITES or symbol in COMPOSITES or reserved != {cls.__module__}:
             raise TypeError(f"{symbol} (0x{code:X}) is registered already")
         fields = tuple(_fields_of(cls))
         spec = _core.Spec(
             symbol.split(":")[-2],
             code,
             symbol,
-            _core.COMPOSITE,
+            _core.SHAPE_COMPOSITE,
             cls,
             "",
             tuple(field.wire_name for field in fields),
@@ -224,8 +261,6 @@ def rows(cls: type) -> tuple[Field, ...]:
 def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
     """Decode one composite that fills the input into its class.
 
-    Composites of `amqp10msg.delivery` are known once that package was imported.
-
     Raises:
         DecodeError: the octets are no composite that is registered, or break its declaration.
     """
@@ -257,8 +292,18 @@ def from_described(value: Described, *, limits: Limits | None = None) -> Any:
     return decode_composite(_core.encode_value(value), limits=limits)
 
 
+def _known(descriptor: Any) -> Composite | None:
+    """Return the composite with this descriptor, or None; its module is imported where needed."""
+    if not _is_code(descriptor):
+        return None
+    module = _DECLARED_IN.get(descriptor)
+    if descriptor not in COMPOSITES and module is not None:
+        importlib.import_module(module)
+    return COMPOSITES.get(descriptor)
+
+
 def _registered(descriptor: Any) -> Composite:
-    entry = COMPOSITES.get(descriptor) if _is_code(descriptor) else None
+    entry = _known(descriptor)
     if entry is None:
         raise DecodeError(
             f"no composite has the descriptor {descriptor!r}",
@@ -326,7 +371,7 @@ def _refine(field: Field, raw: Any, entry: Composite) -> Any:
     if _is_open(field):
         if not isinstance(raw, Described):
             raise _wrong(field, entry, f"a described {field.requires}, not {raw!r}")
-        if _is_code(raw.descriptor) and raw.descriptor in COMPOSITES:
+        if _known(raw.descriptor) is not None:
             nested = from_described(raw)
             if field.requires not in composite_of(type(nested)).provides:
                 raise _wrong(field, entry, f"{_a(field)}, which {raw.descriptor!r} is not")
@@ -392,7 +437,7 @@ def _check(value: Any) -> None:
             elif not isinstance(held, Described):
                 raise EncodeError(f"must be {_a(field)}, not {held!r:.80}", path)
             else:
-                known = COMPOSITES.get(held.descriptor) if _is_code(held.descriptor) else None
+                known = _known(held.descriptor)
                 provides = (field.requires,) if known is None else known.provides
             if field.requires not in provides:
                 raise EncodeError(f"must be {_a(field)}, which {held!r:.80} is not", path)

@@ -153,6 +153,15 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
     return importlib.import_module("amqp10msg._core")
 
 
+@pytest.fixture
+def few_examples() -> Iterator[None]:
+    """Let hypothesis draw little: for examples of the documentation, which show how."""
+    before = settings.get_current_profile_name()
+    settings.load_profile("docs")
+    yield
+    settings.load_profile(before)
+
+
 @pytest.fixture(scope="session")
 def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The folder of the SparkSession; the session ends with the run."""

@@ -175,7 +175,7 @@ def test_the_recordings_are_judged_as_the_corpus_says(tmp_path: Path) -> None:
 def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(lines_of(Message(b"x" * 5_000).encode(), WRONG) * 500)
-    run("-q", "00")  # what is loaded once
+    run("-q", "--report", tmp_path / "report.html", "00")  # what is loaded once
     tracemalloc.start()
     try:
         result = run("-q", "--report", tmp_path / "report.html", file)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import attrs
@@ -29,6 +31,7 @@ from amqp10msg.composite import (
     from_described,
     rows,
 )
+from amqp10msg.composite import composite as registered
 from amqp10msg.primitives import string, symbols, uint
 from amqp10msg.sections import KINDS
 
@@ -331,3 +334,40 @@ def test_a_field_must_say_its_type() -> None:
 def test_class_that_is_no_composite() -> None:
     with pytest.raises(TypeError, match="int is no composite"):
         rows(int)
+
+
+# What was imported before does not matter.
+
+ON_DEMAND = """
+from amqp10msg.composite import decode_composite, from_described
+from amqp10msg import Described, ULong
+print(decode_composite(bytes.fromhex("00532445")))
+print(from_described(Described(ULong(0x34), [b"t"])))
+"""
+BY_ATTRIBUTE = """
+import amqp10msg
+print(amqp10msg.delivery.Accepted())
+print("delivery" in dir(amqp10msg), "_core" in dir(amqp10msg), hasattr(amqp10msg, "nothing"))
+"""
+
+
+@pytest.mark.parametrize(
+    "program, printed",
+    [
+        (ON_DEMAND, "Accepted()\nTransactionalState(txn_id=b't')\n"),
+        (BY_ATTRIBUTE, "Accepted()\nTrue True False\n"),
+    ],
+)
+def test_a_fresh_interpreter_needs_no_import_of_delivery(program: str, printed: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    )
+
+    assert printed == done.stdout
+
+
+def test_descriptors_of_the_specification_are_reserved() -> None:
+    with pytest.raises(TypeError, match="registered already"):
+        registered("amqp:accepted:list", 0x24)(type("Other", (), {}))
+    with pytest.raises(TypeError, match="registered already"):
+        registered("amqp:other:list", 0x30)(type("Other", (), {}))

@@ -44,11 +44,6 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
 )
 # Private to the whole package: the kernel, which any unit may use.
 KERNEL = {"_core"}
-# What the translator takes from the codec of class basic, a part of the kernel by its speed.
-KNOWN_PRIVATE = {
-    ("translate", "amqp10msg.basic._codec.Reader"),
-    ("translate", "amqp10msg.basic._codec.write_value"),
-}
 LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 
 # What a unit may import from outside, besides attrs and the standard library.
@@ -196,7 +191,6 @@ def private_imports(imports: list[Import]) -> list[str]:
         and target_unit(item.target) != item.unit
         and any(map(is_private, parts := item.target.split(".")[1:]))
         and parts[0] not in KERNEL
-        and (item.unit, item.target) not in KNOWN_PRIVATE
     ]
 
 
@@ -352,6 +346,43 @@ def test_the_checks_pass_a_right_import(source: str) -> None:
     assert imports
     assert wrong_arrows(imports) + foreign_imports(imports) + sockets(imports) == []
     assert private_imports(imports) == []
+
+
+# To be rid of their forks: they are to use the kernel's primitives.
+FORKED = {
+    "basic/_codec.py",
+    "translate/_canonical.py",
+    "translate/_to_amqp10.py",
+    "translate/_to_basic.py",
+}
+
+
+def forks(source: str) -> list[str]:
+    """Where a module finds out whether it is compiled itself, or uses a name of C."""
+    found = [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if (isinstance(node, ast.Name) and node.id == "_COMPILED")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "cython.compiled")
+        or (isinstance(node, ast.Attribute) and ast.unparse(node) == "__file__.endswith")
+    ]
+    lines = enumerate(source.splitlines(), 1)
+    return found + [f"line {number}: F821" for number, line in lines if "F821" in line]
+
+
+def test_one_module_knows_whether_it_is_compiled() -> None:
+    files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
+    found = {
+        name: forks(file.read_text(encoding="utf-8"))
+        for name, file in files.items()
+        if name not in FORKED
+    }
+
+    assert {name: where for name, where in found.items() if where} == {}
+    assert forks("if _COMPILED:\n    x = size(y)  # noqa: F821\n") == [
+        "line 1: _COMPILED",
+        "line 2: F821",
+    ]
 
 
 def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:

@@ -69,7 +69,7 @@ def test_what_is_wrong_stands_below_its_field() -> None:
         "                       ! header must precede data (Part 3, 3.2)\n"
         "12  41                   durable   boolean true  true\n"
         "13  50                   priority  error         1 octet\n"
-        "                         ! the value needs 1 more octets, and the input has 0 "
+        "                         ! the value needs 1 more byte, but the input has 0 "
         "(Part 1, 1.2)\n"
     ) == render_text(bytes.fromhex("005375a00161005370c003024150"))
 

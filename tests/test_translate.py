@@ -26,6 +26,7 @@ from amqp10msg import (
     Decimal64,
     Decimal128,
     DecodeError,
+    Described,
     Float,
     Header,
     Int,
@@ -452,6 +453,8 @@ def test_an_undeliverable_value_is_carried(message: Message) -> None:
         Array("null", [None]),
         {"k": NAN},
         [Decimal32(0)],
+        Described(Symbol("d"), [1]),
+        [Described(ULong(7), "v")],
     ],
     ids=repr,
 )

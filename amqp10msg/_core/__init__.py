@@ -6,49 +6,61 @@ runs as it is; where it was compiled, the library beside it runs instead.
 
 from __future__ import annotations
 
-from amqp10msg._core.path import key_text, path_of
-from amqp10msg._core.twin import COMPILED, Layout
-from amqp10msg._core.wire import (
-    ANNOTATIONS,
-    BINARY,
-    COMPOSITE,
-    PROPERTIES_MAP,
-    READ_FAULTS,
-    SEQUENCE,
+from amqp10msg._core.codes import (
+    FOLLOWERS,
+    PLACES,
+    REPEATABLE,
+    SHAPE_ANNOTATIONS,
+    SHAPE_BINARY,
+    SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
+    SHAPE_SEQUENCE,
+    SHAPE_VALUE,
     TYPE_IDS,
-    VALUE,
-    Reader,
+    order_rule,
+)
+from amqp10msg._core.path import key_text, path_of
+from amqp10msg._core.reader import Reader, decode_message
+from amqp10msg._core.scan import (
     Scanned,
-    Spec,
-    Writer,
     check_section,
-    decode_message,
-    decode_value,
-    decode_values,
-    encode_fault,
     encode_message,
-    encode_value,
-    octets_of,
+    scan,
+    write_message,
+)
+from amqp10msg._core.sections import (
+    Spec,
     register,
     register_message,
     register_scan,
     register_section,
-    scan,
-    skip_value,
-    write_message,
 )
+from amqp10msg._core.twin import COMPILED, Layout, Mapping
+from amqp10msg._core.value_reader import (
+    READ_FAULTS,
+    decode_value,
+    decode_values,
+    octets_of,
+    skip_value,
+)
+from amqp10msg._core.value_writer import encode_fault
+from amqp10msg._core.writer import Writer, encode_value
 
 __all__ = [
-    "ANNOTATIONS",
-    "BINARY",
     "COMPILED",
-    "COMPOSITE",
-    "PROPERTIES_MAP",
+    "FOLLOWERS",
+    "PLACES",
     "READ_FAULTS",
-    "SEQUENCE",
+    "REPEATABLE",
+    "SHAPE_ANNOTATIONS",
+    "SHAPE_BINARY",
+    "SHAPE_COMPOSITE",
+    "SHAPE_PROPERTIES",
+    "SHAPE_SEQUENCE",
+    "SHAPE_VALUE",
     "TYPE_IDS",
-    "VALUE",
     "Layout",
+    "Mapping",
     "Reader",
     "Scanned",
     "Spec",
@@ -62,6 +74,7 @@ __all__ = [
     "encode_value",
     "key_text",
     "octets_of",
+    "order_rule",
     "path_of",
     "register",
     "register_message",

@@ -27,9 +27,15 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         offset: the place.
         names: name and field names of composites by the descriptor: its number or its symbol.
     """
+    start = 0
+    for _ in range(_MAX_STEPS):
+        end = end_of(data, start, min(offset + 1, len(data)))
+        if not 0 <= end <= offset or end == len(data):
+            break
+        start = end
     inmost: Value | None = None
     more = ""
-    for step, value in enumerate(walk(data)):
+    for step, value in enumerate(walk(data, start)):
         parent = value.parent
         if value.offset > offset:
             break

@@ -1,7 +1,4 @@
-# What the kernel's modules share in C: cursors over octets, output, the attributes of objects.
-#
-# Every pointer of the kernel is here and in _memory.pyx. What takes a position, a length or an
-# object checks it itself, so that no mistake of a caller reaches outside the memory of an object.
+# What the compiled kernel shares in C: loads from bytes, output, the attributes of objects.
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -23,10 +20,18 @@ cdef extern from *:
     unsigned long long amqp_load64(const char *at) noexcept nogil
 
 
-cdef struct Compound:
-    const unsigned char *at
-    const unsigned char *stop
-    Py_ssize_t count
+@cython.final
+cdef class Texts:
+    cdef list symbols
+    cdef list keys
+
+    cdef object symbol(self, const unsigned char *at, Py_ssize_t n)
+    cdef object key(self, const unsigned char *at, Py_ssize_t n)
+    cdef object find(self, list slots, const unsigned char *at, Py_ssize_t n)
+    cdef int put(self, list slots, const unsigned char *at, Py_ssize_t n, text) except -1
+
+
+cdef Texts TEXTS
 
 
 @cython.freelist(8)
@@ -41,22 +46,19 @@ cdef class Cursor:
     cdef long long items
     cdef long long zero_width
 
-    cdef bint begin_compound(self, int short_code, Compound *found) noexcept
-    cdef int end_compound(self, Compound *found) except -1
-    cdef object quick_fields(self, Layout layout)
-    cdef object quick_mapping(self, type cls, bint symbols)
-    cdef object quick_data(self, Layout layout)
+    cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
+
 
     cdef inline long long u32(self, Py_ssize_t pos) except? -1:
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 4:
-            raise IndexError("octets outside the input")
+            raise IndexError("bytes outside the input")
         return amqp_load32(PyBytes_AS_STRING(self.buf) + pos)
 
     cdef inline long long i64(self, Py_ssize_t pos) except? -1:
         cdef unsigned long long number
         cdef long long made
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
-            raise IndexError("octets outside the input")
+            raise IndexError("bytes outside the input")
         number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
         memcpy(&made, &number, 8)
         return made
@@ -65,14 +67,14 @@ cdef class Cursor:
         cdef unsigned long long number
         cdef double made
         if pos < 0 or PyBytes_GET_SIZE(self.buf) - pos < 8:
-            raise IndexError("octets outside the input")
+            raise IndexError("bytes outside the input")
         number = amqp_load64(PyBytes_AS_STRING(self.buf) + pos)
         memcpy(&made, &number, 8)
         return made
 
     cdef inline bytes octets(self, Py_ssize_t start, Py_ssize_t stop):
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):
-            raise IndexError("octets outside the input")
+            raise IndexError("bytes outside the input")
         return PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.buf) + start, stop - start)
 
 
@@ -128,16 +130,6 @@ cdef extern from *:
     dict as_dict(object mapping)
 
 
-@cython.final
-cdef class Texts:
-    cdef list slots
-
-    cdef object find(self, const unsigned char *at, Py_ssize_t n)
-    cdef int put(self, const unsigned char *at, Py_ssize_t n, text) except -1
-    cdef object recall(self, bytes buf, Py_ssize_t start, Py_ssize_t stop)
-    cdef int keep(self, bytes buf, Py_ssize_t start, Py_ssize_t stop, text) except -1
-
-
 @cython.freelist(8)
 cdef class Output:
     cdef readonly Py_ssize_t size
@@ -176,19 +168,27 @@ cdef class Output:
         return 0
 
 
+cdef enum:
+    MOST_SLOTS = 32
+
+
 @cython.final
 cdef class Layout:
     cdef readonly type cls
     cdef readonly tuple names
-    cdef tuple blank
-    cdef bytes actions
-    cdef readonly object set_all
+    cdef object set_all
     cdef object get_all
     cdef Py_ssize_t count
-    # Where each attribute is in an instance, in octets, or a count of -1 for "look it up".
-    cdef Py_ssize_t direct
-    cdef Py_ssize_t offsets[32]
+    # Of the state of the class that was checked, and where its slots are, in bytes.
+    cdef unsigned int version
+    cdef bint ordinary
+    cdef Py_ssize_t[MOST_SLOTS] offsets
 
+    cdef bint check(self) except -1
+    cdef bint direct(self) except -1
+    cdef object bare(self)
+    cdef int hold(self, made, Py_ssize_t i, value) except -1
+    cdef int complete(self, made, tuple defaults) except -1
     cdef tuple values(self, made)
     cdef int fill(self, made, list values) except -1
     cdef object build(self, list values)
@@ -199,6 +199,7 @@ cdef class FieldOutput(Output):
     cdef bint text(self, int width, text) except -1
     cdef Py_ssize_t begin_table(self) except -1
     cdef bint end_table(self, Py_ssize_t start) except -1
+    cdef int real(self, double number) except -1
 
 
 cdef class Text:

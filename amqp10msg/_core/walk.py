@@ -191,13 +191,12 @@ def end_of(data: bytes, pos: int, limit: int) -> int:
     return pos
 
 
-def walk(data: bytes) -> Iterator[Value]:
-    """Yield every value in the input, outermost first, as far as sizes tell where they are.
+def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
+    """Yield every value from `pos` on, outermost first, as far as sizes tell where they are.
 
     A fault takes what is left of the value that encloses it; the walk goes on behind that.
     """
     parent: Value | None = None
-    pos = 0
     lost = False  # where the last value ends is unknown
     while True:
         while parent is not None and (lost or not parent.left or not parent.is_open):

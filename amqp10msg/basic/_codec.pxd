@@ -36,7 +36,7 @@ cdef class Reader(Cursor):
     cpdef fault(self, reason, Py_ssize_t offset, rule)
     cdef cut(self, what, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
     cpdef finish(self)
-    @cython.locals(pos=Py_ssize_t)
+    @cython.locals(pos=Py_ssize_t, data=bytes)
     cpdef object unsigned(self, int width, what)
     @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, data=bytes)
     cpdef object shortstr(self)

@@ -82,7 +82,7 @@ def _signed32(number: int) -> int:
 
 
 class Layout:
-    """The properties of one class, as reading and writing want them.
+    """The properties of one content class, prepared for reading and writing.
 
     Attributes:
         rows: the properties in the order of their flags.
@@ -109,11 +109,11 @@ class Reader(Cursor):
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
         known = _KNOWN.get(dialect)
         if known is None:
-            raise ValueError(f"no dialect is called {dialect!r}: use {', '.join(LETTERS)}")
+            raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
         if limits.size is not None and len(data) > limits.size:
             raise DecodeError(
-                f"the input has {len(data)} octets, and the limit is {limits.size}",
+                f"the input has {len(data)} bytes, and the limit is {limits.size}",
                 limits.size,
                 rule="size-limit",
                 condition=RESOURCE_LIMIT_EXCEEDED,
@@ -130,20 +130,20 @@ class Reader(Cursor):
         self.spec = dialect == "spec"
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
-        """Make the error of a fault in the input."""
+        """Return the error for a fault in the input."""
         condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else "amqp:decode-error"
         return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
         return self.fault(
-            f"{what} needs {needs} octets, and {max(end - offset, 0)} are left", offset, "truncated"
+            f"{what} needs {needs} bytes, and {max(end - offset, 0)} are left", offset, "truncated"
         )
 
     def finish(self) -> None:
-        """Refuse octets behind what was read."""
+        """Refuse trailing bytes."""
         if self.pos != self.end:
             raise self.fault(
-                f"{self.end - self.pos} octets follow where nothing may", self.pos, "trailing"
+                f"{self.end - self.pos} trailing bytes after the last value", self.pos, "trailing"
             )
 
     def unsigned(self, width: int, what: str) -> Any:
@@ -152,7 +152,12 @@ class Reader(Cursor):
         if width > self.end - pos:
             raise self.cut(what, pos, width, self.end)
         self.pos = pos + width
-        return int.from_bytes(self.buf[pos : self.pos], "big")
+        data = self.buf
+        if width == 1:
+            return data[pos]
+        if width == 2:
+            return data[pos] << 8 | data[pos + 1]
+        return int.from_bytes(data[pos : self.pos], "big")
 
     def shortstr(self) -> str:
         """Read a short string: one octet of length, then the octets."""
@@ -189,7 +194,7 @@ class Reader(Cursor):
             what = (
                 "the property flags continue, and the class has no more properties"
                 if flags & 1
-                else f"the property flags {flags:04x} name a property that the class has not"
+                else f"unknown property flag: of {flags:04x} the class has {layout.known:04x}"
             )
             raise self.fault(what, start, "property-flags")
         found = layout.blank.copy()
@@ -290,7 +295,7 @@ class Reader(Cursor):
         return made
 
     def enter(self, what: str, depth: int) -> int:
-        """Read the four octets of length of a table or array; give where its content ends."""
+        """Read the four octets of length of a table or array; return where its content ends."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(what, pos, 4, self.end)
@@ -357,7 +362,7 @@ class Reader(Cursor):
         return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
     def take(self, code: int, size: int, stop: int) -> int:
-        """Go beyond a value of this size, or beyond its length."""
+        """Skip a value of this size, or its length."""
         pos = self.pos
         if pos + size > stop:
             raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)
@@ -369,7 +374,7 @@ class Reader(Cursor):
 
 
 def octets_of(text: Any, path: str) -> bytes:
-    """Give the octets of a text, those that were no UTF-8 included."""
+    """Encode text, lone surrogates as the bytes that they stand for."""
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
@@ -458,6 +463,10 @@ def write_value(
     if letter == "l" and type(value) is int and -_2_63 <= value < _2_63 and dialect != "spec":
         out.number(0x6C, 8, value)
         return
+    if letter == "d" and type(value) is float:
+        out.octet(0x64)
+        out.real(value)
+        return
     here = f"{path}[{name!r:.60}]"
     if letter not in LETTERS[dialect]:
         raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
@@ -494,12 +503,19 @@ def write_value(
         raise
     except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise EncodeError(
-            f"{value!r:.60} is no value of field type {letter!r}: {error}", here
+            f"{value!r:.60} is not a value of field type {letter!r}: {error}", here
         ) from None
 
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append an octet or a timestamp; EncodeError if it does not fit."""
+    if type(value) is int and 0 <= value < _2_63:
+        if width == 8:
+            out.number(value >> 56, 7, value)  # its first byte in the place of a constructor
+            return
+        if value < 256:
+            out.octet(value)
+            return
     if isinstance(value, datetime.datetime):
         try:
             value = int(Timestamp.from_datetime(value)) // 1000

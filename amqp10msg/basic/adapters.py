@@ -67,7 +67,7 @@ def _common_letter(value: Any, real: str) -> str:
     ):
         if isinstance(value, cls):
             return letter
-    raise TypeError(f"no field holds {type(value).__name__}")
+    raise TypeError(f"no field type can hold {type(value).__name__}")
 
 
 def _table(values: Any, letter_of: Any) -> FieldTable:
@@ -96,7 +96,7 @@ def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
 
 
 def _aware(moment: datetime.datetime) -> datetime.datetime:
-    """Take a moment without a zone for UTC, which both libraries mean by it."""
+    """Take a naive datetime as UTC, as both libraries do."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
@@ -133,7 +133,7 @@ def _moment(seconds: Any) -> Any:
 
 
 def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
-    """Name what a table of plain Python values would not give back."""
+    """List what a table of plain Python values would not give back."""
     found: list[str] = []
     if properties.headers is not None:
         table = properties.headers
@@ -173,7 +173,7 @@ def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[
 
 
 def from_pika(properties: Any) -> BasicProperties:
-    """Take a ``pika.BasicProperties``.
+    """Convert a ``pika.BasicProperties``.
 
     Raises:
         TypeError: a header holds what no field can.
@@ -187,7 +187,7 @@ def from_pika(properties: Any) -> BasicProperties:
 
 
 def to_pika(properties: BasicProperties) -> Any:
-    """Give a ``pika.BasicProperties``; see `lost_in_pika`.
+    """Return a ``pika.BasicProperties``; see `lost_in_pika`.
 
     Raises:
         ModuleNotFoundError: pika is not installed.
@@ -203,7 +203,7 @@ def to_pika(properties: BasicProperties) -> Any:
 
 
 def lost_in_pika(properties: BasicProperties) -> list[str]:
-    """Name what ``pika.BasicProperties`` cannot hold; empty where it holds all of it."""
+    """List what ``pika.BasicProperties`` cannot hold; empty where it holds all of it."""
     return _lost(properties, _pika_letter)
 
 
@@ -211,7 +211,7 @@ def lost_in_pika(properties: BasicProperties) -> list[str]:
 
 
 def from_pamqp(properties: Any) -> BasicProperties:
-    """Take a ``pamqp.commands.Basic.Properties``.
+    """Convert a ``pamqp.commands.Basic.Properties``.
 
     Raises:
         TypeError: a header holds what no field can.
@@ -232,7 +232,7 @@ def from_pamqp(properties: Any) -> BasicProperties:
 
 
 def to_pamqp(properties: BasicProperties) -> Any:
-    """Give a ``pamqp.commands.Basic.Properties``; see `lost_in_pamqp`.
+    """Return a ``pamqp.commands.Basic.Properties``; see `lost_in_pamqp`.
 
     Raises:
         ModuleNotFoundError: pamqp is not installed.
@@ -256,7 +256,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
 
 def lost_in_pamqp(properties: BasicProperties) -> list[str]:
-    """Name what ``pamqp.commands.Basic.Properties`` cannot hold; empty where it holds all of it."""
+    """List what ``pamqp.commands.Basic.Properties`` cannot hold; empty where it holds all of it."""
     found = _lost(properties, _pamqp_letter)
     if properties.cluster_id:
         found.append("cluster-id: pamqp takes none")

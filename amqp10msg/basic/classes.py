@@ -193,7 +193,9 @@ def encode_class_header(
             out = FieldOutput()
             write_rows(out, layout, properties, dialect)
             return _HEAD.pack(class_id, 0, body_size) + out.finish()
-    raise EncodeError(f"no properties of class file, stream or tunnel: {properties!r:.60}")
+    raise EncodeError(
+        f"expected properties of class file, stream or tunnel, not {properties!r:.60}"
+    )
 
 
 @attrs.define
@@ -334,7 +336,7 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
 
 
 def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> BasicMessage:
-    """Take older content to a message of class basic, each field to its property or to a header.
+    """Convert older content to a message of class basic, each field to its property or a header.
 
     Args:
         content: properties of class file, stream or tunnel, or a message.transfer.
@@ -345,12 +347,12 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         the specification's.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: `content` is none of these.
     """
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
-        raise TypeError(f"no older content: {type(content).__name__}")
+        raise TypeError(f"expected class properties or a Transfer, not {type(content).__name__}")
     made = BasicProperties()
     extra: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):

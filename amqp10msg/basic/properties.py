@@ -124,7 +124,7 @@ BASIC = Layout(BasicProperties, PROPERTIES)
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
-    """Give the input as bytes; TypeError if it is none."""
+    """Return the input as bytes; raise TypeError for anything but bytes-like objects."""
     if type(data) is bytes:
         return data
     if not isinstance(data, (bytes, bytearray, memoryview)):

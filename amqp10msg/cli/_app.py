@@ -120,8 +120,17 @@ def main(context: click.Context) -> None:
 
 
 COMMANDS = (
-    *(inspect, encode, validate, filter_messages, convert),
-    *(translate, diff_profiles, serve, pipeline, spool, demo),
+    inspect,
+    encode,
+    validate,
+    filter_messages,
+    convert,
+    translate,
+    diff_profiles,
+    serve,
+    pipeline,
+    spool,
+    demo,
 )
 for command in COMMANDS:
     main.add_command(command)

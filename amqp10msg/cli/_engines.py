@@ -82,7 +82,9 @@ def _local(task: Task, form: str | None, workers: int | None) -> Done:
     try:
         with _bar(task.color, "parts") as show:
             jobs.run(
-                *(task.source, task.output, task.job),
+                task.source,
+                task.output,
+                task.job,
                 form=form,
                 overwrite=task.overwrite,
                 workers=workers,
@@ -118,7 +120,12 @@ def _spark(task: Task, form: str | None, master: str | None, memory: str | None)
     try:
         with _bar(task.color, "tasks") as show, _watched(session, show):
             spark.run(
-                *(session, task.source, task.output, task.job), form=form, overwrite=task.overwrite
+                session,
+                task.source,
+                task.output,
+                task.job,
+                form=form,
+                overwrite=task.overwrite,
             )
     except ValueError as error:
         raise click.UsageError(str(error)) from None

@@ -86,10 +86,10 @@ def translate(
     SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
     of 0-9-1 is the payload of its content header frame followed by the body.
 
-    A table shows the losses: what the translation does not say as the original did. With -o, the
-    translated messages go into that file, a JSON object a line with the octets in hex under raw;
-    with --json, such objects with the losses are all that is written. The exit status is 1 where
-    something was lost for good, or a message was refused or cannot be read.
+    A table shows the losses. With -o, the translated messages go into that file, a JSON object a
+    line with the octets in hex under raw; with --json, such objects with the losses are all that is
+    written. The exit status is 1 where something was lost for good, or a message was refused or
+    cannot be read.
     """
     given = Circumstances(user=user)
     colored = use_color(color)

@@ -1,4 +1,4 @@
-"""How much a batch may decode to, and what becomes of one that is more."""
+"""Limit on decoded batch size, and what becomes of larger batches."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ __all__ = ["TooMuchError", "bounded", "in_pieces", "room_for"]
 
 _Made = TypeVar("_Made")
 
-#: What rows may be written out to as text: so many octets, and so many times those of the messages.
-#: JSON of what has octets takes up to 17 times as many. An array of 65,536 values without octets,
-#: which a message of 13 octets may hold, takes 80,000 times: a batch of them would fill any memory.
+# The text that rows may be written out to: 64 MiB, and 32 times the bytes of the messages. JSON
+# takes up to 17 times the bytes of what has content. An array of 65,536 values without content,
+# which fits a message of 13 bytes, takes 80,000 times: a batch of them would fill any memory.
 _ROOM = 64 << 20
 _TIMES = 32
 
 
 class TooMuchError(ValueError):
-    """A batch decodes to more than its columns hold; fewer of its messages do not."""
+    """A batch decodes to more than its columns may hold; decode fewer messages at once."""
 
 
 def room_for(*arrays: pa.Array) -> int:
-    """Tell how many octets of text the messages of arrays may be written out to."""
+    """Return how many bytes of text the messages of arrays may be written out to."""
     return _ROOM + _TIMES * sum(int(array.nbytes) for array in arrays)
 
 
 def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> Iterator[_Made]:
-    """Give rows, or batches of them, while their texts, of so many octets each, have room.
+    """Yield rows, or batches of them, while the sizes of their texts add up to `room` at most.
 
     Raises:
-        TooMuchError: they have not, and there is more than one of them.
+        TooMuchError: they add up to more, and there is more than one of them.
     """
     for count, cells in enumerate(rows):
         room -= size(cells)
         if room < 0 and count:
             raise TooMuchError(
-                "the messages hold so many values without octets that their JSON would fill the "
+                "the messages hold so many values without content that their JSON would fill the "
                 "memory: decode fewer messages at once, or set Limits(zero_width=...)"
             )
         yield cells
@@ -46,10 +46,10 @@ def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> I
 def in_pieces(
     batch: pa.RecordBatch, work: Callable[[pa.RecordBatch], _Made]
 ) -> Iterator[tuple[pa.RecordBatch, _Made]]:
-    """Do some work on a batch, and give both; on halves of it, and so on, where that is too much.
+    """Do work on a batch, or on halves and so on if it is too much; yield each and the result.
 
     Raises:
-        TooMuchError: one message alone is too much.
+        TooMuchError: a single message is too much.
     """
     try:
         made = work(batch)

@@ -1,9 +1,9 @@
-"""Which messages of a batch may break a rule, told from columns: few do, and only those are read.
+"""Which messages of a batch may break a rule, found from columns: only those are validated.
 
-Judging a message by itself takes a hundred times as long as decoding it with others. Most messages
-of an array break nothing, and that shows in columns that the kernel fills at once: they decode,
-which settles all rules that strict decoding enforces, and the rest are about few places. What is
-given out here may be sound as well; what is not given out is.
+Validating a message by itself takes a hundred times as long as decoding it in a batch. Most
+messages break nothing, which shows in columns that the kernel fills at once: they decode, which
+settles all rules that strict decoding enforces, and the other rules are about few places. What is
+returned here may be valid after all; what is not returned is valid.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["COLUMNS", "knows", "suspects"]
 
 _ANNOTATIONS = ("delivery_annotations", "message_annotations", "footer")
 _ENTRIES = ("delivery_annotations", "message_annotations", "application_properties")
-#: What has to be decoded: of each section something, so that all are judged.
+#: What has to be decoded: something of each section, so that all sections are checked.
 COLUMNS = (
     "durable",
     *("content_type", "content_encoding", "user_id"),
@@ -37,14 +37,14 @@ _UNSENT = pa.array(["null", "float", "double", "decimal32", "decimal64", "decima
 
 
 def knows(profile: str) -> bool:
-    """Tell whether all rules of a profile are looked for here, or enforced by decoding."""
+    """Whether all rules of a profile are looked for here or enforced by decoding."""
     return all(RULES[rule].refused or rule in _CHECKS for rule in PROFILES[profile])
 
 
 def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
-    """Give the rows of a batch of `COLUMNS` that may break a rule, in order.
+    """Return the rows of a batch of `COLUMNS` that may break a rule, in order.
 
-    A row that was no message is among them.
+    Rows that did not decode are among them.
     """
     wanted = PROFILES[profile]
     checks = dict.fromkeys(_CHECKS[rule] for rule in wanted if rule in _CHECKS)
@@ -55,13 +55,13 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
 
 
 def _places(mask: Any) -> list[int]:
-    """Give where a mask is true."""
+    """Return where a mask is true."""
     places: list[int] = pc.indices_nonzero(pc.fill_null(mask, False)).to_pylist()
     return places
 
 
 def _unlike(column: Any, is_sound: Callable[[str], bool]) -> list[int]:
-    """Give where a value is that is not sound; each value is looked at once."""
+    """Return where a value is that is not sound; each distinct value is checked once."""
     if column.null_count == len(column):
         return []
     texts = pc.unique(column).to_pylist()
@@ -70,7 +70,7 @@ def _unlike(column: Any, is_sound: Callable[[str], bool]) -> list[int]:
 
 
 def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
-    """Give the rows that entries of maps are in."""
+    """Return the rows that entries of maps are in."""
     offsets = memoryview(maps.offsets.buffers()[1]).cast("i")[maps.offsets.offset :]
     stop = len(maps) + 1
     return {bisect_right(offsets, entry, 0, stop) - 1 for entry in entries}
@@ -103,7 +103,7 @@ def _keys(batch: pa.RecordBatch, profile: Profile) -> set[int]:
 
 
 def _is_sound_key(known: tuple[str, ...], key: str) -> bool:
-    # What stands under this key, which profiles know, has a rule of its own.
+    # The value of this key, which profiles know, has a rule of its own.
     return key != "rejected" and is_free_key(key, known)
 
 
@@ -124,7 +124,7 @@ def _user_id(batch: pa.RecordBatch, _: Profile) -> list[int]:
 
 
 def _nothing(_: pa.RecordBatch, __: Profile) -> list[int]:
-    """Find none: octets alone break no such rule."""
+    """Return none: encoded messages cannot break such a rule."""
     return []
 
 

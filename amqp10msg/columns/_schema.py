@@ -25,8 +25,8 @@ __all__ = [
     "schema_of",
 ]
 
-# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all take: Spark has
-# no unsigned numbers and no timestamps but those of microseconds.
+# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all accept: Spark
+# has neither unsigned numbers nor timestamps other than microseconds.
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "ubyte": pa.int16(),
@@ -65,7 +65,7 @@ ERRORS: tuple[pa.Field, ...] = (
     pa.field("error_clause", pa.string()),
     pa.field("error_offset", pa.int64()),
 )
-#: The octets of a message; only where it is asked for.
+#: The bytes of a message; only if asked for.
 WIRE: pa.Field = pa.field("wire", pa.binary())
 
 #: Which sections may follow one another, as bits by index: first at the beginning of a message,
@@ -95,7 +95,7 @@ _BODY: dict[str, frozenset[int]] = {
 
 
 def _columns_of(field: Field) -> list[pa.Field]:
-    """Give the columns of one field of a composite."""
+    """Return the columns of one field of a composite."""
     columns = [pa.field(field.name, _ARROW[field.type])]
     if field.requires == "message-id":
         columns.append(pa.field(f"{field.name}_type", pa.string()))
@@ -105,7 +105,7 @@ def _columns_of(field: Field) -> list[pa.Field]:
 
 
 def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
-    """Give the schema, and by column the indexes of the kinds of section that it is read from."""
+    """Return the schema, and by column the indexes of the kinds of section it is read from."""
     columns = [pa.field("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     for index, kind in enumerate(KINDS):
@@ -130,7 +130,7 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     return pa.schema(columns), MappingProxyType(needs)
 
 
-#: The columns that `decode` gives where none are named.
+#: The columns that `decode` returns if none are named.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)
@@ -144,7 +144,7 @@ class Plan:
     Attributes:
         schema: the columns, in the order asked for.
         needs: the indexes of the kinds of section, 0 to 8, whose content is read; others are
-            passed over by their size.
+            skipped by their size.
         picks: by map section, the keys that are asked for one by one.
     """
 
@@ -159,16 +159,16 @@ class Plan:
 
 
 def split(name: str) -> tuple[str, str] | None:
-    """Take ``application_properties.tenant`` apart; None where the name is a whole column's."""
+    """Split ``application_properties.tenant``; None if the name is that of a whole column."""
     section, dot, key = name.partition(".")
     return (section, key) if dot and section in MAPS else None
 
 
 def plan_of(columns: Iterable[str] | None) -> Plan:
-    """Make a plan of the names of columns, or of None for all but ``wire``.
+    """Return the plan for names of columns, or for None, which means all but ``wire``.
 
     Raises:
-        ValueError: there is no column of a name, or one is named twice.
+        ValueError: a column is unknown, or named twice.
     """
     if columns is None:
         return _plan_of(_ALL)
@@ -203,12 +203,12 @@ def _plan_of(names: tuple[str, ...]) -> Plan:
 
 
 def schema_of(columns: Iterable[str] | None = None) -> pa.Schema:
-    """Give the schema that `decode` with these columns has.
+    """Return the schema that `decode` with these columns returns.
 
     Args:
         columns: as for `decode`; None for `SCHEMA`.
 
     Raises:
-        ValueError: there is no column of a name, or one is named twice.
+        ValueError: a column is unknown, or named twice.
     """
     return plan_of(columns).schema

@@ -96,13 +96,13 @@ BODY_KINDS = KINDS[5:8]
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
 _SHAPES = {
-    "delivery-annotations": _core.ANNOTATIONS,
-    "message-annotations": _core.ANNOTATIONS,
-    "application-properties": _core.PROPERTIES_MAP,
-    "data": _core.BINARY,
-    "amqp-sequence": _core.SEQUENCE,
-    "amqp-value": _core.VALUE,
-    "footer": _core.ANNOTATIONS,
+    "delivery-annotations": _core.SHAPE_ANNOTATIONS,
+    "message-annotations": _core.SHAPE_ANNOTATIONS,
+    "application-properties": _core.SHAPE_PROPERTIES,
+    "data": _core.SHAPE_BINARY,
+    "amqp-sequence": _core.SHAPE_SEQUENCE,
+    "amqp-value": _core.SHAPE_VALUE,
+    "footer": _core.SHAPE_ANNOTATIONS,
 }
 _CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
 

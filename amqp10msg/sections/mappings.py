@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from amqp10msg import _core
 
 __all__ = ["ApplicationProperties", "DeliveryAnnotations", "Footer", "MessageAnnotations"]
 
 
-def _reduced(section: Any) -> tuple[Any, ...]:
-    """Say how a section is copied and pickled, the same in both builds."""
-    state = getattr(section, "__dict__", None) or None
-    return type(section), (), state, None, iter(section.items())
-
-
-class DeliveryAnnotations(dict):  # type: ignore[type-arg]
+class DeliveryAnnotations(_core.Mapping):
     """What the sending peer tells the receiving peer, for this hop only (Part 3, 3.2.2).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
@@ -22,11 +16,8 @@ class DeliveryAnnotations(dict):  # type: ignore[type-arg]
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self)
 
-
-class MessageAnnotations(dict):  # type: ignore[type-arg]
+class MessageAnnotations(_core.Mapping):
     """What is aimed at the infrastructure, propagated across every hop (Part 3, 3.2.3).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
@@ -35,11 +26,8 @@ class MessageAnnotations(dict):  # type: ignore[type-arg]
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self)
 
-
-class ApplicationProperties(dict):  # type: ignore[type-arg]
+class ApplicationProperties(_core.Mapping):
     """Structured application data for filtering and routing (Part 3, 3.2.5).
 
     A dict with str keys; values are of simple types, not list, map or array. The Python type of a
@@ -48,11 +36,8 @@ class ApplicationProperties(dict):  # type: ignore[type-arg]
 
     __slots__ = ()
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self)
 
-
-class Footer(dict):  # type: ignore[type-arg]
+class Footer(_core.Mapping):
     """What can only be known once the bare message is complete: checksums (Part 3, 3.2.9).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
@@ -60,6 +45,3 @@ class Footer(dict):  # type: ignore[type-arg]
     """
 
     __slots__ = ()
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _reduced(self)

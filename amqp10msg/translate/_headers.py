@@ -45,7 +45,7 @@ FOUND = Vocabulary()
 
 
 def annotation_of(name: str) -> Symbol | None:
-    """Give the key of the annotation that a header ``x-…`` becomes, None where there is none.
+    """Return the key of the annotation that a header ``x-…`` becomes, None where there is none.
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
@@ -65,7 +65,7 @@ def annotation_of(name: str) -> Symbol | None:
 
 
 def header_of(key: Any) -> tuple[str, bool] | None:
-    """Give the name of the header that an annotation becomes, and whether the way back is the same.
+    """Return the header's name that an annotation becomes, and whether the way back is the same.
 
     None where no header can be called so.
     """
@@ -87,7 +87,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:
-    """Give the name of the header that an application property becomes, as `header_of` does."""
+    """Return the name of the header that an application property becomes, as `header_of` does."""
     if type(key) is not str or "\0" in key or key == NAME or key in _ROUTES or key in _SECTIONS:
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
@@ -96,7 +96,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether a header's name can be the key of an application property."""
+    """Whether a header's name can be the key of an application property."""
     if name.isascii():
         return "\0" not in name and name not in _ROUTES
     try:
@@ -107,7 +107,7 @@ def is_name(name: str) -> bool:
 
 
 def place_of(name: str) -> tuple[str, str] | None:
-    """Tell in which section a header stands, ``a`` or ``p``, and under which key; None in none."""
+    """Return where a header stands, section (``a`` or ``p``) and key; None where nowhere."""
     if name.startswith("x-"):
         key = annotation_of(name)
         return ("a", key) if key is not None else None
@@ -119,7 +119,7 @@ def _is_filter(item: Any) -> bool:
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
-    """Give the 1.0 value of a header, NOTHING where there is none, and whether it is exact."""
+    """Return the 1.0 value of a header, NOTHING where there is none, and whether it is exact."""
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
     if name == FILTER and not _is_filter(item):
         return NOTHING, False
@@ -127,7 +127,7 @@ def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
-    """Give letter and value of the header of this name, "" where there is none, as `to_field`."""
+    """Return letter and value of the header of this name, "" where there is none, as `to_field`."""
     if (item is None and name.startswith("x-")) or (name == FILTER and not _is_filter(item)):
         return "", None, False
     return to_field(item)

@@ -60,13 +60,13 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
             notes.losses.clear()
     made = natural(basic, entries, notes).message(basic)
     notes.carried(
-        f"headers[{residual.NAME!r}]", value, "it is no residual, or damaged: it is not believed"
+        f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
     return made
 
 
 def _is_of_message(content: dict[Any, Any]) -> bool:
-    """Tell whether a residual has the form of one from a 1.0 message."""
+    """Whether a residual has the form of one from a 1.0 message."""
     for key, value in content.items():
         if key in _SECTIONS or key == WHOLE:
             right = isinstance(value, bytes)
@@ -118,7 +118,7 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
 
 
 def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool) -> BasicMessage:
-    """Put what the rules cannot say into the residual, or take it out of the one that is there."""
+    """Add a residual, or restore from the one that is there."""
     if made.carried or not canonical:
         exact_octets(made)
     if made.saved is not None:
@@ -154,7 +154,7 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Give the message with a residual behind its headers."""
+    """Return the message with a residual behind its headers."""
     table = basic.properties.headers
     entries = list(table.entries) if isinstance(table, FieldTable) else []
     entries = [entry for entry in entries if entry[0] != residual.NAME]
@@ -176,7 +176,7 @@ def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
 
 
 def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
-    """Translate a message that breaks the rules of its form: as far as can be, and all of it."""
+    """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
     good: list[bytes] = []
     seen: set[int] = set()
     for code, start, _, end in _core.Reader(wire, 0, UNLIMITED).scan():

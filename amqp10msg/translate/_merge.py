@@ -179,7 +179,7 @@ def _encoded(section: Any) -> bytes:
 def _properties(
     basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
-    """Give the properties section, and the fields that stand as they were."""
+    """Return the properties section, and the fields that stand as they were."""
     mine = made.properties_section() or Properties()
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
@@ -229,7 +229,7 @@ def _properties(
 def _application(
     basic: BasicMessage, made: Natural, content: dict[int, Any]
 ) -> tuple[bytes, set[str]]:
-    """Give the application properties, and the names of headers that stand in them."""
+    """Return the application properties, and the names of headers that stand in them."""
     raw = content.get(0x74)
     sparse = content.get(SPARSE + 0x74)
     headers = _by_name(basic)
@@ -440,6 +440,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     What is restored is taken out of what the reading would carry.
     """
     content: dict[int, Any] = made.saved
+    made.restored = set()
     basic = made.basic
     message = made.message
     marked = content.get(BODY) == 1

@@ -5,6 +5,8 @@ cimport cython
 from amqp10msg._core.twin cimport Layout, Text
 
 # Typed so that X.__new__(X) is a C call.
+cdef type _MessageAnnotations
+cdef type _ApplicationProperties
 cdef Layout _MESSAGE
 cdef Layout _HEADER
 cdef Layout _PROPERTIES
@@ -38,8 +40,8 @@ cdef Py_ssize_t _ANY
 cdef class Natural:
     cdef public list header
     cdef public list properties
-    cdef public dict annotations
-    cdef public dict application
+    cdef public object annotations
+    cdef public object application
     cdef public dict carried
     cdef public object body
     cdef public object body_octets
@@ -55,7 +57,6 @@ cdef class Natural:
     cpdef octets_of_body(self)
 
 
-cdef object _section(cls, dict entries)
 @cython.locals(known=str)
 cdef bint is_ascii(text) except -1
 cpdef bint is_finite(double number) except -1
@@ -74,5 +75,5 @@ cdef _properties(Natural made, given, notes)
 cdef object _usual(Natural made, int index, value)
 cdef _by_rule(Natural made, int index, value, notes)
 @cython.locals(fields=dict, order=list, whole=bint, mixed=bint, position=Py_ssize_t, exact=bint,
-               simple=bint, annotations=dict, application=dict)
+               simple=bint)
 cdef _headers(Natural made, list entries, notes)

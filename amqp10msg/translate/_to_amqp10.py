@@ -121,8 +121,8 @@ class Natural:
     def __init__(self) -> None:
         self.header: Any = None
         self.properties: Any = None
-        self.annotations: dict[Any, Any] = {}
-        self.application: dict[Any, Any] = {}
+        self.annotations = _MessageAnnotations.__new__(_MessageAnnotations)
+        self.application = _ApplicationProperties.__new__(_ApplicationProperties)
         self.carried: dict[int, Any] = {}
         self.body: Any = None
         self.body_octets: Any = None
@@ -176,15 +176,15 @@ class Natural:
             [
                 header,
                 None,
-                _section(_MessageAnnotations, annotations) if annotations else None,
+                annotations or None,
                 self.properties_section(),
-                _section(_ApplicationProperties, self.application) if self.application else None,
+                self.application or None,
                 self.body,
                 None,
                 0,
                 None,
                 False,
-            ],
+            ]
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
@@ -203,12 +203,6 @@ class Natural:
     def octets_of_body(self) -> bytes:
         """Return the encoded body sections."""
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
-
-
-def _section(cls: Any, entries: dict[Any, Any]) -> Any:
-    made = cls.__new__(cls)
-    made.update(entries)
-    return made
 
 
 def is_ascii(text: Any) -> bool:

@@ -49,7 +49,7 @@ cdef class Reading:
     cdef public list entries
     cdef public dict carried
     cdef public object saved
-    cdef public set restored
+    cdef public object restored
     cdef public Py_ssize_t split
 
     cdef build(self)
@@ -67,11 +67,11 @@ cdef _properties(Reading made, properties, notes)
 @cython.locals(form=int, text=str, known=dict)
 cdef object _usual(Reading made, int index, value)
 cdef bint _is_data(Reading made) except -1
-@cython.locals(sparse=dict, whole=bint, entries=list, plain=dict, letter=str,
+@cython.locals(sparse=dict, whole=bint, entries=list, letter=str,
                kind=type)
 cdef _application(Reading made, application, notes)
 cdef bint _header_exists(Reading made, name) except -1
-@cython.locals(exact=bint, produced=bint, last=int, names=set, plain=dict, saved=bint, letter=str)
+@cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
 cdef _annotations(Reading made, annotations, delivered, notes)
 cdef _annotated(Reading made, row, value)
 cdef _body(Reading made, notes)

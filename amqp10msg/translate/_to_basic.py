@@ -124,7 +124,7 @@ class Reading:
         self.entries: list[Any] = []
         self.carried: dict[int, Any] = {}
         self.saved: Any = None
-        self.restored: set[str] = set()
+        self.restored: Any = None
         self.split = 0
 
     def build(self) -> None:
@@ -200,7 +200,7 @@ def usual(message: Any, notes: Any) -> Reading | None:
 
 
 def _delivery(made: Reading) -> str:
-    """Look for the two annotations that RabbitMQ 4 adds at delivery; tell in which order."""
+    """Find the two annotations that RabbitMQ 4 adds at delivery; return in which order they are."""
     annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
@@ -215,7 +215,7 @@ def _delivery(made: Reading) -> str:
 
 
 def _is_transient(made: Reading) -> bool:
-    """Tell whether a delivered message says in the annotation that its delivery mode was 1.
+    """Whether a delivered message says in the annotation that its delivery mode was 1.
 
     RabbitMQ 4.0 and 4.1 make a message durable that does not say whether it is, so behind them the
     annotation is to be believed and not the header.
@@ -350,8 +350,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    plain = dict(application)
-    for key, value in plain.items():
+    for key, value in application.items():
         kind = type(value)
         if _is_usual_name(key):
             # In the order of their frequency.
@@ -393,7 +392,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
 
 
 def _header_exists(made: Reading, name: str) -> bool:
-    """Tell whether an annotation becomes a header of this name."""
+    """Whether an annotation becomes a header of this name."""
     for key in made.message.message_annotations or ():
         found = header_of(key)
         if found is not None and found[0] == name:
@@ -406,9 +405,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     produced = False
     last = 0
     names: set[str] = set()
-    plain = dict(annotations)
-    saved = _RESIDUAL in plain
-    for key, value in plain.items():
+    saved = _RESIDUAL in annotations
+    for key, value in annotations.items():
         if saved and key == _RESIDUAL:
             made.saved = _read_saved(value, notes)
             if made.saved is None:
@@ -455,7 +453,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
                 recoverable=True,
             )
     if saved:
-        keys = list(plain)
+        keys = list(annotations)
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":
@@ -470,7 +468,7 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
         notes.carried(
             f"message-annotations[{residual.NAME!r}]",
             value,
-            "it is no residual, or damaged: it is not believed",
+            "it is not a residual, or damaged, and is ignored",
         )
     return found
 
@@ -480,7 +478,7 @@ _BY_NUMBER = {row.number: row for row in ROWS}
 
 
 def _is_of_basic(content: dict[Any, Any]) -> bool:
-    """Tell whether a residual has the form of one from a 0-9-1 message."""
+    """Whether a residual has the form of one from a 0-9-1 message."""
     try:
         return bool(content) and all(_is_original(key, value) for key, value in content.items())
     except (DecodeError, IndexError):
@@ -516,7 +514,7 @@ def _is_original(key: Any, value: Any) -> bool:
 
 
 def _annotated(made: Reading, row: Any, value: Any) -> Any:
-    """Give the property that an annotation holds, None where it is not to be believed."""
+    """Return the property that an annotation holds, None where it is not to be believed."""
     if made.given[row.number - 1] is not None:
         return None  # the field says it
     section = row.section
@@ -574,7 +572,7 @@ def _body(made: Reading, notes: Notes) -> None:
 
 
 def exact_octets(made: Reading) -> None:
-    """Carry the octets of sections that are not encoded as this library would, and the heads."""
+    """Carry the bytes of sections in other encodings than this library's, and the heads."""
     for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
         kind = KINDS[code - 0x70]
@@ -592,7 +590,7 @@ def exact_octets(made: Reading) -> None:
 
 
 def decorated_of(made: Reading) -> bytes | None:
-    """Give the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
+    """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
     header = made.message.header
     delivered = is_delivered(made.basic)
     return decorated(header) if delivered and header is not None else None

@@ -57,7 +57,7 @@ LETTERS: dict[type, str] = {
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Give the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
+    """Return the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
 
     Args:
         letter: of the field.
@@ -140,7 +140,7 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Give letter and value of a field, letter "" where there is none, and whether it is exact."""
+    """Return letter and value of a field, "" where there is none, and whether it is exact."""
     kind = type(value)
     letter = LETTERS.get(kind)
     if letter is not None:

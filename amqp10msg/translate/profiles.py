@@ -96,9 +96,7 @@ def _rabbitmq(version: BrokerVersion) -> Iterator[TranslationProfile]:
         ("-stream", "a stream", attrs.evolve(version, stream=True)),
     ):
         yield TranslationProfile(
-            name + suffix,
-            f"What {broker} delivers from {queue}.",
-            _RabbitMQ(own, *ways),
+            name + suffix, f"What {broker} delivers from {queue}.", _RabbitMQ(own, *ways)
         )
 
 

@@ -83,9 +83,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
     for name in ("app_id", "cluster_id"):
         if getattr(own, name) is not None:
             notes.dropped(
-                f"properties.{name.replace('_', '-')}",
-                getattr(own, name),
-                "it is not converted",
+                f"properties.{name.replace('_', '-')}", getattr(own, name), "it is not converted"
             )
     application = {
         _string(name, "headers") or "": _value(letter, value, name, notes)
@@ -260,7 +258,7 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
 
 
 def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | None]:
-    """Give body, type hint, content-type and content-encoding."""
+    """Return body, type hint, content-type and content-encoding."""
     kind, encoding, octets = (
         basic.properties.content_type,
         basic.properties.content_encoding,
@@ -274,7 +272,7 @@ def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | No
         try:
             return AmqpValue(octets.decode("utf-8")), 5, kind, None
         except UnicodeDecodeError:
-            raise TranslationError("body", "the text is no UTF-8") from None
+            raise TranslationError("body", "the text is not valid UTF-8") from None
     if not octets and kind is None:
         return AmqpValue(None), 0, None, None
     if kind == _JAVA:

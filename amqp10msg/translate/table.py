@@ -42,10 +42,10 @@ class Place(NamedTuple):
     where: str
     value: Any
     exact: bool = True
-    how: tuple[Action, str] = ("carried", "1.0 cannot say it")
+    how: tuple[Action, str] = ("carried", "1.0 cannot express it")
 
 
-_HOW: tuple[Action, str] = ("carried", "1.0 cannot say it")
+_HOW: tuple[Action, str] = ("carried", "1.0 cannot express it")
 # Places are made for every property of every message: without the generated __new__.
 _new: Callable[[type[Place], tuple[Any, ...]], Place] = tuple.__new__
 
@@ -81,7 +81,7 @@ def _no_field(_: Any) -> tuple[Any, bool]:
 
 def _string_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
     return _new(Place, ("field", text, "\0" not in text, _HOW))
 
 
@@ -93,7 +93,7 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
 
 def _annotated_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
     return _new(Place, ("annotation", text, "\0" not in text, _HOW))
 
 
@@ -156,7 +156,7 @@ def _priority_backward(priority: Any) -> tuple[Any, bool]:
 def _expiration_forward(text: str, _: bool) -> Place:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
-        return Place("residual", None, False, ("carried", "the expiration is no number"))
+        return Place("residual", None, False, ("carried", "the expiration is not a number"))
     ttl = int(text)
     if ttl > _MAX_TTL:
         return Place(
@@ -233,7 +233,7 @@ def _id_forward(text: str, _: bool) -> Place:
             "field",
             text.encode("utf-8", "surrogateescape"),
             False,
-            ("retyped", "the octets are no UTF-8: a binary id"),
+            ("retyped", "the bytes are not valid UTF-8: a binary id"),
         )
     if text.startswith(("urn:", "ID:")):
         found = _id_of(text)

@@ -51,13 +51,10 @@ cdef int[7] WIDTHS = [0, 2, 4, 8, 4, 4, 16]
 # `size` is the items, which are elsewhere.
 cdef struct Column:
     int kind
-    Py_ssize_t slots
+    Py_ssize_t slots, written, size, room
     uint8_t* bits
     uint8_t* cells
-    Py_ssize_t written
     uint8_t* data
-    Py_ssize_t size
-    Py_ssize_t room
 
 
 cdef inline void will_write(const void* begin, Py_ssize_t size) noexcept nogil:

@@ -63,10 +63,11 @@ cdef void* grab(Py_ssize_t size) noexcept nogil:
 
 cdef void release(const void* data) noexcept nogil:
     """Keep or free what `grab` allocated; NULL is nothing."""
-    cdef Head* head = <Head*> data - 1
+    cdef Head* head
     cdef int number
     if data == NULL:
         return
+    head = <Head*> data - 1
     if head.size >= SMALLEST_KEPT and lock_kept():
         number = list_of(&head.size)
         if head.size <= MOST_KEPT - kept.size:

@@ -86,31 +86,21 @@ cdef int[4] PART_WIDTHS = [2, 8, 8, 8]
 # What is asked for, and what has been read of it.
 cdef struct Batch:
     # The plan.
-    bint[SECTIONS] needs
-    int[SECTIONS] ways
-    bint[SECTIONS] picked
-    int[SECTIONS] first_field
-    int[SECTIONS] field_count
+    bint[SECTIONS] needs, picked
+    int[SECTIONS] ways, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
-    int[SECTIONS] map_of
-    int body_kind
-    int body_sections
-    int body
-    int body_json
+    int body_kind, body_sections, body, body_json
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
     bint with_parts
-    int64_t max_items
-    int64_t max_zero_width
-    Py_ssize_t max_size
+    int64_t max_items, max_zero_width
+    Py_ssize_t max_size, rows
     int max_depth
-    Py_ssize_t rows
     # Memory for a message that has no SPARE bytes behind it.
     uint8_t* copy
     Py_ssize_t copy_room
     # What the message may still cost, and how deep the values of the map that is read may nest.
-    int64_t items
-    int64_t zero_width
+    int64_t items, zero_width
     int depth
     # The bytes of text that values without content may still be written out to.
     int64_t zero_room
@@ -408,10 +398,10 @@ cdef class Layout:
         for section, rows in fields.items():
             b.first_field[section] = field - b.fields
             b.field_count[section] = len(rows)
-            for field.way, field.column, field.second, default in rows:
+            for field.way, field.column_index, field.second_index, default in rows:
                 field.small = SMALL_CODES[field.way]
                 field.rule = CODES[field.small & 0xFF].rule
-                field.has_default = default is not None and field.column >= 0
+                field.has_default = default is not None and field.column_index >= 0
                 field.default_value = default or 0
                 field += 1
         for i, (section, wanted) in enumerate(maps.items()):
@@ -434,21 +424,9 @@ cdef class Layout:
         self.importer = importer
 
     def read(
-        self,
-        data: int,
-        data_size: int,
-        offsets: int,
-        offsets_size: int,
-        width: int,
-        valid: int,
-        valid_size: int,
-        first: int,
-        rows: int,
-        max_items: int,
-        max_zero_width: int,
-        max_size: int,
-        max_depth: int,
-        zero_room: int,
+        self, data: int, data_size: int, offsets: int, offsets_size: int, width: int, valid: int,
+        valid_size: int, first: int, rows: int, max_items: int, max_zero_width: int, max_size: int,
+        max_depth: int, zero_room: int,
     ):
         """Read the messages of an array of binary (width 4) or large_binary (8).
 
@@ -509,6 +487,9 @@ cdef class Layout:
         if b.picks == NULL:
             free_batch(b)
             raise MemoryError
+        for i in range(MAX_FIELDS):
+            b.fields[i].column = column_at(b, b.fields[i].column_index)
+            b.fields[i].second = column_at(b, b.fields[i].second_index)
         for i, (section, key) in enumerate(self.picks):
             b.picks[i].section = section
             # The layout keeps the key.

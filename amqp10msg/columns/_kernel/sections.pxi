@@ -20,15 +20,16 @@ cpdef enum:
 # By way: the constructor of short texts, or one that there is not.
 cdef int[8] SMALL_CODES = [0x100, 0x100, 0x100, 0x100, BINARY8, STRING8, SYMBOL8, STRING8]
 
-# A field, and the columns it goes to (-1: none). The second one has the type of an
+# A field, and the columns it goes to (-1, or NULL: none). The second one has the type of an
 # identifier, or the moments that Arrow's consumers cannot show.
 cdef struct Field:
     int way
     # Of text: the constructor of short ones, and what they must be.
     int small
     int rule
-    int column
-    int second
+    int column_index, second_index
+    Column* column
+    Column* second
     bint has_default
     int64_t default_value
 
@@ -36,8 +37,7 @@ cdef struct Field:
 # entry is asked for alone.
 cdef struct Key:
     cursor at
-    Py_ssize_t whole
-    Py_ssize_t n
+    Py_ssize_t whole, n
     Values* pick
 
 # A map section: its rows, its keys, its values.
@@ -50,8 +50,7 @@ cdef struct Map:
     Column rows
     Column keys
     Values values
-    Py_ssize_t known_count
-    Py_ssize_t known_first
+    Py_ssize_t known_count, known_first
     Key[MAX_PAIRS] known
 
 # An entry of a map section that is asked for alone.
@@ -108,27 +107,36 @@ cdef inline cursor read_number(
     Batch* b, Field* field, Py_ssize_t row, cursor p, cursor stop, int code
 ) noexcept nogil:
     """Read a field of a fixed width. What is cut off is written, too, and undone with its row."""
-    cdef Column* column = column_at(b, field.column)
-    cdef int64_t number = signed_at(p, code)
+    cdef Column* column = field.column
+    cdef int64_t number = 0
     if field.way == BOOLEAN_FIELD:
         if code == BOOLEAN_CODE:
             number = p[0]
-        elif code != TRUE_CODE and code != FALSE_CODE:
+        elif code == TRUE_CODE:
+            number = 1
+        elif code != FALSE_CODE:
             return NULL
         if number > 1:
             return NULL
     elif field.way == UINT_FIELD:
-        if code != UINT_CODE and code != SMALL_UINT and code != UINT0:
+        if code == UINT_CODE:
+            number = u32(p)
+        elif code == SMALL_UINT:
+            number = p[0]
+        elif code != UINT0:
             return NULL
     elif field.way == UBYTE_FIELD:
         if code != UBYTE_CODE:
             return NULL
-    elif field.way != TIMESTAMP_FIELD or code != TIMESTAMP_CODE:
-        return NULL
-    elif FIRST <= number <= LAST:
-        number *= 1000
+        number = p[0]
     else:
-        column = column_at(b, field.second)
+        if field.way != TIMESTAMP_FIELD or code != TIMESTAMP_CODE:
+            return NULL
+        number = <int64_t> u64(p)
+        if FIRST <= number <= LAST:
+            number *= 1000
+        else:
+            column = field.second
     if column != NULL and not put_number(b, column, row, number):
         return NULL
     p += CODES[code].width
@@ -144,8 +152,8 @@ cdef inline cursor read_field(
         p = open_sized(p, code, &n)
         if n > stop - p:
             return NULL
-        if field.column >= 0:
-            if not put_text(b, &b.columns[field.column], row, p, n, field.rule):
+        if field.column != NULL:
+            if not put_text(b, field.column, row, p, n, field.rule):
                 return NULL
         elif not is_text(p, n, field.rule):
             return NULL
@@ -153,10 +161,14 @@ cdef inline cursor read_field(
     elif field.way != IDENTIFIER_FIELD:
         return read_number(b, field, row, p, stop, code)
     else:
-        p = read_identifier(b, column_at(b, field.column), row, p, stop, code)
-    if p != NULL and field.second >= 0 and not put_type(b, &b.columns[field.second], row, code):
+        p = read_identifier(b, field.column, row, p, stop, code)
+    if p != NULL and field.second != NULL and not put_type(b, field.second, row, code):
         return NULL
     return p
+
+
+cdef bint put_default(Batch* b, Field* field, Py_ssize_t row) noexcept nogil:
+    return put_number(b, field.column, row, field.default_value)
 
 
 cdef inline cursor read_composite(
@@ -178,21 +190,21 @@ cdef inline cursor read_composite(
     else:
         return NULL
     last = field + count
-    # What is left out at the end of a list is null.
-    while field < behind:
-        code = NULL_CODE
-        if field < last:
-            if p >= stop:
-                return NULL
-            code = p[0]
-            p += 1
+    while field < last:
+        if p >= stop:
+            return NULL
+        code = p[0]
+        p += 1
         if code != NULL_CODE:
             p = read_field(b, field, row, p, stop, code)
             if p == NULL:
                 return NULL
-        elif field.has_default and not put_number(
-            b, &b.columns[field.column], row, field.default_value
-        ):
+        elif field.has_default and not put_default(b, field, row):
+            return NULL
+        field += 1
+    # What is left out at the end of a list is null.
+    while field < behind:
+        if field.has_default and not put_default(b, field, row):
             return NULL
         field += 1
     return p if p == stop else NULL

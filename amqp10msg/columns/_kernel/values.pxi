@@ -16,8 +16,7 @@ cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
 # Structs of values, one behind the other. Every struct that is not null has a type; the bits of
 # TYPE say so for picked entries, while none of a map is null.
 cdef struct Values:
-    Py_ssize_t count
-    Py_ssize_t room
+    Py_ssize_t count, room
     Column[MEMBERS] members
 
 

@@ -15,12 +15,12 @@ _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 
 
 def octets(text: Any) -> bytes:
-    """Give the octets of a text."""
+    """Encode text, lone surrogates as the bytes that they stand for."""
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
 
 
 def readable(table: FieldTable) -> None:
-    """Refuse what RabbitMQ's parser of field tables has no clause for.
+    """Raise for fields that RabbitMQ's parser of field tables cannot read.
 
     Raises:
         RefusedError: the publisher's connection is closed (541).
@@ -55,13 +55,13 @@ def _array(value: Any) -> FieldArray:
 
 
 def header_routes(table: FieldTable) -> None:
-    """Refuse CC and BCC that are no arrays, as the channel does at publishing."""
+    """Raise for CC and BCC that are not arrays, as the channel does at publishing."""
     for name in ("CC", "BCC"):
         for own, letter, _ in table.entries:
             if own == name:
                 if letter != "A":
                     raise RefusedError(
-                        f"{name} is no array: publishing fails (406, unacceptable type in header)",
+                        f"{name} is not an array: publishing fails (406, unacceptable type)",
                         f"headers[{name!r}]",
                     )
                 break
@@ -88,7 +88,7 @@ def checked_expiration(text: str) -> int:
 
 
 def utf8_without_nul(data: bytes) -> bool:
-    """Tell whether octets are UTF-8 without a NUL."""
+    """Whether octets are UTF-8 without a NUL."""
     if 0 in data:
         return False
     try:
@@ -103,7 +103,7 @@ DOMAINS = {row.name: row.domain for row in PROPERTIES}
 
 
 def written(name: str, value: Any) -> Any:
-    """Give a property as the broker's generator of 0-9-1 writes it.
+    """Return a property as the broker writes it in 0-9-1.
 
     Raises:
         CrashedError: the generator fails on it, and with it the consumer's connection.

@@ -48,7 +48,7 @@ _NUMBERS = {
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, given: Circumstances
 ) -> bytes:
-    """Give the octets that a 1.0 consumer receives."""
+    """Return the octets that a 1.0 consumer receives."""
     if basic.properties.user_id is not None:
         check_user(octets(basic.properties.user_id), given.user)
     sections = _from_basic(broker, basic, notes)
@@ -117,11 +117,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     header: list[Term] = [given.delivery_mode == 2, None, None, None, None]
     if given.delivery_mode not in (None, 1, 2):
         notes.add(
-            "properties.delivery-mode",
-            "retyped",
-            given.delivery_mode,
-            False,
-            "only 2 is durable",
+            "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
         )
     if given.priority is not None:
         header[1] = ("ubyte", given.priority)
@@ -230,8 +226,7 @@ def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
         return b"/queues/" + urllib.parse.quote(queue.decode("utf-8"), safe="-._~").encode()
     except UnicodeDecodeError:
         raise CrashedError(
-            "the 1.0 consumer's session dies: the queue's name is no UTF-8",
-            "properties.reply-to",
+            "the 1.0 consumer's session dies: the queue's name is no UTF-8", "properties.reply-to"
         ) from None
 
 
@@ -258,12 +253,7 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
         elif name == "CC":
             pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes)))
             notes.add(
-                path,
-                "renamed",
-                value,
-                value,
-                "it becomes the annotation x-cc",
-                recoverable=True,
+                path, "renamed", value, value, "it becomes the annotation x-cc", recoverable=True
             )
     if given.type is not None:
         pairs.insert(0, (("symbol", b"x-basic-type"), ("utf8", octets(given.type))))
@@ -329,7 +319,7 @@ def _id_term(text: Any, name: str) -> Term:
 
 
 def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
-    """Give the 1.0 value of a 0-9-1 field."""
+    """Return the 1.0 value of a 0-9-1 field."""
     if letter == "S":
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):

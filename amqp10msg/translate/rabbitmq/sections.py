@@ -14,7 +14,7 @@ MARKER = "amqp-1.0"
 
 
 def decoded(term: Term) -> tuple[str, Any]:
-    """Take a described value for the section it is."""
+    """Return the name and the content of the section that a described value is."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
         raise CrashedError("the 1.0 consumer's session dies: no section")
@@ -55,13 +55,13 @@ def _decoded_map(name: str, value: Term, *, reserved: bool) -> list[Any]:
 
 
 def check_stored(annotations: list[Any], path: str) -> None:
-    """Refuse an annotation of null, which a stream's writer cannot write again."""
+    """Raise for a null annotation, which a stream cannot write again."""
     if any(value is None for _, value in annotations):
         raise CrashedError("a session dies: a null annotation in a stream", path)
 
 
 def shown(value: Term) -> Any:
-    """Show a term in a report."""
+    """Return a term as a report shows it."""
     if not isinstance(value, tuple):
         return value
     if value[0] in ("utf8", "symbol"):
@@ -72,7 +72,7 @@ def shown(value: Term) -> Any:
 
 
 def check_user(name: bytes, user: str | None) -> None:
-    """Refuse a user-id that is not the user's name; without a user, one that no user can have."""
+    """Raise for a user-id that is not the user's name; without a user, that no user can have."""
     if user is not None:
         if name != octets(user):
             raise RefusedError(
@@ -81,4 +81,4 @@ def check_user(name: bytes, user: str | None) -> None:
     elif not name or not utf8_without_nul(name):
         # Names are not empty, are UTF-8 (tools and the HTTP interface take no other), and SASL
         # PLAIN ends them with a NUL.
-        raise RefusedError("refused: no user can be called so", "properties.user-id")
+        raise RefusedError("refused: no user can have this name", "properties.user-id")

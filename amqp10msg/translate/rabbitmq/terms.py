@@ -1,4 +1,4 @@
-"""1.0 values as RabbitMQ's codec holds them, to do with them what the broker does.
+"""1.0 values as RabbitMQ's codec holds them.
 
 A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", octets),
 ("list", items), ("map", pairs), ("array", type, items), ("described", descriptor, value) and
@@ -117,7 +117,7 @@ _ARRAYS_4 = {
 
 @attrs.frozen
 class Codec:
-    """How one line of RabbitMQ reads 1.0 values.
+    """How a version of RabbitMQ reads 1.0 values.
 
     Attributes:
         arrays: the element constructors that it knows, with their types.
@@ -130,7 +130,7 @@ class Codec:
     wide_boolean: bool = False
 
     def parse(self, data: bytes, pos: int, end: int) -> tuple[Term, int]:
-        """Read one value; give it and where it ends.
+        """Read one value; return it and where it ends.
 
         Raises:
             CrashedError: the broker does not read it.
@@ -189,7 +189,7 @@ class Codec:
             return ("uuid", data[pos:stop]), stop
         if code in (0xC0, 0xD0, 0xC1, 0xD1, 0xE0, 0xF0):
             return self._compound(code, data, pos, end)
-        raise CrashedError(f"no type has the constructor {code:#04x}")
+        raise CrashedError(f"unknown constructor {code:#04x}")
 
     def _compound(self, code: int, data: bytes, pos: int, end: int) -> tuple[Term, int]:
         width = 1 if code in (0xC0, 0xC1, 0xE0) else 4
@@ -272,7 +272,7 @@ _SYMBOLS = {
 
 
 def section_name(descriptor: Term) -> str | None:
-    """Tell which section a descriptor names."""
+    """Return the name of the section that a descriptor stands for."""
     if isinstance(descriptor, tuple) and descriptor[0] == "ulong":
         return _SECTIONS.get(descriptor[1])
     if isinstance(descriptor, tuple) and descriptor[0] == "symbol":
@@ -284,7 +284,8 @@ def is_deliverable(sections: bytes) -> bool:
     """Whether RabbitMQ 4.0 can read encoded body sections and write them again for a 1.0 consumer.
 
     It reads no arrays of constructors without octets, of compact ones and of some types, and cannot
-    write what it carries unread: decimals, NaN and infinities.
+    write what it carries unread: decimals, NaN and infinities. It takes described values for
+    sections.
     """
     try:
         terms = CODEC_40.parse_all(sections)
@@ -292,11 +293,11 @@ def is_deliverable(sections: bytes) -> bool:
             generate(term)
     except (CrashedError, KeyError):
         return False
-    pending: list[Any] = list(terms)
+    pending: list[Any] = [term[2] for term in terms]
     while pending:
         term = pending.pop()
         if isinstance(term, tuple):
-            if term[0] == "as_is":
+            if term[0] in ("as_is", "described"):
                 return False
             pending += term[1:]
         elif isinstance(term, list):
@@ -333,7 +334,7 @@ _CONSTRUCTORS = {
 
 
 def _wrapped(value: int, width: int) -> bytes:
-    """Give the low octets: Erlang's bit syntax cuts what does not fit."""
+    """Return the low bytes, as Erlang's bit syntax does."""
     return (value & ((1 << 8 * width) - 1)).to_bytes(width, "big")
 
 

@@ -69,7 +69,7 @@ _LETTERS = {
 def to_basic(
     broker: BrokerVersion, data: bytes, notes: Notes, given: Circumstances
 ) -> BasicMessage:
-    """Give what a 0-9-1 consumer receives."""
+    """Return what a 0-9-1 consumer receives."""
     found, start = _received(broker, data)
     fields: list[Term] = found.get("properties") or [None] * 13
     annotations: list[Any] = found.get("message-annotations", [])
@@ -119,9 +119,7 @@ def to_basic(
     for index in (2, 3, 8, 11, 12):
         if fields[index] is not None:
             notes.dropped(
-                f"properties.{_NAMES[index]}",
-                shown(fields[index]),
-                "0-9-1 has no such property",
+                f"properties.{_NAMES[index]}", shown(fields[index]), "0-9-1 has no such property"
             )
     if footer:
         notes.dropped("footer", footer, "0-9-1 has no footer")
@@ -165,7 +163,7 @@ def _before_body(parsed: list[tuple[str, Term]]) -> dict[str, Any]:
 def _payload(
     broker: BrokerVersion, data: bytes, start: int, notes: Notes
 ) -> tuple[bytes | None, bytes, Any]:
-    """Give the marker, the payload and the footer that is left out."""
+    """Return the marker, the payload and the footer that is left out."""
     if not _begins(data, start, _BODY_HEADS[:4]):
         notes.add("body", "retyped", "sections", "octets", "the encoded sections are the payload")
         return MARKER.encode(), data[start:], None
@@ -214,7 +212,7 @@ def _transport(
 
 
 def _durable(broker: BrokerVersion, said: bool | None, annotations: list[Any]) -> bool:
-    """Tell whether the broker takes the message for durable."""
+    """Whether the broker takes the message for durable."""
     if said is not None:
         return said
     mode = _get(annotations, b"x-basic-delivery-mode")
@@ -323,7 +321,7 @@ def _timestamp(value: Term, notes: Notes) -> int | None:
 
 
 def _field(broker: BrokerVersion, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-    """Give letter and value of a header."""
+    """Return letter and value of a header."""
     if _is(value, "map"):
         return "F", _table(broker, value[1], path, notes, top=True)
     if _is(value, "list") or _is(value, "array"):
@@ -395,7 +393,7 @@ def _text(data: bytes) -> str:
 
 
 def _plain(value: Term) -> Any:
-    """Take a value out of its type, as the broker does without asking for the type."""
+    """Return a value without its type, as the broker does without looking at the type."""
     if value is None:
         return None
     if isinstance(value, bool) or len(value) != 2:
@@ -430,7 +428,7 @@ def _is_hex(data: bytes) -> bool:
 
 
 def _check_user(value: Term, user: str | None) -> None:
-    """Refuse a user-id that cannot be the connection's user."""
+    """Raise for a user-id that cannot be the connection's user."""
     if value is None:
         return
     if not _is(value, "binary"):

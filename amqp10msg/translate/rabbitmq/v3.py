@@ -46,7 +46,7 @@ _PROPERTIES = ("message_id", "user_id", "correlation_id", "content_type", "conte
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, circumstances: Circumstances
 ) -> bytes:
-    """Give the octets that a 1.0 consumer receives."""
+    """Return the octets that a 1.0 consumer receives."""
     given = basic.properties
     if given.user_id is not None:
         check_user(octets(given.user_id), circumstances.user)
@@ -134,7 +134,7 @@ def _annotations(broker: BrokerVersion, saved: bytes | None, stream_offset: int 
 def to_basic(
     broker: BrokerVersion, data: bytes, notes: Notes, circumstances: Circumstances
 ) -> BasicMessage:
-    """Give what a 0-9-1 consumer receives."""
+    """Return what a 0-9-1 consumer receives."""
     if not data:
         raise RefusedError("refused: a transfer without octets")
     found, body, payload = _assembled(data)
@@ -196,7 +196,7 @@ def _properties(made: Any, fields: list[Term], user: str | None) -> None:
 def _through_stream(
     made: Any, headers: list[tuple[bytes, str, Any]]
 ) -> list[tuple[bytes, str, Any]]:
-    """Do to the properties what the record does that streams store."""
+    """Change the properties as storing them in a stream does."""
     for name in ("message_id", "correlation_id"):
         value = getattr(made, name)
         if isinstance(value, bytes) and len(value) > 256:
@@ -208,7 +208,7 @@ def _through_stream(
 
 
 def _stored_seconds(seconds: int) -> int:
-    """Give seconds that were stored as milliseconds in 64 bits, and read as seconds again."""
+    """Return seconds after they were stored as milliseconds in 64 bits."""
     moment = (seconds * 1000 + 2**63) % 2**64 - 2**63
     return moment // 1000 if moment >= 0 else -(-moment // 1000)
 
@@ -242,7 +242,7 @@ def _narrow(term: Term) -> bytes:
 
 
 def _saved(table: FieldTable, section: str) -> bytes | None:
-    """Give the octets of a header that stands for a section, which are pasted as they are."""
+    """Return the octets of a header that stands for a section, which are pasted as they are."""
     for name, letter, value in table.entries:
         if name == _SAVED[section]:
             if letter not in "Sx":
@@ -288,7 +288,7 @@ def _fields(given: BasicProperties, basic: BasicMessage, notes: Notes) -> list[T
 
 
 def _assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
-    """Take a message apart as the plugin does: name -> (content, octets), body kinds, payload."""
+    """Split a message as the plugin does: name -> (content, bytes), body kinds, payload."""
     found: dict[str, Any] = {}
     kinds: list[str] = []
     bodies: list[bytes] = []

@@ -1,0 +1,684 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Values in: a bounded cursor that reads the encodings of Part 1.
+
+- A reader is a cursor over one immutable bytes object. `end` is the end of the value that encloses
+  the cursor; a child narrows it, must consume it exactly, and widens it again.
+- Every size and count is compared with what is left before anything is sliced or allocated.
+- Bytes that are not text raise UnicodeDecodeError from the codec; the one boundary, `fault`, turns
+  that into a DecodeError with its offset, so that the hot path pays nothing for it.
+- No C integer that comes from the wire is returned through a type with an error sentinel.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Iterator
+from typing import Any
+
+from amqp10msg._core.codes import (
+    KIND_OF,
+    LEAST,
+    MAX_GUESSABLE,
+    OF_OCTET,
+)
+from amqp10msg._core.path import path_of
+from amqp10msg._core.twin import Cursor
+from amqp10msg._core.writer import encode_key
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UInt,
+    ULong,
+    UShort,
+)
+
+_new_str = str.__new__
+_new_object = object.__new__
+_Timestamp = Timestamp
+_Int = Int
+_UInt = UInt
+_ULong = ULong
+_UShort = UShort
+_Short = Short
+_set = object.__setattr__
+_UUID = uuid.UUID
+_UNKNOWN_SAFETY = uuid.SafeUUID.unknown
+_F32 = struct.Struct(">f")
+
+_UINT0 = OF_OCTET[0x52 - 0x50][0]
+_ULONG0 = OF_OCTET[0x53 - 0x50][0]
+
+# As C integers in the compiled build: a literal of this size would be a Python int there.
+_WORD = 2**32
+_INT_MAX = 2**31 - 1
+
+# UUIDs can be chosen to have one and the same hash, at 0.2 us a comparison, so that is looked for
+# as soon as there are a few.
+_MAX_UUIDS = 32
+
+_DEPTH = DEFAULT_LIMITS.depth
+_ITEMS = DEFAULT_LIMITS.items
+_ZERO_WIDTH = DEFAULT_LIMITS.zero_width
+
+#: What reading may raise on bad input: `Reader.fault` makes one DecodeError of them.
+READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
+_NO_NAMES: dict[Any, Any] = {}
+
+
+def colliding(made: Any) -> bool:
+    """Return whether a dict holds keys of equal hashes, as never happens to UUIDs by chance.
+
+    Looks whenever the number of keys is a power of two, and so costs each key a constant.
+    """
+    size = len(made)
+    return size & (size - 1) == 0 and len({hash(key) for key in made}) < size - _MAX_UUIDS // 2
+
+
+def _bytes(count: int, which: str) -> str:
+    return f"{count} {which}byte{'' if count == 1 else 's'}"
+
+
+class ValueReader(Cursor):
+    """A bounded cursor over encoded values.
+
+    What takes a format code expects the cursor after it.
+    """
+
+    def __init__(self, data: Any, pos: int, limits: Any) -> None:
+        self.begin(data, pos, limits)
+
+    def begin(self, data: Any, pos: int, limits: Any) -> None:
+        """Set up a bare instance, which costs less than a call of the class."""
+        self.buf = data
+        self.pos = pos
+        self.end = len(data)
+        self.count = 0
+        self.first = 0
+        if limits is DEFAULT_LIMITS:
+            # Three attribute look-ups saved, on the way that nearly every message goes.
+            self.depth = _DEPTH
+            self.items = _ITEMS
+            self.zero_width = _ZERO_WIDTH
+        else:
+            self.depth = limits.depth
+            self.items = limits.items
+            self.zero_width = limits.zero_width
+
+    # Faults. These only build the error, so that the raise stands where a reader looks for it.
+
+    def truncated(self, pos: int, needed: int) -> DecodeError:
+        if self.end < len(self.buf):
+            return DecodeError(
+                f"the value needs {_bytes(needed, 'more ')}, but its enclosing value has "
+                f"{max(self.end - pos, 0)} left",
+                pos,
+                rule="element-overruns-compound",
+            )
+        return DecodeError(
+            f"the value needs {_bytes(needed, 'more ')}, but the input has "
+            f"{max(self.end - pos, 0)}",
+            pos,
+            rule="truncated",
+        )
+
+    def unknown(self, code: int, pos: int) -> DecodeError:
+        return DecodeError(
+            f"0x{code:02X} is not a format code of Part 1",
+            pos,
+            rule=f"unknown-constructor-0x{code:02x}",
+        )
+
+    def exceeded(self, what: str, pos: int) -> DecodeError:
+        return DecodeError(
+            f"{what}: pass wider Limits if the sender is trusted",
+            pos,
+            rule=what.split(":", maxsplit=1)[0].replace(" ", "-"),
+            condition=RESOURCE_LIMIT_EXCEEDED,
+        )
+
+    def trailing(self) -> DecodeError:
+        return DecodeError(
+            f"{_bytes(len(self.buf) - self.pos, 'trailing ')} after the value",
+            self.pos,
+            rule="trailing-bytes",
+        )
+
+    def fault(self, error: BaseException, names: Any = _NO_NAMES) -> DecodeError:
+        """Return a DecodeError with place and input for what was raised while reading."""
+        fault = error if isinstance(error, DecodeError) else self.translated(error)
+        fault.data = self.buf
+        fault.path = path_of(self.buf, fault.offset, names)
+        return fault
+
+    def translated(self, error: BaseException) -> DecodeError:
+        """Turn what a codec or the interpreter raised into a DecodeError."""
+        if isinstance(error, UnicodeDecodeError):
+            start = self.pos - len(error.object)
+            if error.encoding == "ascii":
+                return DecodeError(
+                    f"a symbol holds byte 0x{error.object[error.start]:02X}, which is not ASCII",
+                    start + error.start,
+                    rule="symbol-not-ascii",
+                )
+            return DecodeError(
+                f"a string is not UTF-8: {error.reason}", start + error.start, rule="invalid-utf8"
+            )
+        return self.exceeded(
+            "depth limit: values are nested deeper than the interpreter allows", self.pos
+        )
+
+    # The depth gate: every value that holds values passes here.
+
+    def enter(self, pos: int) -> None:
+        self.depth -= 1
+        if self.depth < 0:
+            raise self.exceeded("depth limit: values are nested too deeply", pos)
+
+    # Values.
+
+    def value(self) -> Any:
+        """Read one value: its constructor, then its data."""
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        return self.read(self.buf[pos])
+
+    def read(self, code: int) -> Any:
+        """Read the data of one value behind this format code."""
+        if code == 0xA1 or code == 0xB1:
+            pos = self.span(code)
+            return self.buf[pos : self.pos].decode("utf-8")
+        if code == 0xA3 or code == 0xB3:
+            pos = self.span(code)
+            return self.symbol(pos, self.pos)
+        if 0x60 <= code < 0xA0:
+            return self.fixed(code)
+        if code < 0x60:
+            if code == 0x40:
+                return None
+            if code == 0x41:
+                return True
+            if code == 0x42:
+                return False
+            if code == 0x00:
+                return self.described()
+            if code == 0x43:
+                return _UINT0
+            if code == 0x44:
+                return _ULONG0
+            if code == 0x45:
+                return []
+            if code < 0x50:
+                raise self.unknown(code, self.pos - 1)
+            pos = self.pos
+            if code > 0x56:
+                raise self.unknown(code, pos - 1)
+            if pos >= self.end:
+                raise self.truncated(pos, 1)
+            n = self.buf[pos]
+            self.pos = pos + 1
+            if code == 0x55:
+                return n - 256 if n > 127 else n
+            if code < 0x55:
+                return OF_OCTET[code - 0x50][n]
+            if n > 1:
+                raise DecodeError(
+                    f"a boolean byte must be 0 or 1, not {n}", pos, rule="boolean-octet-not-0-or-1"
+                )
+            return n == 1
+        if code == 0xA0 or code == 0xB0:
+            pos = self.span(code)
+            return self.octets(pos, self.pos)
+        if code == 0xC1 or code == 0xD1:
+            return self.read_map(code)
+        if code == 0xC0 or code == 0xD0:
+            return self.read_list(code)
+        if code == 0xE0 or code == 0xF0:
+            return self.read_array(code)
+        raise self.unknown(code, self.pos - 1)
+
+    def take(self, n: int) -> int:
+        """Pass over n bytes and return where they begin."""
+        pos = self.pos
+        if n > self.end - pos:
+            raise self.truncated(pos, n)
+        self.pos = pos + n
+        return pos
+
+    def span(self, code: int) -> int:
+        """Pass over a variable-width value and return where its content begins."""
+        if code & 0x10:
+            return self.take(self.u32(self.take(4)))
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        stop = pos + 1 + self.buf[pos]
+        if stop > self.end:
+            raise self.truncated(pos + 1, stop - pos - 1)
+        self.pos = stop
+        return pos + 1
+
+    def fixed(self, code: int) -> Any:
+        """Read the fixed-width types of two bytes and more."""
+        if code == 0x81:
+            return self.i64(self.take(8))
+        if code == 0x83:
+            return _Timestamp.__new__(_Timestamp, self.i64(self.take(8)))
+        if code == 0x82:
+            return self.f64(self.take(8))
+        if code == 0x71:
+            word = self.u32(self.take(4))
+            return _Int.__new__(_Int, word - _WORD if word > _INT_MAX else word)
+        if code == 0x70:
+            return _UInt.__new__(_UInt, self.number(code))
+        if code == 0x80:
+            return _ULong.__new__(_ULong, self.number(code))
+        if code == 0x60:
+            return _UShort.__new__(_UShort, self.number(code))
+        if code == 0x61:
+            return _Short.__new__(_Short, self.number(code))
+        if code == 0x98:
+            pos = self.take(16)
+            made = _new_object(_UUID)
+            # The two documented attributes, without the checks of UUID(), which cost five times
+            # as much; 16 octets are always a valid UUID.
+            _set(made, "int", int.from_bytes(self.buf[pos : pos + 16], "big"))
+            _set(made, "is_safe", _UNKNOWN_SAFETY)
+            return made
+        if code == 0x72:
+            pos = self.take(4)
+            single = Float(_F32.unpack_from(self.buf, pos)[0])
+            if single != single:
+                return Float.from_bits(self.u32(pos))
+            return single
+        if code == 0x73:
+            pos = self.take(4)
+            n = self.u32(pos)
+            if n > 0x10FFFF or 0xD800 <= n <= 0xDFFF:
+                raise DecodeError(
+                    f"0x{n:X} is not a Unicode scalar value, as a char must be",
+                    pos,
+                    rule="char-not-a-unicode-scalar",
+                )
+            return _new_str(Char, chr(n))
+        if KIND_OF[code] == 0:
+            raise self.unknown(code, self.pos - 1)
+        width = 4 if code == 0x74 else 8 if code == 0x84 else 16
+        pos = self.take(width)
+        bits = int.from_bytes(self.buf[pos : pos + width], "big")
+        if code == 0x74:
+            return Decimal32(bits)
+        return Decimal64(bits) if code == 0x84 else Decimal128(bits)
+
+    def number(self, code: int) -> Any:
+        """Read an integer or a timestamp, in any of its forms, as a plain int."""
+        if code == 0x43 or code == 0x44:
+            return 0
+        if code < 0x60:
+            small = self.buf[self.take(1)]
+            if code == 0x51 or code == 0x54 or code == 0x55:
+                return small - 256 if small > 127 else small
+            return small
+        if code < 0x70:
+            pos = self.take(2)
+            small = self.buf[pos] * 256 + self.buf[pos + 1]
+            return small - 65536 if code == 0x61 and small > 32767 else small
+        if code < 0x80:
+            word = self.u32(self.take(4))
+            return word - _WORD if code == 0x71 and word > _INT_MAX else word
+        pos = self.take(8)
+        if code == 0x80:
+            high = self.u32(pos)
+            low = self.u32(pos + 4)
+            return high * _WORD + low
+        return self.i64(pos)
+
+    def described(self) -> Any:
+        self.enter(self.pos - 1)
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        descriptor = self.read(self.buf[pos])
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        made = Described(descriptor, self.read(self.buf[pos]))
+        self.depth += 1
+        return made
+
+    # Compounds.
+
+    def open(self, code: int) -> int:
+        """Read a compound's size and count; set `count` and return where the compound ends."""
+        pos = self.pos
+        if code < 0xD0:
+            if pos >= self.end:
+                raise self.truncated(pos, 1)
+            size = self.buf[pos]
+            pos += 1
+            stop = pos + size
+            if stop > self.end:
+                raise self.truncated(pos, size)
+            if size < 1:
+                raise self.too_small(pos - 1, size, 1)
+            count = self.buf[pos]
+            pos += 1
+        else:
+            if self.end - pos < 4:
+                raise self.truncated(pos, 4)
+            size = self.u32(pos)
+            if size < 4:
+                raise self.too_small(pos, size, 4)
+            pos += 4
+            stop = pos + size
+            if stop > self.end:
+                raise self.truncated(pos, size)
+            count = self.u32(pos)
+            pos += 4
+        if count > stop - pos:
+            raise DecodeError(
+                f"a count of {count} values does not fit in the {stop - pos} bytes after it",
+                pos,
+                rule="count-exceeds-size",
+            )
+        self.items -= count
+        if self.items < 0:
+            raise self.exceeded("items limit: the input holds too many values", pos)
+        self.pos = pos
+        self.count = count
+        return stop
+
+    def too_small(self, pos: int, size: int, least: int) -> DecodeError:
+        return DecodeError(
+            f"a size of {size} is less than the {least} bytes that it must cover",
+            pos,
+            rule="compound-size-too-small",
+        )
+
+    def close(self, stop: int, outer: int) -> None:
+        """Leave a compound: all of its bytes must have been read."""
+        if self.pos != stop:
+            raise DecodeError(
+                f"{_bytes(stop - self.pos, 'trailing ')} after the last element",
+                self.pos,
+                rule="compound-trailing-bytes",
+            )
+        self.end = outer
+        self.depth += 1
+
+    def read_list(self, code: int) -> Any:
+        start = self.pos - 1
+        stop = self.open(code)
+        self.enter(start)
+        outer = self.end
+        self.end = stop
+        values = []
+        for _ in range(self.count):
+            pos = self.pos
+            if pos >= stop:
+                raise self.truncated(pos, 1)
+            self.pos = pos + 1
+            values.append(self.read(self.buf[pos]))
+        self.close(stop, outer)
+        return values
+
+    def read_map(self, code: int) -> Any:
+        start = self.pos - 1
+        stop = self.open(code)
+        count = self.count
+        if count & 1:
+            raise DecodeError(
+                f"a map with {count} elements has a key without a value",
+                start,
+                rule="map-odd-count",
+            )
+        self.enter(start)
+        outer = self.end
+        self.end = stop
+        made: dict[Any, Any] = {}
+        left = count >> 1
+        size = 0
+        guessable = 0
+        while left:
+            at = self.pos
+            if at >= stop:
+                raise self.truncated(at, 1)
+            self.pos = at + 1
+            key = self.read(self.buf[at])
+            pos = self.pos
+            if pos >= stop:
+                raise self.truncated(pos, 1)
+            self.pos = pos + 1
+            value = self.read(self.buf[pos])
+            left -= 1
+            kind = type(key)
+            if kind is not str and kind is not Symbol:
+                if not key.__hash__ or key != key:
+                    break
+                guessable += 1
+                if guessable > MAX_GUESSABLE:
+                    break
+                if kind is _UUID and guessable > _MAX_UUIDS and colliding(made):
+                    break
+            made.setdefault(key, value)
+            size += 1
+            if len(made) != size:
+                break
+        else:
+            self.close(stop, outer)
+            return made
+        return self.read_pairs(made, key, value, left, at, stop, outer)
+
+    def read_pairs(
+        self, made: Any, key: Any, value: Any, left: int, at: int, stop: int, outer: int
+    ) -> Any:
+        """Go on with a map whose keys a dict cannot hold, from the pair that showed it."""
+        pairs = list(made.items())
+        seen = {encode_key(known) for known, _ in pairs}
+        while True:
+            octets = encode_key(key)
+            if octets in seen:
+                raise DecodeError(f"duplicate map key {key!r:.80}", at, rule="map-duplicate-key")
+            seen.add(octets)
+            pairs.append((key, value))
+            if not left:
+                break
+            at = self.pos
+            key = self.value()
+            value = self.value()
+            left -= 1
+        self.close(stop, outer)
+        return AmqpMap(pairs)
+
+    def read_array(self, code: int) -> Any:
+        start = self.pos - 1
+        pos = self.pos
+        if code == 0xE0:
+            if self.end - pos < 1:
+                raise self.truncated(pos, 1)
+            size = self.buf[pos]
+            if size < 2:
+                raise self.too_small(pos, size, 2)
+            pos += 1
+            if size > self.end - pos:
+                raise self.truncated(pos, size)
+            stop = pos + size
+            count = self.buf[pos]
+            pos += 1
+        else:
+            if self.end - pos < 4:
+                raise self.truncated(pos, 4)
+            size = self.u32(pos)
+            if size < 5:
+                raise self.too_small(pos, size, 5)
+            pos += 4
+            if size > self.end - pos:
+                raise self.truncated(pos, size)
+            stop = pos + size
+            count = self.u32(pos)
+            pos += 4
+        self.pos = pos
+        self.enter(start)
+        outer = self.end
+        self.end = stop
+        code = self.buf[pos]
+        self.pos = pos + 1
+        descriptors = []
+        while code == 0:
+            self.enter(pos)
+            descriptors.append(self.value())
+            pos = self.pos
+            if pos >= stop:
+                raise self.truncated(pos, 1)
+            code = self.buf[pos]
+            self.pos = pos + 1
+        if KIND_OF[code] == 0:
+            raise self.unknown(code, pos)
+        left = stop - self.pos
+        least = LEAST[code]
+        if least == 0:
+            self.zero_width -= count
+            if self.zero_width < 0:
+                raise self.exceeded(
+                    f"zero-width limit: an array has {count} elements that take no bytes",
+                    start,
+                )
+        elif count > left // least:
+            raise DecodeError(
+                f"a count of {count} elements does not fit in the {left} bytes after it",
+                pos,
+                rule="count-exceeds-size",
+            )
+        self.items -= count
+        if self.items < 0:
+            raise self.exceeded("items limit: the input holds too many values", start)
+        values = []
+        for _ in range(count):
+            values.append(self.read(code))
+        self.depth += len(descriptors)
+        self.close(stop, outer)
+        return Array(code, values, descriptors=descriptors)
+
+    # Passing over.
+
+    def skip(self) -> None:
+        """Pass over one value without looking into compounds; nesting costs no stack."""
+        pending = 1
+        while pending:
+            pending -= 1
+            pos = self.take(1)
+            code = self.buf[pos]
+            if code == 0:
+                # A descriptor and a value. Every round consumes an octet, so this is bounded.
+                pending += 2
+                continue
+            if KIND_OF[code] == 0:
+                raise self.unknown(code, pos)
+            if code < 0xA0:
+                self.take(LEAST[code])
+            else:
+                self.span(code)
+
+
+# The entry points.
+
+
+def octets_of(data: Any, limits: Any) -> bytes:
+    """Return the input as bytes, copied only if it could change under the reader."""
+    if type(data) is bytes:
+        if limits is DEFAULT_LIMITS:
+            return data
+    else:
+        if not isinstance(data, (bytes, bytearray, memoryview)):
+            raise TypeError(f"expected bytes, bytearray or memoryview, not {type(data).__name__}")
+        data = bytes(data)
+    if limits.size is not None and len(data) > limits.size:
+        raise DecodeError(
+            f"the input has {len(data)} bytes, more than the limit of {limits.size}",
+            limits.size,
+            rule="size-limit",
+            condition=RESOURCE_LIMIT_EXCEEDED,
+            data=data,
+        )
+    return data
+
+
+def decode_value(data: Any, *, limits: Limits | None = None) -> Any:
+    """Decode one value that fills the input.
+
+    A described value becomes `Described`, whatever its descriptor.
+
+    Args:
+        data: bytes, bytearray or memoryview.
+        limits: what decoding may cost; the defaults of `Limits` where None.
+
+    Raises:
+        DecodeError: the input is not one value.
+    """
+    limits = limits or DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    reader = ValueReader(data, 0, limits)
+    try:
+        value = reader.value()
+        if reader.pos != len(data):
+            raise reader.trailing()
+    except READ_FAULTS as error:
+        raise reader.fault(error) from None
+    return value
+
+
+def decode_values(data: Any, *, limits: Limits | None = None) -> Iterator[Any]:
+    """Decode the values that follow one another in the input, one at a time.
+
+    The limits hold for all of them together.
+
+    Raises:
+        DecodeError: the bytes at some point are not a value; earlier values were returned already.
+    """
+    limits = limits or DEFAULT_LIMITS
+    data = octets_of(data, limits)
+    return _values(data, ValueReader(data, 0, limits))
+
+
+def _values(data: Any, reader: Any) -> Iterator[Any]:
+    while reader.pos < len(data):
+        try:
+            value = reader.value()
+        except READ_FAULTS as error:
+            raise reader.fault(error) from None
+        yield value
+
+
+def skip_value(data: Any, offset: int = 0) -> int:
+    """Return where the value that begins at `offset` ends, without decoding it.
+
+    Looks at constructors and sizes only, not into compounds.
+
+    Raises:
+        DecodeError: no whole value begins there.
+    """
+    data = octets_of(data, DEFAULT_LIMITS)
+    if not 0 <= offset <= len(data):
+        raise DecodeError(f"offset {offset} is outside the input", 0, rule="truncated", data=data)
+    reader = ValueReader(data, offset, DEFAULT_LIMITS)
+    try:
+        reader.skip()
+    except READ_FAULTS as error:
+        raise reader.fault(error) from None
+    return int(reader.pos)
