@@ -15,8 +15,20 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
+    /* A slot of an instance, by what Layout found out about its class. */
+    static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
+        return (PyObject **)((char *)made + offset);
+    }
+    static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
+        PyObject **slot = amqp_slot(made, offset), *before = *slot;
+        Py_INCREF(value);
+        *slot = value;
+        Py_XDECREF(before);
+    }
     """
     unsigned int amqp_load32(const char *at) noexcept nogil
+    PyObject **amqp_slot(object made, Py_ssize_t offset)
+    void amqp_set(object made, Py_ssize_t offset, PyObject *value)
     unsigned long long amqp_load64(const char *at) noexcept nogil
 
 
@@ -187,8 +199,14 @@ cdef class Layout:
     cdef bint check(self) except -1
     cdef bint direct(self) except -1
     cdef object bare(self)
-    cdef int hold(self, made, Py_ssize_t i, value) except -1
     cdef int complete(self, made, tuple defaults) except -1
     cdef tuple values(self, made)
     cdef int fill(self, made, list values) except -1
     cdef object build(self, list values)
+
+    cdef inline int hold(self, made, Py_ssize_t i, value) except -1:
+        """Set an attribute of what `bare` made."""
+        if not 0 <= i < self.count:
+            raise IndexError("no such attribute")
+        amqp_set(made, self.offsets[i], <PyObject *>value)
+        return 0
