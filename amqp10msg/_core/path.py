@@ -15,7 +15,7 @@ _MAX_STEPS = 10_000
 
 
 def path_of(data: bytes, offset: int, names: Mapping[Any, tuple[str, tuple[str, ...]]]) -> str:
-    """Tell the path of the value at an offset, as far as the octets before it make sense.
+    """Return the path of the value at an offset, as far as the octets before it make sense.
 
     Args:
         data: the whole input.
@@ -37,7 +37,7 @@ def path_of(data: bytes, offset: int, names: Mapping[Any, tuple[str, tuple[str, 
 
 
 def _end(data: bytes, pos: int, end: int) -> int:
-    """Tell where a value ends, or `end` where it is cut off or unknown."""
+    """Return where a value ends, or `end` where it is cut off or unknown."""
     pending = 1
     while pending:
         if pos >= end:
@@ -61,7 +61,7 @@ def _end(data: bytes, pos: int, end: int) -> int:
 
 
 def _inside(data: bytes, pos: int, offset: int, names: Any, level: int) -> str:
-    """Tell the path from the value at `pos` to `offset`, which lies in it."""
+    """Return the path from the value at `pos` to `offset`, which lies in it."""
     if level > _MAX_LEVELS:
         return "…"
     fields: tuple[str, ...] | None = None
