@@ -304,7 +304,7 @@ def test_a_char_is_one_code_point() -> None:
     assert Char("ü") == "ü"
     assert repr(Char("a")) == "Char('a')"
     for wrong in ("", "ab", "\ud800", "\udfff"):
-        with pytest.raises(ValueError, match="one code point"):
+        with pytest.raises(ValueError, match="one Unicode scalar value"):
             Char(wrong)
 
 
