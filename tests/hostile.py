@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import struct
-import time
 import tracemalloc
 import uuid
 from collections.abc import Callable, Iterator
@@ -39,15 +37,18 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.testing import encodings
+from tests.effort import cost, one_unit, processor_time
 
 Read = Callable[[bytes], Any]
 
-# What any input of up to a few kilobytes may take; the source, on a busy machine, more.
-SECONDS = 0.05 if amqp10msg.COMPILED else 0.2
+# What any input of up to a few kilobytes may cost, in units of `tests.effort`; the source more.
+UNITS = 50 if amqp10msg.COMPILED else 200
+# What one unit takes here: to see at a glance what needs no second look.
+UNIT = min(processor_time(one_unit) for _ in range(10))
 # A map that is a key is encoded to compare it, once for each map around it: 256 levels of that, the
 # most that decoding admits, are 32,000 encodings of a map.
-KEYS_SECONDS = 0.2 if amqp10msg.COMPILED else 1.0
-# What the source takes longer for inputs that are large and all work.
+KEYS_UNITS = 200 if amqp10msg.COMPILED else 1_000
+# How many times as much the source costs for inputs that are large and all work.
 SLOWER = 1 if amqp10msg.COMPILED else 4
 
 
@@ -94,41 +95,22 @@ def outcome(read: Read, octets: bytes) -> Any:
 
 def read_all(octets: bytes, reads: tuple[Read, ...] = READS) -> None:
     """Read in every way: a value or a DecodeError, soon, and a message gives its octets again."""
-    begin = time.thread_time()
-    for read in reads:
-        found = outcome(read, octets)
-        if isinstance(found, Message):
-            assert octets == found.encode()
-    if time.thread_time() - begin > SECONDS:
+
+    def every() -> None:
+        for read in reads:
+            found = outcome(read, octets)
+            if isinstance(found, Message):
+                assert octets == found.encode()
+
+    if processor_time(every) > UNITS * UNIT / 2:
         for read in reads:
             assert_quick(read, octets)
 
 
-def seconds(read: Read, octets: bytes, enough: float) -> float:
-    """Seconds of processor time: the least of up to ten runs, as soon as it is at most `enough`.
-
-    A shared machine slows single runs down, and what the collector does concerns other objects.
-    """
-    least = float("inf")
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        for _ in range(10):
-            begin = time.thread_time()
-            outcome(read, octets)
-            least = min(least, time.thread_time() - begin)
-            if least <= enough:
-                break
-    finally:
-        if collecting:
-            gc.enable()
-    return least
-
-
-def assert_quick(read: Read, octets: bytes, bound: float = SECONDS) -> None:
-    """Hold a read to a bound in seconds."""
-    taken = seconds(read, octets, bound)
-    assert taken <= bound, f"{read}: {taken * 1000:.0f} ms for {octets[:60].hex()}…"
+def assert_quick(read: Read, octets: bytes, bound: float = UNITS) -> None:
+    """Hold a read to a bound in units of `tests.effort`."""
+    taken = cost(lambda: outcome(read, octets), bound)
+    assert taken <= bound, f"{read}: {taken:.0f} units for {octets[:60].hex()}…"
 
 
 def peak(read: Read, octets: bytes) -> int:

@@ -33,10 +33,10 @@ from amqp10msg import (
 from amqp10msg.primitives import identical
 from tests.hostile import (
     INNERMOST,
-    KEYS_SECONDS,
+    KEYS_UNITS,
     READS,
-    SECONDS,
     SLOWER,
+    UNITS,
     WRAPS,
     Read,
     Wrap,
@@ -141,7 +141,7 @@ def test_many_sections(name: str) -> None:
             assert octets == found.encode()
         del found
         assert peak(read, octets) < 2_000_000 + FACTOR * len(octets), read
-        assert_quick(read, octets, 3 * SLOWER * SECONDS)
+        assert_quick(read, octets, 3 * SLOWER * UNITS)
 
 
 def test_the_budget_of_zero_width_is_for_the_whole_input() -> None:
@@ -237,7 +237,7 @@ def test_keys_that_collide(name: str) -> None:
     whole = b"\x00\x53\x77" + octets
     annotations = b"\x00\x53\x72" + octets
     # Linear, with a generous constant: an honest map of this size takes a tenth.
-    bound = SECONDS * SLOWER * (1 + len(COLLIDING[name]) / 500)
+    bound = UNITS * SLOWER * (1 + len(COLLIDING[name]) / 500)
     for read, given_ in (
         (decode_value, octets),
         (Message.decode, whole),
@@ -275,7 +275,7 @@ def test_maps_as_keys_of_maps(levels: int) -> None:
         (lambda octets: encode_value(decode_value(octets)), octets),
         (lambda octets: repr(Message.decode(octets).sections()), whole),
     ):
-        assert_quick(read, given_, KEYS_SECONDS)
+        assert_quick(read, given_, KEYS_UNITS)
     assert identical(decode_value(octets), decode_value(octets))
 
 
@@ -327,7 +327,7 @@ def test_a_fault_at_the_end_of_a_long_value(last: bytes) -> None:
 
     for read, given_ in ((decode_value, octets), (Message.decode, whole), (lenient, whole)):
         assert isinstance(outcome(read, given_), DecodeError)
-        assert_quick(read, given_, SLOWER * SECONDS)
+        assert_quick(read, given_, SLOWER * UNITS)
 
 
 def test_errors_stay_small() -> None:
@@ -358,7 +358,7 @@ def test_encoding_what_is_nested_deeply(wrap: Wrap) -> None:
     assert identical(value, decode_value(encode_value(value)))
     writes: list[Callable[[], bytes]] = [partial(encode_value, value)]
     for write in writes + [message.encode for message in messages]:
-        assert_quick(without_octets(write), octets, KEYS_SECONDS)
+        assert_quick(without_octets(write), octets, KEYS_UNITS)
 
 
 def test_what_contains_itself_is_refused_at_once() -> None:
@@ -376,7 +376,7 @@ def test_what_contains_itself_is_refused_at_once() -> None:
         for write in (partial(encode_value, value), Message(AmqpValue(value)).encode):
             with pytest.raises(EncodeError):
                 write()
-            assert_quick(without_octets(write), b"", KEYS_SECONDS)
+            assert_quick(without_octets(write), b"", KEYS_UNITS)
 
 
 def without_octets(write: Callable[[], bytes]) -> Read:

@@ -307,6 +307,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
     }
 
 
+@pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
     "key, limit",

@@ -340,7 +340,7 @@ class TestTerminal:
 
     def test_no_messages_and_nobody_to_wait_for(self) -> None:
         assert shown("validate") == (
-            "amqp10msg validate: no messages are given: name files or hex, or pipe something in "
+            "amqp10msg validate: no messages are given: name files or hex, or pipe them in "
             "(see amqp10msg validate --help)\n"
         )
 

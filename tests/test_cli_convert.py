@@ -106,7 +106,7 @@ def test_raw_octets_cannot_be_several() -> None:
     result = run("convert", "--to", "raw", OCTETS.hex(), OTHER.hex())
 
     assert 1 == result.exit_code
-    assert "nothing in raw octets tells where one ends: use prefixed, jsonl or hex" in result.stderr
+    assert "raw octets do not say where one ends: use prefixed, jsonl or hex" in result.stderr
 
 
 def test_what_does_not_parse_is_no_notation() -> None:
@@ -179,11 +179,11 @@ class TestEncode:
     @pytest.mark.parametrize(
         "text, error",
         [
-            ("{oops", "the argument: no JSON: Expecting property name enclosed in double quotes"),
-            ('{"boddy": 1}', "the argument: $.boddy: no section is called so"),
+            ("{oops", "the argument: not JSON: Expecting property name enclosed in double quotes"),
+            ('{"boddy": 1}', "the argument: $.boddy: there is no such section"),
             ('{"header": {"priority": 256}}', "the argument: $.header.priority: "),
             ('[["data", 5]]', "the argument: $[0][1]: "),
-            ('{"raw": "00"}', "the argument: $.raw: no section is called so"),
+            ('{"raw": "00"}', "the argument: $.raw: there is no such section"),
         ],
     )
     def test_what_is_wrong_is_named_with_its_place(self, text: str, error: str) -> None:
@@ -197,7 +197,7 @@ class TestEncode:
         result = run("encode", "0053")
 
         assert 2 == result.exit_code
-        assert "no such file, and no JSON: '0053'" in result.stderr
+        assert "no such file, and not JSON: '0053'" in result.stderr
 
 
 def test_the_values_of_a_conversion_are_in_their_order() -> None:

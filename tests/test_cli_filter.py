@@ -141,7 +141,7 @@ def test_the_time_can_be_given() -> None:
         (
             ["a = ? OR b"],
             "amqp10msg filter: a = ? OR b\namqp10msg filter:     ^\n",
-            "EXPR, line 1, column 5: '?' begins nothing (see amqp10msg filter --help)",
+            "EXPR, line 1, column 5: unexpected '?' (see amqp10msg filter --help)",
         ),
         (
             ["-l", "sql", ""],

@@ -121,9 +121,9 @@ class TestLines:
             item.source for item in found
         ]
         assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
-        assert "'raw' is no hex: 1 digits are half an octet too few or too many" == found[2].fault
-        assert "$.hello: no section is called so" in found[3].fault
-        assert "no JSON: Expecting value (column 1)" == found[4].fault
+        assert "'raw' is not hex: 1 digits are half an octet too few or too many" == found[2].fault
+        assert "$.hello: there is no such section" in found[3].fault
+        assert "not JSON: Expecting value (column 1)" == found[4].fault
 
     def test_a_bad_first_line_is_one_bad_line_too(self, tmp_path: Path) -> None:
         file = tmp_path / "lines"
@@ -132,7 +132,7 @@ class TestLines:
         bad, good = items(file)
 
         assert f"{file}:1" == bad.source
-        assert bad.fault.startswith("no JSON: ")
+        assert bad.fault.startswith("not JSON: ")
         assert (f"{file}:2", OCTETS, "") == (good.source, good.data, good.fault)
 
     def test_a_bad_document_over_many_lines_is_one_fault(self, tmp_path: Path) -> None:
@@ -142,7 +142,7 @@ class TestLines:
         (bad,) = items(file)
 
         assert str(file) == bad.source
-        assert bad.fault.startswith("no JSON: ")
+        assert bad.fault.startswith("not JSON: ")
         assert "(line 3, column 3)" in bad.fault
 
     def test_lines_are_read_one_by_one(self, tmp_path: Path) -> None:
@@ -252,13 +252,13 @@ def test_hex_longer_than_any_name_can_be() -> None:
     "argument, form, reason",
     [
         ("no.bin", "auto", "no such file, and neither hex nor base64: 'no.bin'"),
-        ("no.bin", "typed", "no such file, and no JSON: 'no.bin'"),
-        ("0053zz", "hex", "no such file, and no hex: 'z' is no hex digit: '0053zz'"),
-        ("{oops", "auto", "no JSON: Expecting property name"),
+        ("no.bin", "typed", "no such file, and not JSON: 'no.bin'"),
+        ("0053zz", "hex", "no such file, and not hex: 'z' is not a hex digit: '0053zz'"),
+        ("{oops", "auto", "not JSON: Expecting property name"),
         ("", "auto", "an argument is empty"),
         (" ", "hex", "an argument is empty"),
         ("x" * 5_000, "auto", f"no such file, and neither hex nor base64: '{'x' * 40}…'"),
-        ("00537", "auto", "no such file, and no hex: 5 digits are half an octet too few or"),
+        ("00537", "auto", "no such file, and not hex: 5 digits are half an octet too few or"),
     ],
 )
 def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
@@ -273,12 +273,12 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
 @pytest.mark.parametrize(
     "content, form, fault",
     [
-        (b" \n ", "auto", "there is no message in it"),
+        (b" \n ", "auto", "it holds no message"),
         (b"hello, world", "auto", "neither hex nor base64"),
-        (b"\xff\xfe", "hex", "this is no text: give --format raw for a message as it is"),
-        (b"[" * 100_000, "auto", "no JSON: nested too deeply"),
-        (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "no JSON: Exceeds the limit"),
-        (b'{"raw": "\xff"}', "jsonl", "no JSON: this is not UTF-8"),
+        (b"\xff\xfe", "hex", "this is not text: use --format raw for the bytes of a message"),
+        (b"[" * 100_000, "auto", "not JSON: nested too deeply"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "auto", "not JSON: Exceeds the limit"),
+        (b'{"raw": "\xff"}', "jsonl", "not JSON: this is not UTF-8"),
         (b'{"body": 1}', "jsonl", "no object with one of the keys raw, hex, base64, data_base64"),
         (b"x" * (LIMIT + 1), "raw", "larger than 1,048,576 bytes: raise --max-size"),
         (b"[" + b" " * LIMIT, "auto", "line 1: larger than 1,048,576 bytes: raise --max-size"),
@@ -356,4 +356,4 @@ def test_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_nothing_on_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"")))
 
-    assert [Item("standard input", fault="nothing came")] == items("-")
+    assert [Item("standard input", fault="it is empty")] == items("-")

@@ -121,7 +121,7 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     refused = run("decode", source, out)
 
     assert 2 == refused.exit_code
-    assert "is there already: give --overwrite" in refused.stderr
+    assert "exists already: use --overwrite" in refused.stderr
     assert "keep" == (out / "mine").read_text()
     assert 1 == run("decode", source, out, "--overwrite").exit_code
     assert not (out / "mine").exists()

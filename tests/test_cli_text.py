@@ -105,7 +105,7 @@ def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("0053700", "no hex: 7 digits are half an octet too few or too many"),
+        ("0053700", "not hex: 7 digits are half an octet too few or too many"),
         ("message.bin", "neither hex nor base64"),
         ("message", "neither hex nor base64"),  # base64 of octets that no message begins with
         ("no such thing", "neither hex nor base64"),
@@ -123,11 +123,11 @@ def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "form, text, reason",
     [
-        ("hex", "00 5g", "no hex: 'g' is no hex digit"),
-        ("hex", "AFNwRQ==", "no hex: 'N' is no hex digit"),
-        ("base64", "AFN!", "no base64: '!' does not belong there"),
-        ("base64", "A=FN", "no base64: '=' does not belong there"),
-        ("base64", "AFNwR", "no base64: 5 characters cannot be octets"),
+        ("hex", "00 5g", "not hex: 'g' is not a hex digit"),
+        ("hex", "AFNwRQ==", "not hex: 'N' is not a hex digit"),
+        ("base64", "AFN!", "not base64: '!' does not belong there"),
+        ("base64", "A=FN", "not base64: '=' does not belong there"),
+        ("base64", "AFNwR", "not base64: 5 characters cannot be octets"),
     ],
 )
 def test_a_form_that_was_named_is_insisted_on(form: str, text: str, reason: str) -> None:

@@ -47,7 +47,7 @@ from bench.messages import REFERENCE
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 columns = pytest.importorskip("amqp10msg.columns")
-_room = pytest.importorskip("amqp10msg.columns._room")
+_memory_limit = pytest.importorskip("amqp10msg.columns._memory_limit")
 fuzzing = pytest.importorskip("fuzz.columns")
 
 FIXED_NAMES = """
@@ -396,7 +396,7 @@ NULLS = bytes.fromhex("005377f000000005000003e840")
 
 @pytest.fixture
 def little_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("amqp10msg.columns._room._ROOM", 20_000)
+    monkeypatch.setattr("amqp10msg.columns._memory_limit._ROOM", 20_000)
 
 
 @pytest.mark.usefixtures("little_room")
@@ -418,7 +418,7 @@ def test_what_is_too_much_is_done_in_pieces() -> None:
     sound = Message(b"body").encode()
     batch = pa.record_batch({"wire": pa.array([NULLS] * 5 + [sound] + [NULLS] * 6, pa.binary())})
 
-    done = list(_room.in_pieces(batch, lambda piece: columns.decode(piece.column("wire"))))
+    done = list(_memory_limit.in_pieces(batch, lambda piece: columns.decode(piece.column("wire"))))
 
     # Two of these have room: halves of twelve, of six and of three are tried for that.
     assert [1, 2, 3, 1, 2, 1, 2] == [piece.num_rows for piece, _ in done]
@@ -449,11 +449,11 @@ def test_chunks_share_their_room_and_only_texts_take_it() -> None:
 
 def test_one_message_that_is_too_much_alone_is_no_reason_to_go_on() -> None:
     def work(piece: Any) -> None:
-        raise _room.TooMuchError(str(piece.num_rows))
+        raise _memory_limit.TooMuchError(str(piece.num_rows))
 
     batch = pa.record_batch({"wire": pa.array([b"a", b"b"])})
-    with pytest.raises(_room.TooMuchError, match=r"^1$"):
-        list(_room.in_pieces(batch, work))
+    with pytest.raises(_memory_limit.TooMuchError, match=r"^1$"):
+        list(_memory_limit.in_pieces(batch, work))
 
 
 def test_validation_names_the_first_error_and_keeps_the_values() -> None:

@@ -121,8 +121,8 @@ def test_folder_is_read_in_the_order_of_names(tmp_path: Path) -> None:
     [
         (b"{}\n", r"cases\.jsonl, line 1: id is missing"),
         (b"\n\n[1]\n", r"line 3: a case is an object, not list"),
-        (b'{"id": 1', r"line 1: no JSON"),
-        (b"\xff\n", r"line 1: no JSON"),
+        (b'{"id": 1', r"line 1: not JSON"),
+        (b"\xff\n", r"line 1: not JSON"),
     ],
 )
 def test_lines_that_are_no_cases(tmp_path: Path, content: bytes, message: str) -> None:
@@ -135,12 +135,12 @@ def test_lines_that_are_no_cases(tmp_path: Path, content: bytes, message: str) -
 def test_case_that_stands_twice(tmp_path: Path) -> None:
     corpus.dump([case()], tmp_path / "a.jsonl")
     corpus.dump([case()], tmp_path / "b.jsonl")
-    with pytest.raises(CorpusError, match=r"b\.jsonl, line 1: a-case stands twice"):
+    with pytest.raises(CorpusError, match=r"b\.jsonl, line 1: a-case is repeated"):
         corpus.load(tmp_path)
 
 
 def test_folder_without_cases(tmp_path: Path) -> None:
-    with pytest.raises(CorpusError, match=r"holds no \.jsonl"):
+    with pytest.raises(CorpusError, match=r"has no \.jsonl"):
         corpus.load(tmp_path)
 
 
@@ -162,10 +162,10 @@ def test_cbor_sequence_that_is_cut_off_anywhere(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "changes, message",
     [
-        ({"id": "A case"}, "is no id"),
+        ({"id": "A case"}, "is not an id"),
         ({"kind": "frame"}, "kind is one of value, message, composite"),
-        ({"clause": "section 3"}, "is no clause"),
-        ({"clause": "Part 3, 3"}, "is no clause"),
+        ({"clause": "section 3"}, "is not a clause"),
+        ({"clause": "Part 3, 3"}, "is not a clause"),
         ({"origin": ""}, "origin must say"),
         ({"licence": ""}, "licence must not be empty"),
         ({"typed": None}, "one of typed and error"),
@@ -191,7 +191,7 @@ def test_case_that_contradicts_itself(changes: dict[str, Any], message: str) -> 
         ({"data": "4g"}, "a-case: non-hexadecimal"),
         ({"data": 5}, "a-case: data is str or bytes, not int"),
         ({"typed": {"uint": 0}}, "typed is list, not dict"),
-        ({"colour": "red"}, "colour is no attribute"),
+        ({"colour": "red"}, "no attribute colour"),
         ({"error": {"rule": "x"}}, "offset"),
         ({"violations": [["a"]]}, "a-case: not enough values"),
         ({"clause": None}, "clause is str, not NoneType"),

@@ -66,7 +66,13 @@ EMPTY = (
 CLASSES = (
     *OUTCOMES,
     *EMPTY,
-    *(Received, TransactionalState, Source, Target, delivery.Coordinator, Declare, Discharge),
+    Received,
+    TransactionalState,
+    Source,
+    Target,
+    delivery.Coordinator,
+    Declare,
+    Discharge,
 )
 
 # What they are.
@@ -170,7 +176,7 @@ def test_a_section_is_no_delivery_state(value: Any) -> None:
 
     with pytest.raises(DecodeError) as caught:
         delivery.decode(octets)
-    with pytest.raises(TypeError, match="is no delivery state"):
+    with pytest.raises(TypeError, match="expected a delivery state"):
         delivery.encode(value)
 
     assert ("not-a-delivery-state", 0) == (caught.value.rule, caught.value.offset)

@@ -24,7 +24,6 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import settings
 
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import TERMINUS_RULES
@@ -172,13 +171,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [page for page in PAGES if examples_of(page.read_text(encoding="utf-8"))],
     ids=lambda page: page.relative_to(ROOT).as_posix(),
 )
-def test_examples(page: Path, folder: Path, request: pytest.FixtureRequest) -> None:
+@pytest.mark.usefixtures("few_examples")
+def test_examples(page: Path, folder: Path) -> None:
     for module in NEEDS.get(page.relative_to(ROOT).as_posix(), []):
         pytest.importorskip(module)
     for file in FILES.get(page.relative_to(ROOT).as_posix(), []):
         shutil.copy(ROOT / file, folder)
-    settings.load_profile("docs")
-    request.addfinalizer(lambda: settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev")))
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for example in examples_of(page.read_text(encoding="utf-8")):
         if example.kind == "pycon":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import json
 import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties, files
+from amqp10msg.cli._input import Inputs
 from amqp10msg.files import Record
 
 pytestmark = pytest.mark.once
@@ -93,7 +96,7 @@ def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
 
     assert [
         Record(0, b"one"),
-        Record(7, b"twot", "cut off, 4 of 6 octets"),
+        Record(7, b"twot", "cut off, 4 of 6 bytes"),
     ] == list(files.read(path))
 
 
@@ -101,7 +104,7 @@ def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
     "octets, fault",
     [
         (b"\x00\x00", "its length is cut off"),
-        (b"\x00\x00\x00\x65" + bytes(101), "of 101 octets, and 100 are allowed"),
+        (b"\x00\x00\x00\x65" + bytes(101), "larger than 100 bytes"),
     ],
 )
 def test_faults_of_sizes(tmp_path: Path, octets: bytes, fault: str) -> None:
@@ -114,10 +117,10 @@ def test_faults_of_sizes(tmp_path: Path, octets: bytes, fault: str) -> None:
 @pytest.mark.parametrize(
     "line, fault",
     [
-        ("no JSON", "no record: Expecting value"),
-        ('{"x": 1}', "no record: no object with one of the keys raw, hex, base64, data_base64"),
-        ('{"raw": "0"}', "no record: 'raw' is no hex: 1 digits"),
-        ("[" * 100_000, "no record: "),
+        ("no JSON", "not a record: not JSON: Expecting value"),
+        ('{"x": 1}', "not a record: no object with one of the keys raw, hex, base64, data_base64"),
+        ('{"raw": "0"}', "not a record: 'raw' is not hex: 1 digits"),
+        ("[" * 100_000, "not a record: "),
     ],
 )
 def test_a_bad_line_hides_no_other(tmp_path: Path, line: str, fault: str) -> None:
@@ -180,8 +183,8 @@ def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: s
     "call, text",
     [
         (files.form_of, "neither its name nor its beginning"),
-        (lambda p: list(files.read(p, "avro")), "no form is called 'avro'"),
-        (lambda p: files.ranges(p, "avro"), "no form is called 'avro'"),
+        (lambda p: list(files.read(p, "avro")), "there is no form 'avro'"),
+        (lambda p: files.ranges(p, "avro"), "there is no form 'avro'"),
         (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 octet"),
     ],
 )
@@ -200,7 +203,7 @@ def test_what_is_no_byte_string_ends_a_cbor_sequence(tmp_path: Path) -> None:
     good, bad = files.read(path)
 
     assert (b"\x00", b"\xa0\x41\x00") == (good.wire, bad.wire)
-    assert bad.fault.startswith("no byte string: the item begins with a0")
+    assert bad.fault.startswith("not a byte string: the item begins with a0")
     assert 2 == bad.offset
 
 
@@ -213,3 +216,75 @@ def test_sound_messages_come_through(tmp_path: Path) -> None:
 
     assert record.wire is not None
     assert "x" == Message.decode(record.wire).text()
+
+
+def before_damage(packed: bytes) -> bytes:
+    """The content that zlib finds before the first octet that it refuses."""
+    inflater = zlib.decompressobj(31)
+    content = bytearray()
+    with contextlib.suppress(zlib.error):
+        for octet in packed:
+            content += inflater.decompress(bytes([octet]))
+    return bytes(content)
+
+
+class TestDamagedGzip:
+    """What stands before a damage is read, and where it is is said: by files and by commands."""
+
+    @given(messages=MESSAGES, data=st.data())
+    def test_cut_off(self, folder: Path, messages: list[bytes], data: st.DataObject) -> None:
+        packed = gzip.compress(jsonl(messages), mtime=0)
+        cut = packed[: data.draw(st.integers(3, len(packed) - 1))]
+        self.check(folder, messages, cut)
+
+    @given(messages=MESSAGES, data=st.data())
+    def test_changed(self, folder: Path, messages: list[bytes], data: st.DataObject) -> None:
+        packed = bytearray(gzip.compress(jsonl(messages), mtime=0))
+        # Not in the header: a name or a time may be anything.
+        packed[data.draw(st.integers(10, len(packed) - 1))] ^= 1 << data.draw(st.integers(0, 7))
+        self.check(folder, messages, bytes(packed))
+
+    def check(self, folder: Path, messages: list[bytes], packed: bytes) -> None:
+        path = folder / "damaged.jsonl.gz"
+        path.write_bytes(packed)
+        content = before_damage(packed)
+        whole = content.split(b"\n")[:-1]
+
+        *found, last = files.read(path, "jsonl")
+        items = list(Inputs([str(path)], "jsonl", files.MAX_SIZE))
+
+        good = [record.wire for record in found if not record.fault]
+        assert last.fault.startswith("the gzip file is damaged: ")
+        assert len(content) - len(content.rpartition(b"\n")[2]) == last.offset
+        assert len([line for line in whole if line.strip()]) == len(found)
+        assert last.fault == items[-1].fault
+        assert good == [item.data for item in items if not item.fault]
+        if jsonl(messages).startswith(content):
+            assert messages[: len(whole)] == good
+
+    def test_many_messages_lose_none(self, tmp_path: Path) -> None:
+        messages = [Message(b"%d" % i * 30).encode() for i in range(20_000)]
+        packed = gzip.compress(jsonl(messages))[:-100]
+        path = tmp_path / "many.jsonl.gz"
+        path.write_bytes(packed)
+        lines = before_damage(packed).count(b"\n")
+
+        *found, last = files.read(path)
+
+        assert messages[:lines] == [record.wire for record in found]
+        assert "the gzip file is damaged: it is cut off; its content ends at byte " in last.fault
+
+    def test_several_in_one_file_are_one(self, tmp_path: Path) -> None:
+        path = tmp_path / "two.jsonl.gz"
+        path.write_bytes(gzip.compress(jsonl([b"a"])) + bytes(9) + gzip.compress(jsonl([b"b"])))
+
+        assert [b"a", b"b"] == [record.wire for record in files.read(path)]
+
+    def test_other_octets_behind_it_are_a_damage(self, tmp_path: Path) -> None:
+        path = tmp_path / "more.jsonl.gz"
+        path.write_bytes(gzip.compress(jsonl([b"a"])) + b"more")
+
+        good, bad = files.read(path)
+
+        assert b"a" == good.wire
+        assert "incorrect header check" in bad.fault

@@ -297,7 +297,7 @@ def test_links_and_channels_interleave() -> None:
         (
             transfer(0, b"m", 0, more=True) + b"\0\0\0\x01garbage",
             b"m",
-            "what follows is no frame",
+            "what follows is not a frame",
         ),
     ],
 )
@@ -317,7 +317,7 @@ def test_a_message_that_is_too_large_is_given_up() -> None:
 
     found = read(pcap([packet(p) for p in cut(octets, [1000])]), max_size=10)
 
-    assert ["larger than the 10 octets that are allowed"] == [r.fault for r in found][:1]
+    assert ["larger than 10 bytes"] == [r.fault for r in found][:1]
     assert (b"o", "") == (found[-1].wire, found[-1].fault)
 
 
@@ -334,7 +334,9 @@ def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
     found = of_pieces(pieces)
 
     assert [b"a", b"b1", b"d"] == [record.wire for record in found]
-    assert ["", f"{len(missing)} octets are missing in the capture", ""] == [r.fault for r in found]
+    assert ["", f"{len(missing):,} bytes are missing in the capture", ""] == [
+        r.fault for r in found
+    ]
 
 
 def test_a_capture_may_begin_in_the_middle() -> None:

@@ -91,6 +91,8 @@ MESSAGE = Message(
         ("country = 'UK' AND (weight > 3 OR price < 20)", True),
         ("NOT (country IN ('v1', 'v2') AND premium)", True),
         # Comparisons.
+        ("price = 10.5AND weight = 5AND p.user_id = 0x426F62AND active", True),
+        ("weight IN (5)AND weight + 1IN (6)OR premium", True),
         ("country != 'US' AND country <> 'US'", True),
         ("country > 'DE' AND country < 'US'", True),
         ("weight >= 5.0 AND price <= 10.5", True),
@@ -190,29 +192,31 @@ def test_what_the_draft_has_beyond_rabbitmq(text: str, expected: Any) -> None:
         ("UTC = 1", 4, "( after UTC"),
         ("UTC(1) = 1", 4, "): UTC takes no values"),
         ("a BETWEEN 1 AND 2", 2, "expected an operator or the end"),
-        ("a = 1 = 2", 6, "do not follow each other"),
+        ("a = 1 = 2", 6, "cannot be chained"),
         ("a = NOT b", 4, "parentheses"),
         ("- -a = 1", 2, "a second sign"),
-        ("5 IS NULL", 0, "a name alone"),
-        ("a = 5x", 4, "no number"),
-        ("a = 1.5e3", 4, "upper case"),
+        ("5 IS NULL", 0, "takes a name"),
+        ("a = 5x", 4, "not a number"),
+        ("a = 1ANDY", 4, "not a number"),
+        ("a = 1and b", 5, "write AND for the word"),
+        ("a = 1.5e3", 4, "upper-case E"),
         ("a = 1E3", 4, "after a fraction"),
-        ("a = 1.", 4, "no number"),
-        ("a = .5", 4, "begins nothing"),
+        ("a = 1.", 4, "not a number"),
+        ("a = .5", 4, "unexpected"),
         ("a = 0xab", 4, "hexadecimal digits"),
         ("a = 0xABC", 4, "hexadecimal digits"),
         ("a = 1.0E999", 4, "too large"),
-        ("$a = 1", 0, "begins nothing"),
-        ("_a = 1", 0, "begins nothing"),
-        ("ä = 1", 0, "begins nothing"),
-        ("a ! b", 2, "begins nothing"),
+        ("$a = 1", 0, "unexpected"),
+        ("_a = 1", 0, "unexpected"),
+        ("ä = 1", 0, "unexpected"),
+        ("a ! b", 2, "unexpected"),
         ("[a = 1", 0, "no closing ]"),
-        ("[a[b] = 1", 2, "doubled"),
+        ("[a[b] = 1", 2, "written twice"),
         ("[a\tb] = 1", 2, "control characters"),
         ("x.a = 1", 0, "there is no x."),
         ("propertie.to = 1", 0, "is properties. meant?"),
         ("p.subjekt = 1", 0, "is p.subject meant?"),
-        ("p. = 1", 2, "a name follows p."),
+        ("p. = 1", 2, "expected a name after p."),
         ("h.durable = TRUE", 0, "the dialect oasis does"),
         ("m.x = 1", 0, "the dialect oasis does"),
         ("a IN ('x',)", 10, "expected a value"),
@@ -271,7 +275,7 @@ def test_names_by_example(written: str, name: str) -> None:
         ("LEFT(a) = 'x'", "a comma: LEFT takes 2 values"),
         ("LOWER(a, b) = 'x'", r"\): LOWER takes 1 value\b"),
         ("LOWER() = 'x'", "expected a value"),
-        ("EXISTS('a')", "asks about a name"),
+        ("EXISTS('a')", "takes a name"),
         ("EXISTS", "after EXISTS"),
         ("h.nothing = 1", "there is no h.nothing"),
     ],
@@ -281,8 +285,8 @@ def test_what_is_wrong_in_the_other_dialect(text: str, problem: str) -> None:
         SqlFilter(text, dialect="oasis")
 
 
-def test_a_dialect_is_one_of_two() -> None:
-    with pytest.raises(ValueError, match="rabbitmq, oasis"):
+def test_a_dialect_is_one_of_three() -> None:
+    with pytest.raises(ValueError, match=r"rabbitmq, rabbitmq-4\.3, oasis"):
         SqlFilter("a = 1", dialect="sql-92")  # type: ignore[arg-type]
 
 
@@ -291,7 +295,7 @@ def test_the_time_comes_from_outside() -> None:
 
     assert sql.matches(MESSAGE, now=999)
     assert not sql.matches(MESSAGE, now=1_000)
-    with pytest.raises(EvaluationError, match="give now, in ms"):
+    with pytest.raises(EvaluationError, match="pass now, in ms"):
         sql.matches(MESSAGE)
     assert SqlFilter("FALSE AND UTC() > 1").matches(MESSAGE) is False
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime
 import math
 import uuid
@@ -15,6 +16,8 @@ from hypothesis import strategies as st
 from amqp10msg import (
     AmqpMap,
     Byte,
+    Char,
+    Decimal64,
     DecodeError,
     Described,
     EncodeError,
@@ -33,6 +36,7 @@ from amqp10msg.delivery.filters import (
     DirectBinding,
     EvaluationError,
     FilterSet,
+    FilterWarning,
     HeadersBinding,
     MatchUnfiltered,
     PropertiesFilter,
@@ -182,6 +186,9 @@ def test_no_local_keeps_what_clients_send() -> None:
         (None, None, True),
         ("x", None, False),
         (2**53 + 1, float(2**53), False),
+        (Decimal64.from_decimal("2E-398"), -0.0, False),
+        (-0.0, Decimal64.from_decimal("2E-398"), False),
+        (0.5, Decimal64.from_decimal("0.50"), True),
     ],
 )
 def test_application_properties_filter(reference: Any, value: Any, expected: bool) -> None:
@@ -226,6 +233,7 @@ MESSAGE = Message(
 )
 
 
+@pytest.mark.filterwarnings("ignore:RabbitMQ drops:amqp10msg.delivery.filters.FilterWarning")
 @pytest.mark.parametrize(
     "entries, expected",
     [
@@ -276,7 +284,7 @@ def test_a_moment_that_was_assigned_matches_too() -> None:
         (PropertiesFilter, {"group-sequence": 2**32}, "UInt holds"),
         (PropertiesFilter, {"creation-time": datetime.datetime(2000, 1, 1)}, "time zone"),  # noqa: DTZ001
         (PropertiesFilter, {"creation-time": "x"}, "Timestamp, not str"),
-        (PropertiesFilter, {"group-id": "a", "group_id": "b"}, "twice"),
+        (PropertiesFilter, {"group-id": "a", "group_id": "b"}, "duplicate"),
         (PropertiesFilter, {"subject": "&x"}, "no modifier"),
         (PropertiesFilter, {5: "x"}, "a key"),
         (PropertiesFilter, [], "takes a map"),
@@ -297,7 +305,7 @@ def test_a_wrong_property_filter_is_refused(cls: Any, entries: Any, problem: str
     "value, problem",
     [
         ({"subject": "x"}, "symbols as keys"),
-        ({Symbol("message-id"): 7}, "int is not what the field has"),
+        ({Symbol("message-id"): 7}, "int is not the type of the field"),
         ({Symbol("message-id"): UInt(7)}, "UInt is not"),
         ({Symbol("subject"): Symbol("x")}, "Symbol is not"),
         ({Symbol("content-type"): "a/b"}, "str is not"),
@@ -310,6 +318,84 @@ def test_a_wrong_property_filter_is_refused(cls: Any, entries: Any, problem: str
 def test_a_peer_has_to_send_the_types_of_the_fields(value: Any, problem: str) -> None:
     with pytest.raises(DecodeError, match=problem):
         parse(encode_value(Described(ULong(0x173), value)))
+
+
+def test_a_properties_filter_with_none_warns_whoever_builds_it() -> None:
+    """RabbitMQ would filter nothing."""
+    with pytest.warns(FilterWarning, match="leave such entries out") as caught:
+        one = PropertiesFilter({"subject": "x", "to": None})
+    assert [__file__] == [warning.filename for warning in caught]
+    # Neither a source that reads it nor a copy is the one to tell.
+    assert one == parse(one.encode()) == copy.deepcopy(one)
+    with pytest.raises(EncodeError, match="RabbitMQ drops"):
+        PropertiesFilter({"to": None}, dialect="rabbitmq-4.3")
+    refused = parse({"p": one.to_described()}, strict=False, dialect="rabbitmq-4.3")
+    assert ["p"] == list(refused.unsupported)
+
+
+@pytest.mark.parametrize(
+    "reference, value, expected",
+    [
+        ("x", "x", True),
+        ("x", Symbol("x"), True),
+        ("x", b"x", True),
+        (b"x", "x", True),
+        (Symbol("x"), b"x", True),
+        (uuid.UUID(bytes=b"0123456789abcdef"), "0123456789abcdef", True),
+        ("&p:0123", uuid.UUID(bytes=b"0123456789abcdef"), True),
+        ("&s:\u00e9", "caf\u00e9".encode(), True),
+        ("&s:x", 5, False),
+        ("&&x", b"&x", True),
+        (Timestamp(5), 5, True),
+        (5, Timestamp(5), True),
+        (5, 5.0, True),
+        (97, Char("a"), True),
+        ("a", Char("a"), False),
+        (1, True, False),
+        (True, True, True),
+        (None, "x", True),
+        (None, None, False),
+        (None, math.nan, False),
+        (math.inf, math.inf, False),
+        (Decimal64.from_decimal("1"), Decimal64.from_decimal("1"), False),
+        (1, Decimal64.from_decimal("1"), False),
+    ],
+)
+def test_an_application_properties_filter_as_rabbitmq_has_it(
+    reference: Any, value: Any, expected: bool
+) -> None:
+    one = ApplicationPropertiesFilter({"k": reference}, dialect="rabbitmq-4.3")
+
+    for message in (
+        Message(application_properties={"k": value}),
+        Message.decode(Message(application_properties={"k": value}).encode()),
+    ):
+        assert expected is one.matches(message)
+        assert expected is (one.explain(message) == ())
+    assert not one.matches(Message())
+
+
+@pytest.mark.parametrize(
+    "entries, expected",
+    [
+        ({"message-id": "0123456789abcdef"}, True),
+        ({"message-id": b"0123456789abcdef"}, True),
+        ({"message-id": "&p:0123"}, True),
+        ({"message-id": 5}, False),
+        ({"correlation-id": b"c"}, True),
+        ({"creation-time": 5}, True),
+        ({"reply-to": ""}, False),
+    ],
+)
+def test_a_properties_filter_as_rabbitmq_has_it(entries: dict[str, Any], expected: bool) -> None:
+    properties = Properties(
+        message_id=uuid.UUID(bytes=b"0123456789abcdef"), correlation_id="c", creation_time=5
+    )
+
+    one = PropertiesFilter(entries, dialect="rabbitmq-4.3")
+
+    assert expected is one.matches(Message(properties=properties))
+    assert not one.matches(Message())
 
 
 def test_why_properties_do_not_match() -> None:
@@ -409,7 +495,7 @@ def test_session_filter() -> None:
     assert "group-id = 's' is false: group-id is not set" == str(one.explain(Message())[0])
     came = encode_value(Described(ULong(0x137 << 32 | 12), None))
     assert came == parse(came).encode() == SessionFilter().encode()
-    with pytest.raises(EvaluationError, match="for the service to say"):
+    with pytest.raises(EvaluationError, match="service chooses"):
         SessionFilter().matches(Message())
 
 

@@ -56,15 +56,20 @@ from amqp10msg.testing import messages, values
 # The registry: symbolic descriptor, numeric one, a filter, and its value on the wire.
 TYPES: list[tuple[str, int | None, Filter, Any]] = [
     (
-        *("apache.org:legacy-amqp-direct-binding:string", 0x468C << 32),
-        *(DirectBinding("a.b"), "a.b"),
+        "apache.org:legacy-amqp-direct-binding:string",
+        0x468C << 32,
+        DirectBinding("a.b"),
+        "a.b",
     ),
     (
-        *("apache.org:legacy-amqp-topic-binding:string", 0x468C << 32 | 1),
-        *(TopicBinding("*.b.#"), "*.b.#"),
+        "apache.org:legacy-amqp-topic-binding:string",
+        0x468C << 32 | 1,
+        TopicBinding("*.b.#"),
+        "*.b.#",
     ),
     (
-        *("apache.org:legacy-amqp-headers-binding:map", 0x468C << 32 | 2),
+        "apache.org:legacy-amqp-headers-binding:map",
+        0x468C << 32 | 2,
         HeadersBinding({"x-match": "any", "a": UInt(1), "b": None}),
         {"x-match": "any", "a": UInt(1), "b": None},
     ),
@@ -73,7 +78,8 @@ TYPES: list[tuple[str, int | None, Filter, Any]] = [
     ("apache.org:xquery-filter:string", 0x468C << 32 | 5, XQuery("/a"), "/a"),
     ("amqp:sql-filter", 0x120, SqlFilter("a = 1"), "a = 1"),
     (
-        *("amqp:properties-filter", 0x173),
+        "amqp:properties-filter",
+        0x173,
         PropertiesFilter({"message-id": 7, "subject": "&p:x", "content_type": "a/b"}),
         {
             Symbol("message-id"): ULong(7),
@@ -82,7 +88,8 @@ TYPES: list[tuple[str, int | None, Filter, Any]] = [
         },
     ),
     (
-        *("amqp:application-properties-filter", 0x174),
+        "amqp:application-properties-filter",
+        0x174,
         ApplicationPropertiesFilter({"a": UInt(1), "b": "&s:x", "c": None}),
         {"a": UInt(1), "b": "&s:x", "c": None},
     ),
@@ -126,10 +133,10 @@ def test_a_filter_has_one_of_its_own_descriptors(
 
     assert Symbol(symbol) == made.descriptor
     for wrong in (ULong(1), Symbol("x"), symbol + "x", 5):
-        with pytest.raises(EncodeError, match="is no descriptor of"):
+        with pytest.raises(EncodeError, match="is not a descriptor of"):
             cls(*given.values(), descriptor=wrong)
     if code is not None:
-        with pytest.raises(EncodeError, match="is no descriptor of"):
+        with pytest.raises(EncodeError, match="is not a descriptor of"):
             cls(*given.values(), descriptor=code)  # a long, where only a ulong is one
 
 
@@ -162,15 +169,15 @@ def test_an_unknown_type_is_kept_as_it_came(descriptor: Any, value: Any) -> None
 
     assert isinstance(one, UnsupportedFilter)
     assert came == one.encode()
-    with pytest.raises(EvaluationError, match="there is no filter"):
+    with pytest.raises(EvaluationError, match="unknown filter type"):
         one.matches(Message())
 
 
 def test_a_filter_of_another_type_is_not_decoded() -> None:
-    with pytest.raises(DecodeError, match="this is no amqp:sql-filter") as caught:
+    with pytest.raises(DecodeError, match="expected a filter amqp:sql-filter") as caught:
         SqlFilter.decode(Selector("a = 1").encode())
     assert "amqp:not-implemented" == caught.value.condition
-    with pytest.raises(DecodeError, match="this is no"):
+    with pytest.raises(DecodeError, match="expected a filter"):
         SqlFilter.decode(encode_value("a = 1"))
 
 
@@ -193,12 +200,54 @@ def test_a_source_chooses_the_dialect_that_it_takes() -> None:
         parse(came, dialect="sql-92")  # type: ignore[call-overload]
 
 
+@pytest.mark.parametrize("one", [row[2] for row in TYPES], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize(
+    "given, problem",
+    [
+        (Message("x").encode(), r"a Message, not bytes: decode it with Message\.decode"),
+        (bytearray(b"x"), r"not bytearray: decode it"),
+        (memoryview(b"x"), r"not memoryview: decode it"),
+        ("color = 'red'", r"a Message, not str$"),
+        ({"a": 1}, r"a Message, not dict$"),
+        (None, r"a Message, not NoneType$"),
+    ],
+)
+def test_a_filter_is_evaluated_on_a_message_alone(one: Filter, given: Any, problem: str) -> None:
+    filters = FilterSet({"one": one, "two": None})
+    calls: list[Callable[..., Any]] = [one.matches, one.explain, filters.matches, filters.explain]
+    calls += [one.result] if isinstance(one, (Selector, SqlFilter)) else []
+    for call in (*calls, FilterSet().matches, FilterSet().explain):
+        with pytest.raises(TypeError, match=problem):
+            call(given)
+
+
+@pytest.mark.parametrize(
+    "given, hint",
+    [
+        ("color = 'red'", r"""not str: make it with Selector\("color = 'red'"\) or another"""),
+        (b"x", "not bytes: use parse for what a peer sent"),
+        (
+            Described(Symbol("amqp:sql-filter"), "a = 1"),
+            "not Described: use parse for what a peer sent",
+        ),
+    ],
+)
+def test_a_set_says_how_to_make_a_filter(given: Any, hint: str) -> None:
+    with pytest.raises(EncodeError, match=hint):
+        FilterSet({"name": given})
+
+
 def test_limits_reach_every_filter() -> None:
     tight = FilterLimits(length=3, fields=1)
     for one in (
-        *(DirectBinding("long"), TopicBinding("long"), Selector("a = 1"), SqlFilter("a = 1")),
-        *(HeadersBinding({"a": 1, "b": 2}), ApplicationPropertiesFilter({"a": 1, "b": 2})),
-        *(PropertiesFilter({"to": "a", "subject": "b"}), StreamFilter(["a", "b"])),
+        DirectBinding("long"),
+        TopicBinding("long"),
+        Selector("a = 1"),
+        SqlFilter("a = 1"),
+        HeadersBinding({"a": 1, "b": 2}),
+        ApplicationPropertiesFilter({"a": 1, "b": 2}),
+        PropertiesFilter({"to": "a", "subject": "b"}),
+        StreamFilter(["a", "b"]),
     ):
         assert parse(one.encode()) == one
         with pytest.raises(DecodeError, match=r"allowed|more than"):
@@ -297,7 +346,7 @@ def test_time_and_origin_reach_the_filters_of_a_set() -> None:
     assert filters.matches(Message(), now=6, local=False)
     assert not filters.matches(Message(), now=6, local=True)
     assert not filters.matches(Message(), now=5)
-    with pytest.raises(EvaluationError, match="give local"):
+    with pytest.raises(EvaluationError, match="pass local"):
         filters.matches(Message(), now=6)
     assert ["t: UTC() > 5 is false", "l: the message came over another connection is false"] == [
         str(reason) for reason in filters.explain(Message(), now=1, local=True)

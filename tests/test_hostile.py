@@ -36,10 +36,10 @@ from tests.hostile import (
     FAST,
     HAND,
     INNERMOST,
-    KEYS_SECONDS,
+    KEYS_UNITS,
     MESSAGES,
     READS,
-    SECONDS,
+    UNITS,
     VALUES,
     WRAPS,
     Wrap,
@@ -161,7 +161,7 @@ def test_deep_nesting(wrap: Wrap, depth: int) -> None:
             found = outcome(read, given_)
             if depth > 256 and read in (decode_value, Message.decode, lenient):
                 assert isinstance(found, DecodeError)
-            bound = KEYS_SECONDS if wrap is key_of_map else SECONDS
+            bound = KEYS_UNITS if wrap is key_of_map else UNITS
             assert_quick(read, given_, bound * (1 + len(given_) / 20_000))
 
 
@@ -180,7 +180,7 @@ def test_what_is_read_is_written(wrap: Wrap, depth: int, strict: bool) -> None:
 def test_mixed_nesting(wraps: list[Wrap], depth: int) -> None:
     octets = b"\x00\x53\x77" + nested(wraps, depth)
     for read in READS:
-        assert_quick(read, octets, KEYS_SECONDS if key_of_map in wraps else SECONDS)
+        assert_quick(read, octets, KEYS_UNITS if key_of_map in wraps else UNITS)
 
 
 @pytest.mark.parametrize("kibibytes", [128, 256, 512])

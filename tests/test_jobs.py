@@ -20,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Array, DecodeError, Message, Properties
+from amqp10msg.files import atomic
 from amqp10msg.testing import malformed, messages
 from amqp10msg.translate import Circumstances
 
@@ -34,10 +35,9 @@ from amqp10msg.jobs import (  # noqa: E402
     JobError,
     OnlySparkError,
     Stats,
-    _places,
     output_of,
 )
-from amqp10msg.jobs._parts import Reading  # noqa: E402
+from amqp10msg.jobs.inputs import Reading  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOUND = [
@@ -70,7 +70,7 @@ def names_in(folder: Path) -> list[str]:
 def test_a_batch_that_decodes_to_too_much_is_done_in_pieces(
     tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp10msg.columns._room._ROOM", 20_000)
+    monkeypatch.setattr("amqp10msg.columns._memory_limit._ROOM", 20_000)
     # An annotation that is an array of a thousand nulls: 9,018 octets of JSON.
     annotations = {"x-opt-k": Array("null", [None] * 1_000)}
     nulls = Message(b"", message_annotations=annotations).encode()
@@ -330,12 +330,12 @@ def test_what_is_put_takes_the_place_of_what_was_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: bool
 ) -> None:
     if not at_once:
-        monkeypatch.setattr(_places, "_exchanged", lambda *_: False)
+        monkeypatch.setattr(atomic, "_exchanged", lambda *_: False)
     made, target = tmp_path / "made", tmp_path / "out"
     for text in ("old", "new"):
         made.mkdir()
         (made / text).write_text(text)
-        _places.put(made, target, tmp_path / "aside")
+        atomic.publish(made, target, tmp_path / "aside")
         # Where two names can be exchanged, the old folder is where the new one was.
         assert [text] == names_in(target)
         shutil.rmtree(made, ignore_errors=True)
@@ -354,7 +354,7 @@ def test_there_is_a_whole_folder_at_every_instant(tmp_path: Path) -> None:
             made.mkdir()
             for name in ("a", "b"):
                 (made / name).write_text(str(len(put)))
-            _places.put(made, target, tmp_path / "aside")
+            atomic.publish(made, target, tmp_path / "aside")
             shutil.rmtree(made, ignore_errors=True)
             put.append(len(put))
 
@@ -400,7 +400,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
         (Job("decode", columns=("nothing",)), {}, "no column is called 'nothing'"),
         (Job("validate", "body"), {}, "there is no column 'body'"),
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
-        (Job("decode"), {"form": "xml"}, "no form is called 'xml'"),
+        (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
         (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
         (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 octet, not 0"),
     ],

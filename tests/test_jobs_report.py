@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg.jobs import Run, Stats, page  # noqa: E402
-from amqp10msg.jobs._plots import Bar, columns, stacked  # noqa: E402
-from amqp10msg.jobs._stats import RuleCount  # noqa: E402
+from amqp10msg.pages.charts import Bar, columns, stacked_bars  # noqa: E402
+from amqp10msg.validation.counts import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once
@@ -100,7 +100,7 @@ def test_a_bar_is_as_high_as_its_count(counts: list[int]) -> None:
 def test_a_stacked_bar_has_a_part_for_each_type(types: dict[str, int]) -> None:
     names = list(types)
 
-    made = Page(stacked([("n", types)], names.index, "x"))
+    made = Page(stacked_bars([("n", types)], names.index, "x"))
 
     parts = [attributes for tag, attributes in made.elements if tag == "rect"]
     assert [f"c{index}" for index in range(len(names))] == [part["class"] for part in parts]

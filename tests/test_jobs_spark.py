@@ -13,7 +13,7 @@ from amqp10msg import Message, Properties, basic, corpus
 from amqp10msg.translate import Circumstances
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
 import pyarrow.parquet as pq  # noqa: E402
 

@@ -34,6 +34,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"batch", "checksums", "jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {""},
+        {"pages"},
         {"files", "notation", "corpus", "basic", "columns"},
         {"translate"},
         {"jobs"},
@@ -41,11 +42,14 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"__main__"},
     )
 )
+# Private to the whole package: the kernel, which any unit may use.
+KERNEL = {"_core"}
 LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 
 # What a unit may import from outside, besides attrs and the standard library.
 THIRD_PARTY = {
-    "notation": {"cbor2"},
+    "pages": {"jinja2", "markupsafe"},  # inside of functions
+    "notation": {"cbor2", "markupsafe"},
     "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
@@ -173,6 +177,47 @@ def sockets(imports: list[Import]) -> list[str]:
     ]
 
 
+def is_private(name: str) -> bool:
+    return name.startswith("_") and not (name.startswith("__") and name.endswith("__"))
+
+
+def private_imports(imports: list[Import]) -> list[str]:
+    """Imports of another unit's private modules or names."""
+    return [
+        f"{item.place}: {item.unit or '__init__'} imports {item.target}, which is private: "
+        "make the name public in its package, or do without it"
+        for item in imports
+        if item.top == PACKAGE
+        and target_unit(item.target) != item.unit
+        and any(map(is_private, parts := item.target.split(".")[1:]))
+        and parts[0] not in KERNEL
+    ]
+
+
+def private_attributes(file: Path, source: str | None = None) -> list[str]:
+    """Private attributes of modules and classes that come from another unit."""
+    text = file.read_text(encoding="utf-8") if source is None else source
+    tree = ast.parse(text)
+    unit = unit_of(file)
+    foreign = {
+        alias.asname or alias.name.partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import | ast.ImportFrom) and not getattr(node, "level", 0)
+        for alias in node.names
+        if (module := getattr(node, "module", None) or alias.name).partition(".")[0] == PACKAGE
+        and target_unit(f"{module}.{alias.name}" if isinstance(node, ast.ImportFrom) else module)
+        not in {unit, *KERNEL}
+    }
+    return [
+        f"{file.relative_to(ROOT.parent)}:{node.lineno}: {ast.unparse(node)} is private"
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and is_private(node.attr)
+        and isinstance(node.value, ast.Name)
+        and node.value.id in foreign
+    ]
+
+
 FILES = sorted(ROOT.rglob("*.py"))
 IMPORTS = [item for file in FILES for item in imports_of(file)]
 
@@ -204,6 +249,62 @@ def test_only_net_opens_sockets() -> None:
     assert sockets(IMPORTS) == []
 
 
+def test_packages_import_only_public_names_of_each_other() -> None:
+    assert private_imports(IMPORTS) == []
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "from amqp10msg import __version__",
+        "from amqp10msg.jobs import Job",
+        "from amqp10msg._core.reader import Reader",
+        "from amqp10msg._core import _reader",
+        "from amqp10msg.spark import _frames",
+        "from . import _frames",
+    ],
+)
+def test_the_check_of_private_names_passes_others(source: str) -> None:
+    imports = imports_of(ROOT / "spark/sink.py", source)
+
+    assert imports
+    assert private_imports(imports) == []
+
+
+@pytest.mark.parametrize("unit", sorted(LAYER_OF.keys()))
+def test_packages_touch_only_public_attributes_of_each_other(unit: str) -> None:
+    assert [] == [
+        found for file in FILES if unit_of(file) == unit for found in private_attributes(file)
+    ]
+
+
+@pytest.mark.parametrize(
+    "source, number",
+    [
+        ("from amqp10msg import jobs\njobs._job", 1),
+        ("from amqp10msg.jobs import Job\ndef f():\n    Job._sound(1)", 1),
+        ("import amqp10msg.jobs\namqp10msg._x", 1),
+        ("from amqp10msg import jobs\njobs.__name__, jobs.run", 0),
+        ("from amqp10msg.cli import _x\n_x._y", 0),
+    ],
+)
+def test_the_check_of_attributes_sees_private_ones(source: str, number: int) -> None:
+    assert number == len(private_attributes(ROOT / "cli/x.py", source))
+
+
+def test_the_page_about_the_design_lists_the_layers() -> None:
+    """Each line of its map is a layer, as here: from the left to the right."""
+    page = (ROOT.parent / "docs/explanation/design.md").read_text(encoding="utf-8")
+    _, _, behind = page.partition("<!-- layers -->\n\n")
+    rows, _, _ = behind.partition("\n\n")
+    listed = [
+        {name.strip("`") for name in row.split("|")[1].replace(",", " ").split()}
+        for row in rows.splitlines()[2:]
+    ]
+
+    assert [{unit or "amqp10msg" for unit in layer} for layer in LAYERS] == listed
+
+
 @pytest.mark.parametrize(
     "file, source, check",
     [
@@ -217,6 +318,10 @@ def test_only_net_opens_sockets() -> None:
         ("testing.py", "from proton import Message", foreign_imports),
         ("corpus/run.py", "import socket", sockets),
         ("cli/serve.py", "from asyncio import run", sockets),
+        ("spark/sink.py", "from amqp10msg.jobs._job import Job", private_imports),
+        ("spark/sink.py", "from amqp10msg.jobs import _job", private_imports),
+        ("spark/sink.py", "def f():\n    import amqp10msg.jobs._job", private_imports),
+        ("net/spool.py", "from ..jobs._job import Job", private_imports),
     ],
 )
 def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) -> None:
@@ -240,6 +345,7 @@ def test_the_checks_pass_a_right_import(source: str) -> None:
 
     assert imports
     assert wrong_arrows(imports) + foreign_imports(imports) + sockets(imports) == []
+    assert private_imports(imports) == []
 
 
 # To be rid of their forks: they are to use the kernel's primitives.

@@ -170,6 +170,7 @@ def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
     )
 
 
+@pytest.mark.kills
 def test_whatever_kills_it_nothing_is_lost(broker: Broker, tmp_path: Path) -> None:
     """AMQP10MSG_KILLS says how often it is killed."""
     sent = numbered(2_000 * KILLS)

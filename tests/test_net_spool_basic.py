@@ -253,6 +253,7 @@ def test_a_queue_that_is_not_there_is_an_error(queue: Queue, tmp_path: Path) -> 
         spool_basic(queue.url, f"{queue.name}-not", landing)
 
 
+@pytest.mark.kills
 @with_broker
 def test_whatever_kills_it_nothing_is_lost(queue: Queue, tmp_path: Path) -> None:
     """AMQP10MSG_KILLS says how often it is killed."""

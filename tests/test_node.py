@@ -757,3 +757,43 @@ def test_memory_store_does_nothing() -> None:
     node.commit()
 
     assert [] == list(store.load("n"))
+
+
+@pytest.mark.once
+def test_delivery_that_cannot_be_settled_does_not_stop_the_others_of_its_link() -> None:
+    def hand_over(letter: DeadLetter) -> None:
+        if Message.decode(letter.octets).text() == "b":
+            raise OSError("the other side is full")
+
+    node = node_of(*"abc", dead_letter=hand_over)
+    link = node.attach(default_outcome=Rejected())
+    taken(link)
+    with pytest.raises(OSError, match="full"):
+        link.detach()
+    assert ["b"] == [delivery.message().text() for delivery in link.unsettled.values()]
+    assert (1, {"rejected": 2}) == (node.counts.acquired, node.counts.causes)
+    for delivery in [*link.unsettled.values()]:
+        delivery.settle(Released())
+    link.detach()
+
+    assert ((), 1, 0) == (node.links, node.counts.available, node.counts.acquired)
+
+
+@pytest.mark.once
+def test_all_links_hear_of_an_expiry_also_where_one_cannot() -> None:
+    told: list[str] = []
+
+    def hear(delivery: Delivery) -> None:
+        told.append(delivery.link.name)
+        if delivery.link.name == "a":
+            raise OSError("not heard")
+
+    clock = Clock()
+    node = node_of(Message("x", header=Header(ttl=1)), clock=clock)
+    for name in "abc":
+        take(node.attach(name, mode="copy", on_ended=hear))
+    clock.now = 2
+    with pytest.raises(OSError, match="not heard"):
+        node.expire()
+
+    assert ["a", "b", "c"] == told

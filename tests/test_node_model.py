@@ -378,6 +378,6 @@ def test_node_does_what_the_model_does(machine: type[Node]) -> None:
         database=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )
-    while machine.steps < STEPS:
+    while machine.steps < STEPS:  # each run takes steps
         run_state_machine_as_test(machine, settings=deep)
     print(f"{machine.__name__}: {machine.steps} steps")  # noqa: T201  (the figure that was asked for)

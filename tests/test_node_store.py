@@ -10,10 +10,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, scan
-from amqp10msg.delivery import Accepted, DistributionNode, Modified, Rejected, Released
-from amqp10msg.delivery.node import DeadLetter, StoreError
+from amqp10msg import Header, Limits, Message, ULong, scan
+from amqp10msg.delivery import (
+    Accepted,
+    DistributionNode,
+    MessageState,
+    Modified,
+    Rejected,
+    Released,
+)
+from amqp10msg.delivery.filters import FilterSet
+from amqp10msg.delivery.node import DeadLetter, OutcomeError, Stored, StoreError
 from amqp10msg.delivery.node.sqlite import SqliteStore
 
 pytestmark = pytest.mark.once
@@ -275,3 +285,151 @@ def test_store_that_cannot_be_read_says_so(path: Path) -> None:
     store._database.close()
     with pytest.raises(StoreError, match="cannot be read"):
         node_on(store)
+
+
+# What cannot be read, or could not be.
+
+
+def many_keys(count: int) -> Message:
+    """A message with as many ulong keys as a map may have, or more."""
+    annotations: Any = {ULong(key): None for key in range(count)}
+    return Message("x", header=Header(durable=True), message_annotations=annotations)
+
+
+ONE_KEY_MORE = Modified(message_annotations={ULong(5_000): None})  # type: ignore[dict-item]
+
+
+@pytest.mark.parametrize(
+    "message, outcome",
+    [
+        (many_keys(4_096), ONE_KEY_MORE),
+        (
+            Message([None] * 999_998, header=Header(durable=True)),
+            Modified(message_annotations={"x-opt-a": 1}),
+        ),
+    ],
+)
+def test_outcome_that_makes_a_message_unreadable_is_refused(
+    path: Path, message: Message, outcome: Modified
+) -> None:
+    octets = message.encode()
+    with SqliteStore(path) as store:
+        node = node_on(store)
+        node.publish(octets)
+        link = node.attach(default_outcome=outcome)
+        delivery = link.next()
+        assert delivery is not None
+        with pytest.raises(OutcomeError, match="refuses the outcome modified"):
+            delivery.settle(outcome)
+        assert (False, 1) == (delivery.settled, node.counts.acquired)
+        assert Released() == delivery.settle(Released())
+        assert octets == next(node.messages()).octets
+        # Neither what the receiver told nor the default-outcome can be applied.
+        delivery = link.next()
+        assert delivery is not None
+        delivery.update(outcome)
+        link.detach()
+        assert (1, 0) == (node.counts.available, node.counts.acquired)
+        assert () == node.links
+    with SqliteStore(path) as store:
+        node = node_on(store)
+        assert [octets] == [one.octets for one in node.messages()]
+        assert [] == node.quarantined
+
+
+def test_message_at_the_limit_of_items_cannot_be_counted_and_can_be_rejected() -> None:
+    octets = Message([None] * 999_998).encode()
+    letters: list[DeadLetter] = []
+    node = DistributionNode("n", clock=lambda: 0, dead_letter=letters.append)
+    node.publish(octets)
+    delivery = node.attach().next()
+    assert delivery is not None
+    with pytest.raises(OutcomeError) as caught:
+        delivery.settle(Modified(delivery_failed=True))
+    assert "amqp:resource-limit-exceeded" == caught.value.error.condition
+    assert Rejected() == delivery.settle(Rejected())
+
+    assert [octets] == [letter.octets for letter in letters]
+
+
+def test_node_with_wider_limits_reads_again_what_it_took() -> None:
+    node = DistributionNode("n", clock=lambda: 0, limits=Limits(items=2_000_000))
+    node.publish(Message([None] * 1_500_000))
+    delivery = node.attach(filter=FilterSet({})).next()
+    assert delivery is not None
+    assert 1_500_000 == len(delivery.message().body.value)  # type: ignore[union-attr]
+    delivery.settle(Modified(delivery_failed=True))
+
+    assert [1] == [one.delivery_count for one in node.messages()]
+
+
+@given(
+    st.integers(0, 6),
+    st.lists(st.sampled_from(["a", "b", "c", ULong(1), ULong(2)]), max_size=3, unique=True),
+    st.booleans(),
+)
+def test_what_an_outcome_leaves_is_readable_or_as_it_was(
+    items: int, keys: list[Any], failed: bool
+) -> None:
+    limits = Limits(items=12, size=48)
+    node = DistributionNode("n", clock=lambda: 0, limits=limits)
+    octets = Message([None] * items, message_annotations={"x-opt-a": 1}).encode()
+    node.publish(octets)
+    delivery = node.attach().next()
+    assert delivery is not None
+    try:
+        delivery.settle(Modified(failed, message_annotations=dict.fromkeys(keys, "xyz") or None))
+    except OutcomeError:
+        delivery.settle(Released())
+        assert octets == next(node.messages()).octets
+
+    (held,) = node.messages()
+    assert MessageState.AVAILABLE is held.state
+    Message.decode(held.octets, limits=limits)
+
+
+def spoil(path: Path, sequence: int, octets: Any) -> None:
+    database = sqlite3.connect(path)
+    database.execute("UPDATE message SET octets = ? WHERE sequence = ?", (octets, sequence))
+    database.commit()
+    database.close()
+
+
+@pytest.mark.parametrize("octets", [b"\0\x53", many_keys(4_097).encode(), "text"])
+def test_message_that_cannot_be_read_is_put_aside(path: Path, octets: Any) -> None:
+    with SqliteStore(path) as store:
+        node = node_on(store, clock=lambda: 77)
+        for text in "abc":
+            node.publish(durable(text), message_format=5)
+    spoil(path, 2, octets)
+    spoil(path, 3, octets)
+    for _ in range(2):
+        with SqliteStore(path) as store:
+            node = node_on(store)
+            assert ["a"] == texts(node)
+            assert [("n", Stored(2, 77, octets, 5)), ("n", Stored(3, 77, octets, 5))] == [
+                (one.node, one.stored) for one in node.quarantined
+            ]
+            assert all(one.reason for one in node.quarantined)
+    with SqliteStore(path) as store:
+        node = node_on(store)
+        assert 4 == node.publish(durable("d"))
+        assert [2, 3] == [one.stored.sequence for one in store.quarantined()]
+        assert [] == list(store.quarantined("another"))
+        store.discard("n", 2)
+        store.commit()
+        assert [3] == [one.stored.sequence for one in node.quarantined]
+        store._database.close()
+        with pytest.raises(StoreError, match="cannot be read"):
+            assert node.quarantined
+
+
+def test_file_of_before_there_was_a_quarantine_is_read(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node_on(store).publish(durable("a"))
+        store._database.execute("DROP TABLE quarantine")
+    spoil(path, 1, b"\0")
+    with SqliteStore(path) as store:
+        node = node_on(store)
+
+        assert (0, 1) == (len(node), len(node.quarantined))

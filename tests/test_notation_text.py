@@ -66,7 +66,7 @@ def test_what_is_wrong_stands_below_its_field() -> None:
     assert (
         ' 0  00 53 75 a0 01 61  data        binary vbin8  1 octet: "a"\n'
         " 6  00 53 70 c0 03 02  header      list8         2 values\n"
-        "                       ! header stands behind data (Part 3, 3.2)\n"
+        "                       ! header must precede data (Part 3, 3.2)\n"
         "12  41                   durable   boolean true  true\n"
         "13  50                   priority  error         1 octet\n"
         "                         ! the value needs 1 more byte, but the input has 0 "

@@ -39,7 +39,8 @@ STAND_IN = {
     "_core/twin.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
     "_core/twin.pxd": "cpdef Py_ssize_t size(bytes data)\n",
     "columns/__init__.py": "",
-    "columns/_scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
+    "columns/_kernel/__init__.py": "",
+    "columns/_kernel/scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
 }
 
 
@@ -276,7 +277,8 @@ def test_the_demonstration_alone_installs_little_and_compiles_nothing(
 def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]) -> None:
     planned = dry_make("test", ".demo")
 
-    for step in ("build_ext", "--group dev", "--group frames", "[proton]", "-m pytest"):
+    steps = ("build_ext", "--group dev", "--group frames", "[proton]", "--group spark", "-m pytest")
+    for step in steps:
         assert step in planned
 
 

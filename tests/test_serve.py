@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sqlite3
 import ssl
 import subprocess
 import sys
@@ -29,14 +30,22 @@ from amqp10msg import (
     encode_value,
     scan,
 )
-from amqp10msg.delivery import Accepted, MessageState, Modified, Source, TerminusExpiryPolicy
-from amqp10msg.delivery.node import Capacity, NodeError, OutgoingLink, StoreError
+from amqp10msg.delivery import (
+    Accepted,
+    MessageState,
+    Modified,
+    Rejected,
+    Source,
+    TerminusExpiryPolicy,
+)
+from amqp10msg.delivery.filters import FilterSet
+from amqp10msg.delivery.node import Capacity, DeadLetter, NodeError, OutgoingLink, StoreError
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
-from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+from amqp10msg.net.serve import Nodes, Server  # noqa: E402  (needs proton)
 from amqp10msg.proton import install, sendable  # noqa: E402
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
 
@@ -175,14 +184,71 @@ def test_undeliverable_here(amqp_server: Server, connection: Any) -> None:
     assert "a" == receiver_of(connection, "q", name="other").receive().text()
 
 
+class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
+    """The receiver settles second."""
+
+    def apply(self, link: Any) -> None:
+        link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+
+def many_keys(count: int) -> Message:
+    """A durable message with as many ulong keys as a map may have, or more."""
+    annotations: Any = {ULong(key): None for key in range(count)}
+    return Message("many keys", header=Header(durable=True), message_annotations=annotations)
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_outcome_that_makes_a_message_unreadable_is_refused(tmp_path: Path, second: bool) -> None:
+    file = tmp_path / "messages.db"
+    octets = many_keys(4_096).encode()
+    with Server(file=file) as server, connected(server) as connection:
+        server.publish("q", octets)
+        receiver = receiver_of(connection, "q", options=Second() if second else None)
+        receiver.receive()
+        delivery = settle(
+            receiver,
+            proton.Delivery.MODIFIED,
+            not second,
+            annotations={proton.ulong(5_000): None},
+        )
+        if second:
+            connection.wait(lambda: delivery.settled)
+            assert proton.Delivery.RELEASED == delivery.remote_state
+        else:
+            with pytest.raises(utils.LinkDetached, match="amqp:resource-limit-exceeded"):
+                connection.wait(lambda: False)
+        assert [octets] == [message.encode() for message in server.messages("q")]
+    with Server(file=file) as server:
+        assert [octets] == [message.encode() for message in server.messages("q")]
+        assert [] == server.quarantined("q")
+
+
+def test_stored_message_that_cannot_be_read_does_not_stop_the_server(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "messages.db"
+    with Server(file=file) as server:
+        for text in "ab":
+            server.publish("q", Message(text, header=Header(durable=True)))
+    database = sqlite3.connect(file)
+    database.execute("UPDATE message SET octets = ? WHERE sequence = 1", (b"\0",))
+    database.commit()
+    database.close()
+    with Server(file=file) as server, connected(server) as connection:
+        assert "b" == receiver_of(connection, "q").receive().text()
+        (aside,) = server.quarantined("q")
+        assert ("q", 1, b"\0") == (aside.node, aside.stored.sequence, aside.stored.octets)
+    assert ["quarantined"] == [
+        record.event  # type: ignore[attr-defined]
+        for record in caplog.records
+        if record.levelno == logging.ERROR
+    ]
+
+
 def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
     amqp_server: Server,
     connection: Any,
 ) -> None:
-    class Second(reactor.ReceiverOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.rcv_settle_mode = proton.Link.RCV_SECOND
-
     amqp_server.publish("q", Message("x"))
     receiver = receiver_of(connection, "q", options=Second())
     receiver.receive()
@@ -246,6 +312,106 @@ def test_link_that_dies_gives_the_default_outcome(amqp_server: Server) -> None:
         assert 1 == amqp_server.counts("q").available
         receiver_of(connection, "q").receive()
     until(lambda: amqp_server.counts("q").available == 1)
+
+
+# Faults.
+
+
+def broken(letter: DeadLetter) -> None:
+    """Fail as a handler of dead letters may."""
+    if Message.decode(letter.octets).text() == "bad":
+        raise OSError("no room for dead letters")
+
+
+@pytest.fixture
+def faulty() -> Iterator[Server]:
+    """A server whose node q cannot get rid of one message, and that takes what it is sent."""
+    with Server() as server:
+
+        def prepare(nodes: Nodes) -> None:
+            nodes.make("q").dead_letter = broken
+
+        server.call(prepare)
+        for address, text in (("q", "bad"), ("q", "good"), ("other", "x"), ("other", "y")):
+            server.publish(address, Message(text))
+        yield server
+
+
+def free(server: Server, address: str, count: int) -> bool:
+    counts = server.counts(address)
+    return (counts.available, counts.acquired) == (count, 0) and not outgoing(server, address)
+
+
+def test_connection_with_a_fault_holds_nothing_any_more(faulty: Server) -> None:
+    with connected(faulty) as connection:
+        receivers = [
+            connection.create_receiver(address, credit=2, name=address)
+            for address in ("q", "other")
+        ]
+        until(lambda: faulty.counts("q").acquired + faulty.counts("other").acquired == 4)
+        for receiver in receivers:
+            connection.wait(lambda receiver=receiver: len(receiver.fetcher.incoming) == 2)
+        bad = receivers[0].fetcher.incoming[0][1]
+        bad.update(proton.Delivery.REJECTED)
+        bad.settle()
+        with suppress(proton.ProtonException):
+            connection.wait(lambda: False)
+    until(lambda: free(faulty, "q", 2) and free(faulty, "other", 2))
+    with connected(faulty) as connection:
+        for address, texts in (("q", ["bad", "good"]), ("other", ["x", "y"])):
+            receiver = receiver_of(connection, address)
+            assert texts == [receiver.receive().text() for _ in texts]
+
+
+def test_peer_that_does_not_answer_a_close_holds_nothing_any_more(faulty: Server) -> None:
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client")
+    octets += frame(0x11, None, UInt(0), UInt(99), UInt(99))
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    for handle, address in enumerate(("q", "other")):
+        octets += frame(0x12, address, UInt(handle), True, None, None, Source(address=address))
+        octets += frame(0x13, *window, UInt(handle), UInt(0), UInt(2))
+    with socket.create_connection((faulty.host, faulty.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(octets)
+        heard = performatives(client)
+        until(lambda: faulty.counts("q").acquired + faulty.counts("other").acquired == 4)
+        client.sendall(frame(0x15, True, UInt(0), UInt(3), True, Rejected()))
+        while next(heard).descriptor != 0x18:
+            pass
+        for address in ("q", "other"):
+            assert 0 == faulty.counts(address).acquired
+            assert [] == outgoing(faulty, address)
+
+
+def test_link_that_fails_does_not_stop_the_others(
+    faulty: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> bool:
+        raise ZeroDivisionError
+
+    with connected(faulty) as connection, connected(faulty) as other:
+        receiver = receiver_of(other, "other")
+        monkeypatch.setattr(FilterSet, "matches", fail)
+        with suppress(proton.ProtonException):
+            receiver_of(connection, "q", options=reactor.Selector("a = 1")).receive()
+            connection.wait(lambda: False)
+        until(lambda: free(faulty, "q", 2))
+        assert ["x", "y"] == [receiver.receive().text() for _ in "xy"]
+
+
+def test_node_that_cannot_expire_does_not_stop_the_server() -> None:
+    with Server() as server:
+        until(lambda: server.counts("q") is not None)
+
+        def fail() -> int:
+            raise ZeroDivisionError
+
+        def spoil(nodes: Nodes) -> None:
+            nodes.make("a").expire = fail  # type: ignore[method-assign]
+
+        server.call(spoil)
+        server.publish("b", Message("short", header=Header(ttl=1)))
+        until(lambda: server.counts("b").causes == {"expired": 1})
 
 
 # Sources.

@@ -15,11 +15,11 @@ from click.testing import CliRunner
 from amqp10msg import Message
 from amqp10msg.cli import main
 
-pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
 from amqp10msg import spark  # noqa: E402
 
-pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+pytestmark = [pytest.mark.soak, pytest.mark.xdist_group("spark")]
 
 ROOT = Path(__file__).parents[1]
 WIRE = Message(b"hello").encode()
@@ -94,7 +94,7 @@ def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: 
 
 
 def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path: Path) -> None:
-    pytest.importorskip("grpc", reason="Spark Connect is not installed: make spark")
+    pytest.importorskip("grpc", reason="Spark Connect is not installed: make setup")
 
     done = subprocess.run(
         [sys.executable, "-m", "tests.connect_client", str(tmp_path)],

@@ -25,7 +25,7 @@ from amqp10msg import Message, Properties
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("click")
-pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
 import pyarrow.parquet as pq  # noqa: E402
 
@@ -33,7 +33,7 @@ from amqp10msg.jobs import output_of  # noqa: E402
 from amqp10msg.spark import java_home, read_stats  # noqa: E402
 
 pytestmark = [
-    pytest.mark.once,
+    pytest.mark.kills,
     pytest.mark.xdist_group("spark"),
     pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="finds processes in /proc"),
 ]
@@ -42,6 +42,9 @@ ROOT = Path(__file__).parents[1]
 # A JVM that lives for seconds starts sooner so.
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "1"))
+# So often, for each kill that was asked for, a process is started or looked for to be killed.
+ATTEMPTS = 20
+LOOKS = 300
 
 
 @pytest.fixture(autouse=True)
@@ -232,9 +235,13 @@ def test_each_published_message_is_in_the_output(chain: tuple[Any, Chain]) -> No
         # Somewhere in its work, or now and then wherever it is, such as in its beginning.
         if run.order.random() < 0.75:
             wait_for(lambda: progress() >= before, 45)  # noqa: B023  (called here)
-        while not run.kill(victim):
+        for _ in range(LOOKS):
+            if run.kill(victim):
+                break
             run.keep_running()
             time.sleep(run.order.uniform(0, 0.7))
+        else:
+            pytest.fail(f"there was no {victim} to kill: {below(os.getpid())}")
         print(dict(run.killed), f"{run.batches()} batches", flush=True)  # noqa: T201
     for process in run.processes.values():
         end(process)
@@ -302,7 +309,9 @@ def test_a_job_leaves_what_was_there_or_all_that_it_made(tmp_path: Path) -> None
     took = time.monotonic() - begun
     killed: Counter[str] = Counter()
     done = 0
-    while killed != {"jvm": KILLS, "worker": KILLS}:
+    for _ in range(ATTEMPTS * KILLS):
+        if killed == {"jvm": KILLS, "worker": KILLS}:
+            break
         victim = "jvm" if killed["jvm"] <= killed["worker"] else "worker"
         shutil.rmtree(out)
         put_marker(out)
@@ -318,6 +327,7 @@ def test_a_job_leaves_what_was_there_or_all_that_it_made(tmp_path: Path) -> None
             continue
         done += 1
         check_job(sent, out)
+    assert {"jvm": KILLS, "worker": KILLS} == killed
     assert 1 == run().wait(300), log.read_text()
     check_job(sent, out)
     assert ["in", "log", "out"] == sorted(path.name for path in tmp_path.iterdir())

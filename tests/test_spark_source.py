@@ -17,7 +17,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.jobs._output import STATS, output_of  # noqa: E402
+from amqp10msg.jobs.output import STATS, output_of  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -199,7 +199,7 @@ def test_what_cannot_be_read_is_quarantined_with_its_octets(
     assert ["m-0"] == [row["message_id"] for row in good]
     (row,) = bad
     assert ("unreadable-input", b"nonsense") == (row["error_code"], row["wire"])
-    assert row["error_text"].startswith("no record: ")
+    assert row["error_text"].startswith("not a record: ")
     assert 1 == stats_of(tmp_path / "out")["rules"]["unreadable-input"]["messages"]
 
 

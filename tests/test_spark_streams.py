@@ -12,7 +12,7 @@ import pytest
 from amqp10msg import Message, Properties
 
 pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="pyspark is not installed: make spark")
+pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
 import pyarrow.parquet as pq  # noqa: E402
 
@@ -184,7 +184,7 @@ def delta(path: Path) -> Any:
 
 
 def test_delta_has_each_row_once(stream: Stream) -> None:
-    pytest.importorskip("deltalake", reason="deltalake is not installed: make spark")
+    pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
     quarantine = stream.folder / "bad"
     land(stream.landing, *range(20))
     land(stream.landing, *range(20, 30))
@@ -208,7 +208,7 @@ def test_delta_has_each_row_once(stream: Stream) -> None:
 def test_a_crash_between_the_tables_is_made_good(
     stream: Stream, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make spark")
+    deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
     quarantine = stream.folder / "bad"
     land(stream.landing, *range(20))
     honest: Callable[..., None] = deltalake.write_deltalake
@@ -231,7 +231,7 @@ def test_a_crash_between_the_tables_is_made_good(
 
 
 def test_without_a_quarantine_all_rows_are_in_the_table(stream: Stream) -> None:
-    pytest.importorskip("deltalake", reason="deltalake is not installed: make spark")
+    pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
     land(stream.landing, *range(20))
 
     stream.to_delta()

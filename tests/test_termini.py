@@ -61,24 +61,36 @@ CASES: list[tuple[str, str, Any, dict[str, Any], Any, dict[str, Any]]] = [
         if other_end != source_end
         for rule, place, wrong, wrong_end, right, right_end in (
             (
-                *("address-in-request", "address"),
-                *(cls(dynamic=True, address="q"), source_end),
-                *(cls(dynamic=True), source_end),
+                "address-in-request",
+                "address",
+                cls(dynamic=True, address="q"),
+                source_end,
+                cls(dynamic=True),
+                source_end,
             ),
             (
-                *("address-in-request", "address"),
-                *(cls(dynamic=True, address=""), source_end),
-                *(cls(dynamic=True, address=""), other_end),
+                "address-in-request",
+                "address",
+                cls(dynamic=True, address=""),
+                source_end,
+                cls(dynamic=True, address=""),
+                other_end,
             ),
             (
-                *("address-missing", "address"),
-                *(cls(dynamic=True), other_end),
-                *(cls(dynamic=True, address="q"), other_end),
+                "address-missing",
+                "address",
+                cls(dynamic=True),
+                other_end,
+                cls(dynamic=True, address="q"),
+                other_end,
             ),
             (
-                *("address-missing", "address"),
-                *(cls(dynamic=True), other_end),
-                *(cls(), other_end),
+                "address-missing",
+                "address",
+                cls(dynamic=True),
+                other_end,
+                cls(),
+                other_end,
             ),
         )
     ),
@@ -87,18 +99,21 @@ CASES: list[tuple[str, str, Any, dict[str, Any], Any, dict[str, Any]]] = [
         for cls in (Source, Target)
         for rule, place, wrong, right in (
             (
-                *("properties-without-dynamic", "dynamic-node-properties"),
+                "properties-without-dynamic",
+                "dynamic-node-properties",
                 cls(dynamic_node_properties=PROPERTIES),
                 cls(dynamic=True, dynamic_node_properties=PROPERTIES),
             ),
             (
-                *("properties-without-dynamic", "dynamic-node-properties"),
+                "properties-without-dynamic",
+                "dynamic-node-properties",
                 cls(dynamic_node_properties={}),
                 cls(dynamic=True, dynamic_node_properties={}),
             ),
             *(
                 (
-                    *("lifetime-policy", "dynamic-node-properties['lifetime-policy']"),
+                    "lifetime-policy",
+                    "dynamic-node-properties['lifetime-policy']",
                     cls(dynamic=True, dynamic_node_properties={"lifetime-policy": policy}),
                     cls(dynamic=True, dynamic_node_properties={"lifetime-policy": right}),
                 )
@@ -111,7 +126,8 @@ CASES: list[tuple[str, str, Any, dict[str, Any], Any, dict[str, Any]]] = [
             ),
             *(
                 (
-                    *("supported-dist-modes", "dynamic-node-properties['supported-dist-modes']"),
+                    "supported-dist-modes",
+                    "dynamic-node-properties['supported-dist-modes']",
                     cls(dynamic=True, dynamic_node_properties={"supported-dist-modes": modes}),
                     cls(dynamic=True, dynamic_node_properties={"supported-dist-modes": right}),
                 )
@@ -125,24 +141,36 @@ CASES: list[tuple[str, str, Any, dict[str, Any], Any, dict[str, Any]]] = [
         )
     ),
     (
-        *("address-not-traceable", "address"),
-        *(Source(dynamic=True, address="x"), {"role": "sender", "link_name": "l"}),
-        *(Source(dynamic=True, address="x.l"), {"role": "sender", "link_name": "l"}),
+        "address-not-traceable",
+        "address",
+        Source(dynamic=True, address="x"),
+        {"role": "sender", "link_name": "l"},
+        Source(dynamic=True, address="x.l"),
+        {"role": "sender", "link_name": "l"},
     ),
     (
-        *("address-not-traceable", "address"),
-        *(Target(dynamic=True, address="x"), {"role": "receiver", "container_id": "c"}),
-        *(Target(dynamic=True, address="c/x"), {"role": "receiver", "container_id": "c"}),
+        "address-not-traceable",
+        "address",
+        Target(dynamic=True, address="x"),
+        {"role": "receiver", "container_id": "c"},
+        Target(dynamic=True, address="c/x"),
+        {"role": "receiver", "container_id": "c"},
     ),
     (
-        *("distribution-mode-unset", "distribution-mode"),
-        *(Source(address="q"), {"role": "sender", "modes": ["move", "copy"]}),
-        *(Source(address="q"), {"role": "receiver", "modes": ["move", "copy"]}),
+        "distribution-mode-unset",
+        "distribution-mode",
+        Source(address="q"),
+        {"role": "sender", "modes": ["move", "copy"]},
+        Source(address="q"),
+        {"role": "receiver", "modes": ["move", "copy"]},
     ),
     (
-        *("distribution-mode-unset", "distribution-mode"),
-        *(Source(address="q"), {"role": "sender", "modes": ["move", "copy"]}),
-        *(Source(distribution_mode="copy"), {"role": "sender", "modes": ["move", "copy"]}),
+        "distribution-mode-unset",
+        "distribution-mode",
+        Source(address="q"),
+        {"role": "sender", "modes": ["move", "copy"]},
+        Source(distribution_mode="copy"),
+        {"role": "sender", "modes": ["move", "copy"]},
     ),
     *(
         ("filter-not-described", "filter['f']", Source(filter={"f": wrong}), {}, right, {})
@@ -170,15 +198,21 @@ CASES: list[tuple[str, str, Any, dict[str, Any], Any, dict[str, Any]]] = [
         )
     ),
     (
-        *("txn-capability", "capabilities[0]"),
-        *(Coordinator(("amqp:nested-transactions",)), {}),
-        *(Coordinator((*TxnCapability, "com.example:nested")), {}),
+        "txn-capability",
+        "capabilities[0]",
+        Coordinator(("amqp:nested-transactions",)),
+        {},
+        Coordinator((*TxnCapability, "com.example:nested")),
+        {},
     ),
     ("not-encodable", "durable", Source(durable=3), {}, Source(durable=TerminusDurability(2)), {}),  # type: ignore[arg-type]
     (
-        *("not-encodable", "expiry-policy"),
-        *(Target(expiry_policy="later"), {}),  # type: ignore[arg-type]
-        *(Target(expiry_policy=TerminusExpiryPolicy.NEVER), {}),
+        "not-encodable",
+        "expiry-policy",
+        Target(expiry_policy="later"),  # type: ignore[arg-type]
+        {},
+        Target(expiry_policy=TerminusExpiryPolicy.NEVER),
+        {},
     ),
     ("not-encodable", "timeout", Target(timeout=-1), {}, Target(timeout=2**32 - 1), {}),
     ("not-encodable", "address", Target(address=b"q"), {}, Target(address="q"), {}),
@@ -286,7 +320,7 @@ def test_what_is_no_source_is_refused(data: bytes) -> None:
         check_source(delivery.decode(data))
     with pytest.raises(DecodeError):
         check_source(data[:-1])
-    with pytest.raises(ValueError, match="use sender or receiver"):
+    with pytest.raises(ValueError, match="sender or receiver"):
         check_source(Source(), role="client")
 
 

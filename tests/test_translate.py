@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 from gzip import open as gzip_open
 from pathlib import Path
@@ -18,9 +19,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import (
+    AmqpValue,
+    Array,
     Data,
+    Decimal32,
+    Decimal64,
+    Decimal128,
     DecodeError,
+    Described,
+    Float,
     Header,
+    Int,
     Message,
     Properties,
     Symbol,
@@ -32,16 +41,18 @@ from amqp10msg import (
 from amqp10msg.basic import (
     BasicMessage,
     BasicProperties,
+    FieldArray,
     FieldTable,
     ScaledDecimal,
     decode_properties,
     encode_properties,
 )
 from amqp10msg.basic.rules import check_properties
-from amqp10msg.testing import basic_messages, messages
+from amqp10msg.testing import basic_messages, encodings, messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 from amqp10msg.translate.correspondence import to_amqp10_rows, to_basic_rows
 from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
+from amqp10msg.translate.table import ROWS, Row
 
 
 def octets_of(basic: BasicMessage) -> tuple[Any, ...]:
@@ -88,6 +99,55 @@ def test_what_it_becomes_follows_0_9_1(message: Message) -> None:
     found = check_properties(to_basic(message).message.properties)
 
     assert [] == [finding for finding in found if finding.severity == "error"]
+
+
+@given(messages(), st.data())
+def test_a_message_of_any_encoding_comes_back_octet_for_octet(message: Message, data: Any) -> None:
+    octets = data.draw(encodings(message))
+    made = to_basic(Message.decode(octets))
+
+    assert octets == to_amqp10(sent(made.message)).message.encode()
+
+
+@given(st.integers(0, 60), st.integers(0, 255), st.booleans())
+def test_a_message_with_any_octet_changed_comes_back(place: int, octet: int, cut: bool) -> None:
+    octets = to_amqp10(BasicMessage(TYPICAL, b"{}")).message.encode()
+    changed = octets[:place] + (b"" if cut else bytes([octet])) + octets[place + 1 :]
+    try:
+        message = Message.decode(changed)
+    except DecodeError:
+        return
+    assert changed == to_amqp10(sent(to_basic(message).message)).message.encode()
+
+
+PLAIN_VALUES: dict[str, Any] = {
+    "delivery_mode": st.integers(0, 255),
+    "priority": st.integers(0, 255),
+    "timestamp": st.integers(0, 2**64 - 1) | st.integers(0, 2 * 10**12),
+    "expiration": st.integers(0, 10**12).map(str) | st.from_regex(r"[+-]?0?[0-9]{0,11}\Z"),
+}
+TEXTS: Any = st.text(max_size=8) | st.sampled_from(
+    ["text/plain", "gzip", "urn:uuid:x", "ID:AMQP_ULONG:7", "urn:", "\0", "utf-8", "é"]
+)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+@given(st.data())
+def test_the_usual_form_of_a_value_is_what_its_row_says(row: Row, data: Any) -> None:
+    value = data.draw(PLAIN_VALUES.get(row.name, TEXTS))
+    for _ in range(2):  # the second time as a text that was met before
+        message = to_amqp10(BasicMessage(BasicProperties(**{row.name: value}))).message
+        place = row.forward(value, True)
+        section = getattr(message, row.section) if row.section else None
+        found = {
+            "field": getattr(section, row.field, None),
+            "annotation": dict(message.message_annotations or {}).get(row.annotation),
+            "residual": None,
+        }
+        assert (place.value, type(place.value)) == (found[place.where], type(found[place.where]))
+        mapped, exact = row.backward(place.value) if place.where == "field" else (value, False)
+        if exact and place.exact:
+            assert value == mapped == getattr(to_basic(message).message.properties, row.name)
 
 
 @given(messages(), st.data())
@@ -267,6 +327,174 @@ def test_a_message_comes_back_through_a_broker(basic: BasicMessage) -> None:
     mode = basic.properties.delivery_mode
     basic.properties.delivery_mode = 2 if mode is None else mode
     assert octets_of(attrs.evolve(basic, routing_key="q")) == octets_of(back)
+
+
+# What RabbitMQ accepts and then cannot deliver: consumers die of it, and the message stays.
+
+NAN = float("nan")
+POISON_HEADERS: list[tuple[str, str, Any]] = [
+    ("x-retry", "V", None),
+    *((name, "D", ScaledDecimal(2, 314)) for name in ("k", "x-k")),
+    *((name, "d", NAN) for name in ("k", "x-k")),
+    *((name, "f", Float(float("inf"))) for name in ("k", "x-k")),
+    ("x-k", "A", FieldArray.of([("S", "a"), ("D", ScaledDecimal(0, 7))])),
+    ("x-k", "A", FieldArray.of([("A", FieldArray([float("-inf")]))])),
+    ("x-k", "F", FieldTable({"a": [{"b": NAN}]})),
+    ("x-k", "F", FieldTable({"a": ScaledDecimal(1, 1)})),
+    ("CC", "S", "q"),
+    ("BCC", "I", 1),
+    ("x-amqp-1.0-properties", "S", "text"),
+    ("x-amqp-1.0-footer", "x", b"\xff"),
+    ("x-stream-filter-value", "I", 5),
+    ("x-stream-filter-value", "S", "k" * 4097),
+]
+POISON_MESSAGES: list[Message] = [
+    *(
+        Message(b"", message_annotations={"x-opt-x-k": value})
+        for value in (None, NAN, Float(NAN), Decimal64.from_decimal("3.14"), [[NAN]], {"a": [NAN]})
+    ),
+    *(
+        Message(b"", application_properties={"k": value, "a": 1})
+        for value in (NAN, Float(NAN), Decimal32(0), Decimal64.from_decimal(1), Decimal128(0))
+    ),
+    *(
+        Message(b"", application_properties={name: "text", "a": 1})
+        for name in ("CC", "BCC", "x-amqp-1.0-app-properties", "x-amqp-1.0-message-annotations")
+    ),
+    Message(b"", application_properties={"x-k": None}),
+    Message(b"", message_annotations={"x-amqp-1.0-properties": b"\xff"}),
+    Message(b"", message_annotations={"x-stream-filter-value": 5}),
+    Message(b"", message_annotations={"x-opt-x-stream-filter-value": b"b"}),
+]
+
+
+def undeliverable(value: Any) -> bool:
+    """Whether RabbitMQ 4.0 fails on a value, wherever it stands."""
+    if isinstance(value, (FieldTable, FieldArray)):
+        return any(undeliverable(entry[-1]) for entry in value.entries)
+    if isinstance(value, dict):
+        return any(map(undeliverable, value.values()))
+    if isinstance(value, (list, tuple)):
+        return any(map(undeliverable, value))
+    if isinstance(value, (float, Float)):
+        return not math.isfinite(value)
+    return isinstance(value, (Decimal32, Decimal64, Decimal128, ScaledDecimal))
+
+
+def poison(message: Message) -> list[Any]:
+    """What a 1.0 message has that RabbitMQ cannot deliver to consumers of 1.0 or of 0-9-1."""
+    annotations: dict[Any, Any] = message.message_annotations or {}
+    application: dict[str, Any] = message.application_properties or {}
+    found = [
+        key
+        for section in (annotations, application)
+        for key, value in section.items()
+        if undeliverable(value)
+    ]
+    found += [key for key, value in annotations.items() if value is None]
+    return found + [key for key in application if key in {"CC", "BCC"}]
+
+
+def basic_poison(basic: BasicMessage) -> list[str]:
+    """The headers of a 0-9-1 message that RabbitMQ refuses or cannot deliver."""
+    table = basic.properties.headers
+    assert table is None or isinstance(table, FieldTable)
+    return [
+        name
+        for name, letter, value in (table.entries if table is not None else ())
+        if undeliverable(value)
+        or (letter == "V" and name.startswith("x-"))
+        or name.startswith("x-amqp-1.0-")
+        or name in {"CC", "BCC"}
+        or (name == "x-stream-filter-value" and not isinstance(value, str))
+    ]
+
+
+@given(basic_messages())
+def test_a_broker_can_deliver_what_0_9_1_becomes(basic: BasicMessage) -> None:
+    assert [] == poison(to_amqp10(basic).message)
+
+
+@given(messages())
+def test_a_broker_can_deliver_what_1_0_becomes(message: Message) -> None:
+    assert [] == basic_poison(to_basic(message).message)
+
+
+@pytest.mark.parametrize("name, letter, value", POISON_HEADERS)
+def test_an_undeliverable_header_is_carried(name: str, letter: str, value: Any) -> None:
+    table = FieldTable.of([("a", "I", 1), (name, letter, value), ("z", "S", "z")])
+    basic = BasicMessage(BasicProperties(headers=table), b"x")
+    made = to_amqp10(basic)
+    annotations: dict[Any, Any] = made.message.message_annotations or {}
+
+    assert [] == poison(made.message)
+    assert {NAME} == set(annotations)
+    assert {"a": 1, "z": "z"} == made.message.application_properties
+    assert [(f"headers[{name!r}]", "carried")] == [(loss.path, loss.action) for loss in made.losses]
+    back = to_basic(Message.decode(made.message.encode())).message
+    assert octets_of(basic) == octets_of(back)
+
+
+@pytest.mark.parametrize("message", POISON_MESSAGES, ids=lambda message: repr(message)[8:70])
+def test_an_undeliverable_value_is_carried(message: Message) -> None:
+    made = to_basic(message)
+
+    assert [] == basic_poison(made.message)
+    assert ["carried"] == [loss.action for loss in made.losses]
+    assert message.encode() == to_amqp10(sent(made.message)).message.encode()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [Array("int", [Int(1)])],
+        Array(0x54, [1]),
+        Array("decimal64", [Decimal64.from_decimal(1)]),
+        Array("null", [None]),
+        {"k": NAN},
+        [Decimal32(0)],
+        Described(Symbol("d"), [1]),
+        [Described(ULong(7), "v")],
+    ],
+    ids=repr,
+)
+def test_an_undeliverable_body_is_not_marked_as_sections(body: Any) -> None:
+    message = Message(AmqpValue(body), properties=Properties(message_id="m"))
+    basic = sent(to_basic(message).message)
+
+    assert basic.properties.type is None
+    assert message.encode().endswith(basic.body)
+    assert message.encode() == to_amqp10(basic).message.encode()
+    changed = attrs.evolve(basic, properties=attrs.evolve(basic.properties, message_id="new"))
+    assert message.evolve(properties=Properties(message_id="new")) == to_amqp10(changed).message
+
+
+def test_an_undeliverable_property_that_is_added_in_1_0_is_carried_too() -> None:
+    received = Message.decode(to_amqp10(BasicMessage(ODD, b"{}")).message.encode())
+    application = {**(received.application_properties or {}), "n": Decimal64.from_decimal("1.5")}
+    changed = Message.decode(received.evolve(application_properties=application).encode())
+    basic = sent(to_basic(changed).message)
+
+    assert [] == [name for name in basic_poison(basic) if name != "c"]
+    again = to_amqp10(basic).message.application_properties
+    assert again is not None
+    assert application["n"] == again["n"]
+
+
+@pytest.mark.parametrize("message", [MESSAGE, Message(b"", properties=Properties(to="q"))])
+def test_an_undeliverable_header_that_is_added_in_0_9_1_is_carried_too(message: Message) -> None:
+    basic = sent(to_basic(message).message)
+    headers = basic.properties.headers
+    assert isinstance(headers, FieldTable)
+    entries = [("n", "D", ScaledDecimal(2, 314)), *headers.entries]
+    properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
+    made = to_amqp10(sent(attrs.evolve(basic, properties=properties)))
+
+    assert [] == poison(made.message)
+    assert ["headers['n']"] == [loss.path for loss in made.losses]
+    again = to_basic(Message.decode(made.message.encode())).message.properties.headers
+    assert isinstance(again, FieldTable)
+    assert ("n", "D", ScaledDecimal(2, 314)) in again.entries
 
 
 # The residual.

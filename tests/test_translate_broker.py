@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
 from amqp10msg.basic.tables import OddTrue, ScaledDecimal
+from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import to_amqp10, to_basic
 
 pytestmark = pytest.mark.once
@@ -53,8 +58,8 @@ ODD = BasicProperties(
 )
 
 
-def through(octets: list[bytes]) -> list[bytes]:
-    """Send messages over 1.0 to a queue of the broker, and receive them over 1.0."""
+def through(given: Sequence[bytes | BasicMessage]) -> list[bytes]:
+    """Send messages over 1.0, or 0-9-1, to a queue of the broker, and receive them over 1.0."""
     pika = pytest.importorskip("pika")
     pytest.importorskip("proton")
     from proton.utils import BlockingConnection  # noqa: PLC0415
@@ -71,11 +76,16 @@ def through(octets: list[bytes]) -> list[bytes]:
         connection: Any = BlockingConnection(f"amqp://guest:guest@{BROKER}", timeout=20)
         try:
             sender = connection.create_sender(f"/queues/{queue}")
-            receiver = connection.create_receiver(f"/queues/{queue}", credit=len(octets))
+            receiver = connection.create_receiver(f"/queues/{queue}", credit=len(given))
             install(receiver.fetcher)
-            for one in octets:
-                sender.send(sendable(one))
-            for _ in octets:
+            for one in given:
+                if isinstance(one, bytes):
+                    sender.send(sendable(one))
+                    continue
+                properties = pika.BasicProperties()
+                properties.encode = partial(list, [encode_properties(one.properties)])
+                channel.basic_publish("", queue, one.body, properties)
+            for _ in given:
                 received.append(receiver.receive(timeout=20).encode())
                 receiver.accept()
         finally:
@@ -107,3 +117,27 @@ def test_an_edit_behind_the_broker_wins() -> None:
 
     expected = attrs.evolve(ODD, message_id="new")
     assert encode_properties(expected) == encode_properties(after.properties)
+
+
+def deliverable(basic: BasicMessage) -> BasicMessage:
+    """A message that neither expires at once nor names a user or a reply queue."""
+    properties = attrs.evolve(basic.properties, expiration=None, user_id=None, reply_to=None)
+    return BasicMessage(properties, basic.body)
+
+
+@settings(max_examples=10)
+@given(st.lists(basic_messages(), min_size=10, max_size=40))
+def test_consumers_of_1_0_receive_whatever_0_9_1_becomes(given: list[BasicMessage]) -> None:
+    octets = [to_amqp10(deliverable(basic)).message.encode() for basic in given]
+
+    assert [Message.decode(one).body for one in octets] == [
+        Message.decode(one).body for one in through(octets)
+    ]
+
+
+@settings(max_examples=10)
+@given(st.lists(messages(), min_size=10, max_size=40))
+def test_consumers_of_1_0_receive_whatever_1_0_becomes_in_0_9_1(given: list[Message]) -> None:
+    basics = [deliverable(to_basic(message).message) for message in given]
+
+    assert len(basics) == len(through(basics))

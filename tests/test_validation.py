@@ -392,7 +392,7 @@ def test_a_message_is_judged_as_it_is_encoded() -> None:
             severity="warning",
             path="properties.content-type",
             offset=12,
-            text="content-type is set, and the body is amqp-value: leave it out, or send data",
+            text="content-type is set, and the body is amqp-value: omit it, or send data",
         )
         == violation
     )

@@ -431,7 +431,7 @@ def test_a_profile_of_ones_own() -> None:
     (violation,) = validate(data, strict)
     assert ("content-type-without-data", "error") == (violation.rule, violation.severity)
     assert [] == validate(b"", strict)
-    with pytest.raises(ValueError, match="no rule is called 'typo'"):
+    with pytest.raises(ValueError, match="there is no rule 'typo'"):
         strict.derive("x", "", severities={"typo": "error"})
     with pytest.raises(ValueError, match="'error' or 'warning', not 'fatal'"):
         strict.derive("x", "", severities={"truncated": "fatal"})

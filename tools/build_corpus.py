@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def files() -> dict[str, list[Case]]:
-    """Give the cases by the name of the file that they go to."""
+    """Return the cases by the name of their file."""
     return {
         "values.jsonl": [
             *numbers.chapter.cases,

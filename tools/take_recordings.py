@@ -25,13 +25,13 @@ def origin_of(broker: str) -> tuple[str, str]:
     """Split a recording's broker into the name with its version, and the queue type."""
     match = re.fullmatch(r"([a-z-]+)-(\d[\d.]*)(?:-(quorum|stream))?", broker)
     if match is None:
-        raise SystemExit(f"{broker!r} is no name-version or name-version-queue")
+        raise SystemExit(f"{broker!r} is not name-version or name-version-queue")
     name, version, queue = match.groups()
     return f"{NAMES[name]} {version}", queue or ("classic" if name == "rabbitmq" else "")
 
 
 def recorded(folder: Path) -> Iterator[tuple[str, Any, list[str]]]:
-    """Give each message that came out: its octets in hex, its sections, its origin."""
+    """Yield each received message: its bytes in hex, its sections, its origin."""
     for path in sorted(folder.glob("truth-*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
@@ -43,7 +43,7 @@ def recorded(folder: Path) -> Iterator[tuple[str, Any, list[str]]]:
 
 
 def entry_of(raw: str, sections: list[Any]) -> dict[str, Any]:
-    """Give an entry without origins; sections end where the octets stop being an encoding."""
+    """Return an entry without origins; its sections end where the bytes stop being valid."""
     entry = {"raw": raw, "sections": sections, "origins": []}
     if sections and sections[-1][0] == "!decode-error":
         entry = {"raw": raw, "sections": sections[:-1], "malformed": sections[-1][2], "origins": []}

@@ -19,7 +19,7 @@ DIRECTIONS = ("091-10", "10-091")
 
 
 def entries(folder: Path) -> Iterator[dict[str, Any]]:
-    """Give one entry a recording."""
+    """Yield one entry per recording."""
     for path in sorted(folder.glob("truth-rabbitmq-*.jsonl.gz")):
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:

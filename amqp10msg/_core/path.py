@@ -5,125 +5,108 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg._core.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
-__all__ = ["path_of"]
+__all__ = ["key_text", "path_of"]
 
 _MAX_LEVELS = 32
-# Siblings passed over on the way; a place behind more than these is named by its parent alone.
+# Values passed on the way; a place behind more than these is named by what encloses it.
 _MAX_STEPS = 10_000
 
+Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 
-def path_of(data: bytes, offset: int, names: Mapping[Any, tuple[str, tuple[str, ...]]]) -> str:
+
+def path_of(data: bytes, offset: int, names: Names) -> str:
     """Return the path of the value at an offset, as far as the octets before it make sense.
+
+    The way to it passes over whole lists and maps, so that it costs no more than it did to read
+    what stands before the offset.
 
     Args:
         data: the whole input.
         offset: the place.
-        names: name and field names of composites by the octets of their descriptor's content.
+        names: name and field names of composites by the descriptor: its number or its symbol.
     """
-    pos = 0
-    try:
-        for _ in range(_MAX_STEPS):
-            if not pos < min(offset, len(data)):
+    start = 0
+    for _ in range(_MAX_STEPS):
+        end = end_of(data, start, min(offset + 1, len(data)))
+        if not 0 <= end <= offset or end == len(data):
+            break
+        start = end
+    inmost: Value | None = None
+    more = ""
+    for step, value in enumerate(walk(data, start)):
+        parent = value.parent
+        if value.offset > offset:
+            break
+        if parent is None:
+            inmost = None
+            # At the beginning of an outermost value nothing in it is meant.
+            if value.offset == offset:
                 break
-            end = _end(data, pos, len(data))
-            if offset < end or end >= len(data):
-                return _inside(data, pos, offset, names, 0).lstrip(".")
-            pos = end
-    except IndexError:
-        pass
-    return ""
+        if step > _MAX_STEPS:
+            inmost, more = parent, "[…]" if parent else ""
+            break
+        if value.fault == MISSING and parent is not None and parent.code:
+            continue  # the last one before it is nearer than nothing
+        inmost = value
+        if value.holds:
+            limit = len(data) if parent is None else parent.end
+            before = value.end <= offset and value.end < limit
+            value.is_open = not before and value.code < 0xE0 and offset >= value.content
+    return _path(data, inmost, names) + more if inmost is not None else ""
 
 
-def _end(data: bytes, pos: int, end: int) -> int:
-    """Return where a value ends, or `end` where it is cut off or unknown."""
-    pending = 1
-    while pending:
-        if pos >= end:
-            return end
-        pending -= 1
-        code = data[pos]
-        pos += 1
-        if code == 0:
-            pending += 2
-            continue
-        row = FORMAT_CODES.get(code)
-        if row is None:
-            return end
-        size = row.width
-        if row.category != "fixed":
-            size += int.from_bytes(data[pos : pos + row.width], "big")
-        pos += size
-        if pos > end:
-            return end
-    return pos
-
-
-def _inside(data: bytes, pos: int, offset: int, names: Any, level: int) -> str:
-    """Return the path from the value at `pos` to `offset`, which lies in it."""
-    if level > _MAX_LEVELS:
-        return "…"
-    fields: tuple[str, ...] | None = None
+def _path(data: bytes, inmost: Value, names: Names) -> str:
+    """Write the way from the outermost value to this one."""
+    way = [inmost]
+    while way[-1].parent is not None:
+        way.append(way[-1].parent)
     path = ""
-    if data[pos] == 0:
-        at = _end(data, pos + 1, len(data))
-        if offset < at:
-            return ""
-        name, fields = names.get(_descriptor(data, pos + 1, at), ("", None))
-        path = f".{name}" if name else ""
-        pos = at
-        if pos >= len(data):
-            return path
-    code = data[pos]
-    row = FORMAT_CODES.get(code)
-    if row is None or row.category not in ("compound", "array"):
-        return path
-    is_map = row.type == "map"
-    at = pos + 1 + 2 * row.width
-    end = min(
-        pos + 1 + row.width + int.from_bytes(data[pos + 1 : pos + 1 + row.width], "big"), len(data)
-    )
-    if row.category == "array" or offset < at:
-        return path
-    index = 0
-    key = ""
-    while at <= offset and at < end:
-        stop = _end(data, at, end)
-        if is_map and index % 2 == 0:
-            key = f"[{key_text(data, at, stop)}]"
-            step = key if offset < stop else ""
-        elif is_map:
-            step = key
-        elif fields is not None:
-            step = f".{fields[index]}" if index < len(fields) else f"[{index}]"
+    level = 0
+    fields: tuple[str, ...] | None = None
+    for value in reversed(way):
+        parent = value.parent
+        if parent is None:
+            continue
+        if parent.code == 0:
+            if value.role is DESCRIPTOR:
+                break
+            descriptor = _descriptor(data, parent.content, value.offset)
+            name, fields = names.get(descriptor, ("", None))
+            path += f".{name}" if name else ""
+            if value.code == 0:
+                break
+            continue
+        if parent.is_map:
+            key = value.key or value
+            end = end_of(data, key.offset, key.end)
+            path += f"[{key_text(data, key.offset, key.end if end < 0 else end)}]"
+            if key is value:
+                break
+        elif fields is not None and value.index < len(fields):
+            path += f".{fields[value.index]}"
         else:
-            step = f"[{index}]"
-        if offset < stop or stop >= end:
-            below = "" if is_map and index % 2 == 0 else _inside(data, at, offset, names, level + 1)
-            return path + (step or key) + below
-        at = stop
-        index += 1
-        if index > _MAX_STEPS:
-            return path + "[…]"
-    return path
+            path += f"[{value.index}]"
+        fields = None
+        level += 1
+        if level > _MAX_LEVELS:
+            path += "…"
+            break
+    return path.lstrip(".")
 
 
 def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
-    code = data[pos]
-    if code == 0x44:
-        return 0
-    if code in (0x53, 0x80):
+    """Read a descriptor's number or symbol; None if it is neither."""
+    have = type_at(data, pos)
+    if have == "ulong":
         return int.from_bytes(data[pos + 1 : end], "big")
-    if code in (0xA3, 0xB3):
-        return data[pos + (2 if code == 0xA3 else 5) : end].decode("ascii", "replace")
-    return None
+    return text_at(data, pos, end) if have == "symbol" else None
 
 
 def key_text(data: bytes, pos: int, end: int) -> str:
-    """Render a map's key: text in quotes, everything else in hex."""
-    code = data[pos]
-    if code in (0xA1, 0xA3, 0xB1, 0xB3):
-        text = data[pos + (2 if code < 0xB0 else 5) : end].decode("utf-8", "replace")
+    """Write a map's key: text in quotes, everything else in hex."""
+    if type_at(data, pos) in ("string", "symbol"):
+        text = text_at(data, pos, end)
         return repr(text if len(text) <= 40 else text[:40] + "…")
     return "0x" + data[pos : min(end, pos + 16)].hex()

@@ -210,3 +210,16 @@ cdef class Layout:
             raise IndexError("no such attribute")
         amqp_set(made, self.offsets[i], <PyObject *>value)
         return 0
+
+
+@cython.final
+cdef class FieldOutput(Output):
+    cdef bint text(self, int width, text) except -1
+    cdef Py_ssize_t begin_table(self) except -1
+    cdef bint end_table(self, Py_ssize_t start) except -1
+    cdef int real(self, double number) except -1
+
+
+cdef class Text:
+    @staticmethod
+    cdef bint is_plain(text, Py_ssize_t most)

@@ -13,7 +13,7 @@ from typing import Any
 from amqp10msg._core.fill import filler
 from amqp10msg.primitives import Symbol
 
-__all__ = ["COMPILED", "SYMBOLS", "Cursor", "Layout", "Mapping", "Output"]
+__all__ = ["COMPILED", "SYMBOLS", "Cursor", "FieldOutput", "Layout", "Mapping", "Output", "Text"]
 
 #: Whether the kernel that runs is the compiled one.
 COMPILED = False
@@ -22,6 +22,7 @@ _unpack_u32 = struct.Struct(">I").unpack_from
 _unpack_i64 = struct.Struct(">q").unpack_from
 _unpack_f64 = struct.Struct(">d").unpack_from
 _pack_f64 = struct.Struct(">Bd").pack
+_pack_real = struct.Struct(">d").pack
 _pack_head32 = struct.Struct(">BII").pack
 
 
@@ -220,3 +221,41 @@ class Layout:
         made = cls.__new__(cls)
         self.fill(made, values)
         return made
+
+
+class FieldOutput(Output):
+    """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
+
+    def text(self, width: int, text: Any) -> bool:
+        """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
+        if type(text) is not str or not text.isascii() or (width == 1 and len(text) > 255):
+            return False
+        self.add(len(text).to_bytes(width, "big") + text.encode("ascii"))
+        return True
+
+    def begin_table(self) -> int:
+        """Leave room for a length of four bytes; return the mark to end the table with."""
+        self.parts.append(self.size)
+        return len(self.parts) - 1
+
+    def end_table(self, start: int) -> bool:
+        """Write the length of what was appended since; False if it is too large."""
+        size = self.size - self.parts[start]
+        if size > 0xFFFF_FFFF:
+            return False
+        self.parts[start] = size.to_bytes(4, "big")
+        self.size += 4
+        return True
+
+    def real(self, number: float) -> None:
+        """Append the eight bytes of a double."""
+        self.add(_pack_real(number))
+
+
+class Text:
+    """Questions about texts."""
+
+    @staticmethod
+    def is_plain(text: Any, most: int) -> bool:
+        """Whether this is a str of ASCII without NUL, of so many characters at most."""
+        return type(text) is str and len(text) <= most and text.isascii() and "\0" not in text

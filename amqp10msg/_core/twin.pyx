@@ -442,3 +442,68 @@ cdef class Layout:
         made = amqp_bare(cls) if self.direct() else cls.__new__(cls)
         self.fill(made, values)
         return made
+
+
+cdef class FieldOutput(Output):
+    """Output of AMQP 0-9-1: texts and tables stand behind their lengths."""
+
+    cdef bint text(self, int width, text) except -1:
+        """Append a length of 1 or 4 bytes and a str of ASCII; False, and nothing, for all else."""
+        cdef Py_ssize_t size = ascii_size(text)
+        cdef char *at
+        if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
+            return False
+        if self.room - self.size < size + 4:
+            self.grow(size + 4)
+        at = self.memory + self.size
+        if width == 1:
+            at[0] = <char>size
+            at += 1
+        else:
+            at[0] = <char>(size >> 24)
+            at[1] = <char>(size >> 16 & 255)
+            at[2] = <char>(size >> 8 & 255)
+            at[3] = <char>(size & 255)
+            at += 4
+        memcpy(at, PyUnicode_DATA(text), size)
+        self.size = at - self.memory + size
+        return True
+
+    cdef Py_ssize_t begin_table(self) except -1:
+        """Leave room for a length of four bytes; return the mark to end the table with."""
+        if self.room - self.size < 4:
+            self.grow(4)
+        self.size += 4
+        return self.size
+
+    cdef bint end_table(self, Py_ssize_t start) except -1:
+        """Write the length of what was appended since; False if it is too large."""
+        cdef Py_ssize_t size = self.size - start
+        cdef char *at
+        if start < 4 or size < 0:
+            raise IndexError("no table was begun there")
+        if size > 0xFFFF_FFFF:
+            return False
+        at = self.memory + start - 4
+        at[0] = <char>(size >> 24)
+        at[1] = <char>(size >> 16 & 255)
+        at[2] = <char>(size >> 8 & 255)
+        at[3] = <char>(size & 255)
+        return True
+
+    cdef int real(self, double number) except -1:
+        """Append the eight bytes of a double."""
+        if self.room - self.size < 8:
+            self.grow(8)
+        PyFloat_Pack8(number, self.memory + self.size, 0)
+        self.size += 8
+        return 0
+
+
+cdef class Text:
+    """Questions about texts."""
+
+    @staticmethod
+    cdef bint is_plain(text, Py_ssize_t most):
+        """Whether this is a str of ASCII without NUL, of so many characters at most."""
+        return plain_text(text, most)

@@ -3,44 +3,17 @@
 # Positions and counts are Py_ssize_t or long long, never a type in which four octets of the wire
 # could look like the error value.
 
-from libc.string cimport memcpy
-
 cimport cython
 
+from amqp10msg._core.twin cimport Cursor, FieldOutput
 from amqp10msg._core.twin cimport Layout as Attributes
-from amqp10msg._core.twin cimport ascii_size
 
-cdef bint _COMPILED
 cdef dict _KNOWN
 cdef bytes _WIDTHS
 cdef bytes _SIGNED
 cdef list _LETTER_OF
-# A constant, so that shifting it is arithmetic of C.
-cdef long long _ONE
 
-cdef extern from "Python.h":
-    double PyFloat_Unpack8(const char *data, int little) except? -1
-    int PyFloat_Pack8(double number, char *data, int little) except -1
-    int PyByteArray_Resize(object array, Py_ssize_t size) except -1
-    char* PyByteArray_AS_STRING(object array)
-    const char* PyUnicode_AsUTF8(object text) except NULL
-
-@cython.locals(a="unsigned int", b="unsigned int", c="unsigned int", d="unsigned int")
-cdef long long _u32(bytes buf, Py_ssize_t pos) except? -1
-
-# Pointers stay in the functions that compare the place with what there is, or make room.
-@cython.locals(chars="const char*")
-cdef double _f64(bytes buf, Py_ssize_t pos) except? -1
-@cython.locals(i=int, number="unsigned long long", word="long long")
-cdef object _integer(bytes buf, Py_ssize_t pos, int width, bint signed)
-@cython.locals(size=Py_ssize_t, at=Py_ssize_t, target="char*", chars="const char*")
-cdef bint _put_ascii(bytearray out, text, int width) except -1
-@cython.locals(number="long long", at=Py_ssize_t, target="char*", i=int)
-cdef bint _put_int(bytearray out, value, int width, bint signed) except -1
-@cython.locals(at=Py_ssize_t, target="char*")
-cdef _put_f64(bytearray out, double number)
-@cython.locals(size="long long")
-cdef _set_size(bytearray out, Py_ssize_t start)
+cdef long long _signed32(long long number) except? -1
 
 
 @cython.final
@@ -54,22 +27,16 @@ cdef class Layout:
 
 
 @cython.final
-@cython.freelist(8)
-cdef class Reader:
-    cdef readonly bytes data
+cdef class Reader(Cursor):
     cdef readonly object dialect
     cdef readonly object limits
-    cdef public Py_ssize_t pos
-    cdef public Py_ssize_t end
-    cdef long long left
-    cdef int depth
     cdef bytes known
     cdef bint spec
 
     cpdef fault(self, reason, Py_ssize_t offset, rule)
     cdef cut(self, what, Py_ssize_t offset, Py_ssize_t needs, Py_ssize_t end)
     cpdef finish(self)
-    @cython.locals(pos=Py_ssize_t)
+    @cython.locals(pos=Py_ssize_t, data=bytes)
     cpdef object unsigned(self, int width, what)
     @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t, data=bytes)
     cpdef object shortstr(self)
@@ -93,13 +60,15 @@ cdef class Reader:
 
 
 cdef bytes octets_of(text, path)
-cpdef write_shortstr(bytearray out, text, path)
-cpdef write_longstr(bytearray out, octets)
+cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
+cdef _end(FieldOutput out, Py_ssize_t start, path)
+cpdef write_shortstr(FieldOutput out, text, path)
+cpdef write_longstr(FieldOutput out, octets)
 @cython.locals(start=Py_ssize_t)
-cpdef write_table(bytearray out, table, dialect, path=*, int depth=*)
+cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
 @cython.locals(start=Py_ssize_t)
-cdef _write_array(bytearray out, array, dialect, path, name, int depth)
-cpdef write_value(bytearray out, letter, value, dialect, path, name, int depth)
-cpdef write_number(bytearray out, value, int width, path)
-@cython.locals(start=Py_ssize_t, flags=int, values=tuple, domains=bytes, index=int, domain=int)
-cpdef write_rows(bytearray out, Layout layout, source, dialect)
+cdef _write_array(FieldOutput out, array, dialect, path, int depth)
+cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
+cpdef write_number(FieldOutput out, value, int width, path)
+@cython.locals(flags=int, values=tuple, domains=bytes, index=int, domain=int)
+cpdef write_rows(FieldOutput out, Layout layout, source, dialect)

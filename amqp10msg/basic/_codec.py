@@ -15,6 +15,7 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
+from amqp10msg._core.twin import Cursor
 from amqp10msg._core.twin import Layout as Attributes
 from amqp10msg.basic.tables import (
     Dialect,
@@ -38,16 +39,11 @@ __all__ = [
     "write_value",
 ]
 
-_COMPILED = not __file__.endswith(".py")
-
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
-_unpack_u32 = _U32.unpack_from
-_unpack_f64 = _F64.unpack_from
-_unpack_decimal = _DECIMAL.unpack_from
 
 #: Letters with ints of a fixed width; what the dialects agree on.
 _FIXED: dict[str, struct.Struct] = {
@@ -77,128 +73,16 @@ _KNOWN = {
 _WIDTHS = bytes(_FIXED[chr(octet)].size if chr(octet) in _FIXED else 0 for octet in range(256))
 _SIGNED = bytes(chr(octet) in "bsIlUL" for octet in range(256))
 _SPEC_FIXED = {**_FIXED, "l": _U64}
+_2_63 = 2**63
 _LETTER_OF = [chr(octet) for octet in range(256)]
 
 
-# Where the builds part ways: C copies octets and computes numbers, the interpreter is faster with a
-# call.
-
-
-def _u32(buf: Any, pos: int) -> int:
-    if not _COMPILED:
-        number: int = _unpack_u32(buf, pos)[0]
-        return number
-    a: int = buf[pos]
-    b: int = buf[pos + 1]
-    c: int = buf[pos + 2]
-    d: int = buf[pos + 3]
-    return a << 24 | b << 16 | c << 8 | d
-
-
-def _f64(buf: Any, pos: int) -> float:
-    if not _COMPILED:
-        number: float = _unpack_f64(buf, pos)[0]
-        return number
-    if not 0 <= pos <= len(buf) - 8:
-        raise IndexError("octets outside the input")
-    chars = buf
-    # Of the C API, as declared in the .pxd.
-    return PyFloat_Unpack8(chars + pos, 0)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-
-
-def _integer(buf: Any, pos: int, width: int, signed: bool) -> Any:
-    """Read an int of this many octets, 1 to 8."""
-    if not _COMPILED:
-        return int.from_bytes(buf[pos : pos + width], "big", signed=signed)
-    number = 0
-    for i in range(width):
-        number = number << 8 | buf[pos + i]
-    if not signed:
-        return number
-    number <<= 64 - 8 * width
-    word = number  # the same bits, with a sign
-    return word >> (64 - 8 * width)
-
-
-def _put_ascii(out: Any, text: Any, width: int) -> bool:
-    """Append a length of 1 or 4 octets and ASCII text; give False, and nothing, for all else."""
-    if not _COMPILED:
-        if type(text) is not str or not text.isascii() or (len(text) > 255 and width == 1):
-            return False
-        out += len(text).to_bytes(width, "big")
-        out += text.encode("ascii")
-        return True
-    # Declared in the .pxd of the kernel's leaf.
-    size = ascii_size(text)  # type: ignore[name-defined]  # noqa: F821
-    if not 0 <= size <= (255 if width == 1 else 0x7FFF_FFFF):
-        return False
-    at = len(out)
-    PyByteArray_Resize(out, at + width + size)  # type: ignore[name-defined]  # noqa: F821
-    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
-    if width == 4:
-        target[0] = size >> 24
-        target[1] = size >> 16 & 255
-        target[2] = size >> 8 & 255
-    target[width - 1] = size & 255
-    # The octets of ASCII text are those that the str itself holds.
-    chars = PyUnicode_AsUTF8(text)  # type: ignore[name-defined]  # noqa: F821
-    memcpy(target + width, chars, size)  # type: ignore[name-defined]  # noqa: F821
-    return True
-
-
-def _put_int(out: Any, value: Any, width: int, signed: bool) -> bool:
-    """Append an int of this many octets; give False, and nothing, where it does not fit."""
-    if type(value) is not int:
-        return False
-    if not _COMPILED:
-        try:
-            out += value.to_bytes(width, "big", signed=signed)
-        except OverflowError:
-            return False
-        return True
-    try:
-        number = value
-    except OverflowError:
-        return False  # or an unsigned one from 2^63, which is rare
-    if signed:
-        if width < 8 and not -(_ONE << (8 * width - 1)) <= number < _ONE << (8 * width - 1):
-            return False
-    elif number < 0 or (width < 8 and number >= _ONE << 8 * width):
-        return False
-    at = len(out)
-    PyByteArray_Resize(out, at + width)  # type: ignore[name-defined]  # noqa: F821
-    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
-    for i in range(width):
-        target[width - 1 - i] = number >> 8 * i & 255
-    return True
-
-
-_ONE = 1
-
-
-def _put_f64(out: Any, number: float) -> None:
-    if not _COMPILED:
-        out += _F64.pack(number)
-        return
-    at = len(out)
-    PyByteArray_Resize(out, at + 8)  # type: ignore[name-defined]  # noqa: F821
-    target = PyByteArray_AS_STRING(out) + at  # type: ignore[name-defined]  # noqa: F821
-    PyFloat_Pack8(number, target, 0)  # type: ignore[name-defined]  # noqa: F821
-
-
-def _set_size(out: Any, start: int) -> None:
-    """Write the length of what stands behind `start` into the four octets there."""
-    size = len(out) - start - 4
-    if size > 0xFFFF_FFFF:
-        raise EncodeError(f"a table has 2^32 - 1 octets at most, and this has {size}")
-    out[start] = size >> 24
-    out[start + 1] = size >> 16 & 255
-    out[start + 2] = size >> 8 & 255
-    out[start + 3] = size & 255
+def _signed32(number: int) -> int:
+    return number - 0x1_0000_0000 if number > 0x7FFF_FFFF else number
 
 
 class Layout:
-    """The properties of one class, as reading and writing want them.
+    """The properties of one content class, prepared for reading and writing.
 
     Attributes:
         rows: the properties in the order of their flags.
@@ -216,7 +100,7 @@ class Layout:
         self.attributes = Attributes(cls, [row.name for row in rows])
 
 
-class Reader:
+class Reader(Cursor):
     """A cursor over encoded 0-9-1 values; one for each call, so that the limits hold for all of it.
 
     Every method reads at `pos` and leaves `pos` behind what it read, or raises DecodeError.
@@ -225,41 +109,41 @@ class Reader:
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
         known = _KNOWN.get(dialect)
         if known is None:
-            raise ValueError(f"no dialect is called {dialect!r}: use {', '.join(LETTERS)}")
+            raise ValueError(f"there is no dialect {dialect!r}: use {', '.join(LETTERS)}")
         limits = limits or DEFAULT_LIMITS
         if limits.size is not None and len(data) > limits.size:
             raise DecodeError(
-                f"the input has {len(data)} octets, and the limit is {limits.size}",
+                f"the input has {len(data)} bytes, and the limit is {limits.size}",
                 limits.size,
                 rule="size-limit",
                 condition=RESOURCE_LIMIT_EXCEEDED,
                 data=data,
             )
-        self.data = data
+        self.buf = data
         self.dialect = dialect
         self.limits = limits
         self.pos = 0
         self.end = len(data)
-        self.left = limits.items
+        self.items = limits.items
         self.depth = limits.depth
         self.known = known
         self.spec = dialect == "spec"
 
     def fault(self, reason: str, offset: int, rule: str) -> DecodeError:
-        """Make the error of a fault in the input."""
+        """Return the error for a fault in the input."""
         condition = RESOURCE_LIMIT_EXCEEDED if rule.endswith("-limit") else "amqp:decode-error"
-        return DecodeError(reason, offset, rule=rule, condition=condition, data=self.data)
+        return DecodeError(reason, offset, rule=rule, condition=condition, data=self.buf)
 
     def cut(self, what: str, offset: int, needs: int, end: int) -> DecodeError:
         return self.fault(
-            f"{what} needs {needs} octets, and {max(end - offset, 0)} are left", offset, "truncated"
+            f"{what} needs {needs} bytes, and {max(end - offset, 0)} are left", offset, "truncated"
         )
 
     def finish(self) -> None:
-        """Refuse octets behind what was read."""
+        """Refuse trailing bytes."""
         if self.pos != self.end:
             raise self.fault(
-                f"{self.end - self.pos} octets follow where nothing may", self.pos, "trailing"
+                f"{self.end - self.pos} trailing bytes after the last value", self.pos, "trailing"
             )
 
     def unsigned(self, width: int, what: str) -> Any:
@@ -268,12 +152,17 @@ class Reader:
         if width > self.end - pos:
             raise self.cut(what, pos, width, self.end)
         self.pos = pos + width
-        return _integer(self.data, pos, width, False)
+        data = self.buf
+        if width == 1:
+            return data[pos]
+        if width == 2:
+            return data[pos] << 8 | data[pos + 1]
+        return int.from_bytes(data[pos : self.pos], "big")
 
     def shortstr(self) -> str:
         """Read a short string: one octet of length, then the octets."""
         pos = self.pos
-        data = self.data
+        data = self.buf
         if pos >= self.end:
             raise self.cut("a short string", pos, 1, self.end)
         stop = pos + 1 + data[pos]
@@ -287,11 +176,11 @@ class Reader:
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut("a long string", pos, 4, self.end)
-        size = _u32(self.data, pos)
+        size = self.u32(pos)
         if size > self.end - pos - 4:
             raise self.cut("a long string", pos, size + 4, self.end)
         self.pos = pos + 4 + size
-        return self.data[pos + 4 : self.pos]
+        return self.buf[pos + 4 : self.pos]
 
     def properties(self, layout: Layout) -> Any:
         """Read property flags and the list behind them into an object of the layout's class.
@@ -305,7 +194,7 @@ class Reader:
             what = (
                 "the property flags continue, and the class has no more properties"
                 if flags & 1
-                else f"the property flags {flags:04x} name a property that the class has not"
+                else f"unknown property flag: of {flags:04x} the class has {layout.known:04x}"
             )
             raise self.fault(what, start, "property-flags")
         found = layout.blank.copy()
@@ -331,7 +220,7 @@ class Reader:
 
     def table(self, depth: int) -> FieldTable:
         """Read a table: four octets of length, then name, letter and value of each field."""
-        data = self.data
+        data = self.buf
         stop = self.enter("a table", depth)
         pos = self.pos
         entries: list[tuple[str, str, Any]] = []
@@ -341,8 +230,8 @@ class Reader:
         try:
             while pos < stop:
                 name = ""
-                self.left -= 1
-                if self.left < 0:
+                self.items -= 1
+                if self.items < 0:
                     raise self.too_many(pos)
                 after = pos + 1 + data[pos]
                 if after >= stop:
@@ -353,7 +242,7 @@ class Reader:
                 if code == 0x53:  # S
                     if pos + 4 > stop:
                         raise self.cut("a long string", after, 5, stop)
-                    size = _u32(data, pos)
+                    size = self.u32(pos)
                     pos += 4
                     if size > stop - pos:
                         raise self.cut("a long string", after, size + 5, stop)
@@ -361,16 +250,16 @@ class Reader:
                     entries.append((name, "S", text))
                     pos += size
                 elif code == 0x49 and pos + 4 <= stop:  # I
-                    entries.append((name, "I", _integer(data, pos, 4, True)))
+                    entries.append((name, "I", _signed32(self.u32(pos))))
                     pos += 4
                 elif code == 0x74 and pos < stop and data[pos] < 2:  # t
                     entries.append((name, "t", data[pos] == 1))
                     pos += 1
                 elif code == 0x6C and not self.spec and pos + 8 <= stop:  # l
-                    entries.append((name, "l", _integer(data, pos, 8, True)))
+                    entries.append((name, "l", self.i64(pos)))
                     pos += 8
                 elif code == 0x64 and pos + 8 <= stop:  # d
-                    entries.append((name, "d", _f64(data, pos)))
+                    entries.append((name, "d", self.f64(pos)))
                     pos += 8
                 else:
                     self.pos = pos
@@ -386,15 +275,15 @@ class Reader:
 
     def array(self, depth: int) -> FieldArray:
         """Read an array: four octets of length, then letter and value of each element."""
-        data = self.data
+        data = self.buf
         stop = self.enter("an array", depth)
         entries: list[tuple[str, Any]] = []
         made = FieldArray.__new__(FieldArray)
         made.entries = entries
         try:
             while self.pos < stop:
-                self.left -= 1
-                if self.left < 0:
+                self.items -= 1
+                if self.items < 0:
                     raise self.too_many(self.pos)
                 code = data[self.pos]
                 self.pos += 1
@@ -406,11 +295,11 @@ class Reader:
         return made
 
     def enter(self, what: str, depth: int) -> int:
-        """Read the four octets of length of a table or array; give where its content ends."""
+        """Read the four octets of length of a table or array; return where its content ends."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(what, pos, 4, self.end)
-        size = _u32(self.data, pos)
+        size = self.u32(pos)
         if size > self.end - pos - 4:
             raise self.cut(what, pos, size + 4, self.end)
         if depth >= self.depth:
@@ -423,7 +312,7 @@ class Reader:
 
     def value(self, code: int, stop: int, depth: int) -> Any:
         """Read the value behind a letter; `pos` stands behind the letter."""
-        data = self.data
+        data = self.buf
         pos = self.pos
         if not self.known[code]:
             raise self.fault(
@@ -441,12 +330,12 @@ class Reader:
         if width:
             self.take(code, width, stop)
             signed = _SIGNED[code] == 1 and not (self.spec and code == 0x6C)
-            return _integer(data, pos, width, signed)
+            return int.from_bytes(data[pos : pos + width], "big", signed=signed)
         if code == 0x56:  # V
             return None
         if code in (0x53, 0x78, 0x63, 0x43):  # S x c C
             start = self.take(code, 4, stop)
-            size = _u32(data, pos)
+            size = self.u32(pos)
             if size > stop - start:
                 raise self.cut(f"the value of {chr(code)!r}", pos, size + 4, stop)
             self.pos = start + size
@@ -465,15 +354,15 @@ class Reader:
             return data[pos] == 1 if data[pos] < 2 else OddTrue(data[pos])
         if code == 0x64:  # d
             self.take(code, 8, stop)
-            return _f64(data, pos)
+            return self.f64(pos)
         if code == 0x66:  # f
             self.take(code, 4, stop)
-            return Float.from_bits(_u32(data, pos))
+            return Float.from_bits(self.u32(pos))
         self.take(code, 5, stop)  # D
-        return ScaledDecimal(*_unpack_decimal(data, pos))
+        return ScaledDecimal(*_DECIMAL.unpack_from(data, pos))
 
     def take(self, code: int, size: int, stop: int) -> int:
-        """Go beyond a value of this size, or beyond its length."""
+        """Skip a value of this size, or its length."""
         pos = self.pos
         if pos + size > stop:
             raise self.cut(f"the value of {chr(code)!r}", pos, size, stop)
@@ -485,7 +374,7 @@ class Reader:
 
 
 def octets_of(text: Any, path: str) -> bytes:
-    """Give the octets of a text, those that were no UTF-8 included."""
+    """Encode text, lone surrogates as the bytes that they stand for."""
     if isinstance(text, str):
         try:
             return text.encode("utf-8", "surrogateescape")
@@ -497,22 +386,32 @@ def octets_of(text: Any, path: str) -> bytes:
 
 
 def write_shortstr(out: Any, text: Any, path: str) -> None:
-    """Append a short string; EncodeError if it has more than 255 octets."""
-    if _put_ascii(out, text, 1):
+    """Append a short string; EncodeError if it has more than 255 bytes."""
+    if out.text(1, text):
         return
     octets = octets_of(text, path)
     if len(octets) > 255:
-        raise EncodeError(
-            f"a short string has 255 octets at most, and this has {len(octets)}", path
-        )
-    out.append(len(octets))
-    out += octets
+        raise EncodeError(f"a short string has 255 bytes at most, and this has {len(octets)}", path)
+    out.octet(len(octets))
+    out.add(octets)
 
 
 def write_longstr(out: Any, octets: Any) -> None:
     """Append a long string."""
-    out += _U32.pack(len(octets))
-    out += octets
+    out.add(_U32.pack(len(octets)))
+    out.add(bytes(octets))
+
+
+def _begin(out: Any, path: str, depth: int) -> int:
+    if depth >= DEFAULT_LIMITS.depth:
+        raise EncodeError("values are nested too deeply, or contain themselves", path)
+    start: int = out.begin_table()
+    return start
+
+
+def _end(out: Any, start: int, path: str) -> None:
+    if not out.end_table(start):
+        raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
 
 
 def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int = 0) -> None:
@@ -527,33 +426,26 @@ def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int =
                 f"a table is a FieldTable or a dict, not {type(table).__name__}", path
             )
         table = FieldTable(table)
-    if depth >= DEFAULT_LIMITS.depth:
-        raise EncodeError("values are nested too deeply, or contain themselves", path)
-    start = len(out)
-    out += b"\0\0\0\0"
+    start = _begin(out, path, depth)
     for name, letter, value in table.entries:
-        if not _put_ascii(out, name, 1):
+        if not out.text(1, name):
             write_shortstr(out, name, f"{path}[{name!r:.60}]")  # says what is wrong, or takes bytes
         if letter == "S" and type(value) is str:
-            out.append(0x53)
-            if not _put_ascii(out, value, 4):
+            out.octet(0x53)
+            if not out.text(4, value):
                 write_longstr(out, octets_of(value, f"{path}[{name!r:.60}]"))
         else:
             write_value(out, letter, value, dialect, path, name, depth)
-    _set_size(out, start)
+    _end(out, start, path)
 
 
-def _write_array(out: Any, array: Any, dialect: Any, path: str, name: Any, depth: int) -> None:
+def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> None:
     if type(array) is not FieldArray:
         array = FieldArray(array)
-    if depth >= DEFAULT_LIMITS.depth:
-        raise EncodeError("values are nested too deeply, or contain themselves", path)
-    start = len(out)
-    out += b"\0\0\0\0"
-    inner = f"{path}[{name!r:.60}]"
+    start = _begin(out, path, depth)
     for index, (letter, value) in enumerate(array.entries):
-        write_value(out, letter, value, dialect, inner, index, depth)
-    _set_size(out, start)
+        write_value(out, letter, value, dialect, path, index, depth)
+    _end(out, start, path)
 
 
 def write_value(
@@ -561,76 +453,76 @@ def write_value(
 ) -> None:
     """Append letter and value of a field; EncodeError if the value does not fit."""
     # The usual ones without a look into the tables.
-    if letter == "I" and type(value) is int:
-        out.append(0x49)
-        if _put_int(out, value, 4, True):
-            return
-        out.pop()
-    elif letter == "t" and type(value) is bool:
-        out += b"t\x01" if value else b"t\x00"
+    if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
+        out.number(0x49, 4, value)
         return
-    elif letter == "d" and type(value) is float:
-        out.append(0x64)
-        _put_f64(out, value)
+    if letter == "t" and type(value) is bool:
+        out.octet(0x74)
+        out.octet(1 if value else 0)
         return
-    elif letter == "l" and type(value) is int and dialect != "spec":
-        out.append(0x6C)
-        if _put_int(out, value, 8, True):
-            return
-        out.pop()
-    if letter not in LETTERS[dialect]:
-        raise EncodeError(
-            f"{letter!r} is no field type of the dialect {dialect}", f"{path}[{name!r:.60}]"
-        )
-    out += letter.encode("latin-1")
-    form = (_SPEC_FIXED if dialect == "spec" else _FIXED).get(letter)
+    if letter == "l" and type(value) is int and -_2_63 <= value < _2_63 and dialect != "spec":
+        out.number(0x6C, 8, value)
+        return
+    if letter == "d" and type(value) is float:
+        out.octet(0x64)
+        out.real(value)
+        return
     here = f"{path}[{name!r:.60}]"
+    if letter not in LETTERS[dialect]:
+        raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
+    out.octet(ord(letter))
+    form = (_SPEC_FIXED if dialect == "spec" else _FIXED).get(letter)
     try:
         if letter == "s" and dialect == "spec":
             write_shortstr(out, value, here)
         elif letter == "T" and isinstance(value, datetime.datetime):
-            out += _U64.pack(Timestamp.from_datetime(value) // 1000)
+            out.add(_U64.pack(Timestamp.from_datetime(value) // 1000))
         elif form is not None:
-            out += form.pack(value)
+            out.add(form.pack(value))
         elif letter == "t":
-            out.append(value.octet if isinstance(value, OddTrue) else bool(value))
+            out.octet(value.octet if isinstance(value, OddTrue) else bool(value))
         elif letter == "V":
             if value is not None:
                 raise EncodeError("a void field has no value: use None", here)
         elif letter == "d":
-            out += _F64.pack(value)
+            out.add(_F64.pack(value))
         elif letter == "f":
-            out += _U32.pack(Float(value).bits)
+            out.add(_U32.pack(Float(value).bits))
         elif letter == "D":
             if isinstance(value, decimal.Decimal):
                 value = ScaledDecimal.from_decimal(value)
-            out += _DECIMAL.pack(value.scale, value.unscaled)
+            out.add(_DECIMAL.pack(value.scale, value.unscaled))
         elif letter in "SxcC":
             write_longstr(out, octets_of(value, here))
         elif letter == "F":
             write_table(out, value, dialect, here, depth + 1)
         else:
-            _write_array(out, value, dialect, path, name, depth + 1)
+            _write_array(out, value, dialect, here, depth + 1)
     except EncodeError as error:
         error.path = error.path or here
         raise
     except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise EncodeError(
-            f"{value!r:.60} is no value of field type {letter!r}: {error}", here
+            f"{value!r:.60} is not a value of field type {letter!r}: {error}", here
         ) from None
 
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
     """Append an octet or a timestamp; EncodeError if it does not fit."""
-    if _put_int(out, value, width, False):
-        return
+    if type(value) is int and 0 <= value < _2_63:
+        if width == 8:
+            out.number(value >> 56, 7, value)  # its first byte in the place of a constructor
+            return
+        if value < 256:
+            out.octet(value)
+            return
     if isinstance(value, datetime.datetime):
         try:
             value = int(Timestamp.from_datetime(value)) // 1000
         except ValueError as error:
             raise EncodeError(str(error), path) from None
     try:
-        out += (_U8 if width == 1 else _U64).pack(value)
+        out.add((_U8 if width == 1 else _U64).pack(value))
     except struct.error:
         most = "255" if width == 1 else "2^64 - 1"
         raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
@@ -638,16 +530,18 @@ def write_number(out: Any, value: Any, width: int, path: str) -> None:
 
 def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
     """Append the flags and list of what an object has under the names of the rows."""
-    start = len(out)
-    out += b"\0\0"
     flags = 0
     values = layout.attributes.values(source)
     domains = layout.domains
     for index in range(len(domains)):
+        if values[index] is not None:
+            flags |= 1 << (15 - index)
+    out.octet(flags >> 8)
+    out.octet(flags & 255)
+    for index in range(len(domains)):
         value = values[index]
         if value is None:
             continue
-        flags |= 1 << (15 - index)
         domain = domains[index]
         if domain == 0:
             write_shortstr(out, value, layout.names[index])
@@ -655,5 +549,3 @@ def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
             write_table(out, value, dialect, layout.names[index], 0)
         else:
             write_number(out, value, 1 if domain == 2 else 8, layout.names[index])
-    out[start] = flags >> 8
-    out[start + 1] = flags & 255

@@ -40,8 +40,11 @@ def _pamqp_letter(value: Any) -> str:
         return "t"
     if isinstance(value, int):
         for letter, low, high in (
-            *(("b", -(2**7), 2**7), ("s", -(2**15), 2**15), ("u", 0, 2**16)),
-            *(("I", -(2**31), 2**31), ("i", 0, 2**32)),
+            ("b", -(2**7), 2**7),
+            ("s", -(2**15), 2**15),
+            ("u", 0, 2**16),
+            ("I", -(2**31), 2**31),
+            ("i", 0, 2**32),
         ):
             if low <= value < high:
                 return letter
@@ -53,12 +56,18 @@ def _common_letter(value: Any, real: str) -> str:
     if value is None:
         return "V"
     for cls, letter in (
-        *((str, "S"), (bytes, "x"), (bytearray, "x"), (float, real), (decimal.Decimal, "D")),
-        *((datetime.datetime, "T"), (dict, "F"), (list, "A")),
+        (str, "S"),
+        (bytes, "x"),
+        (bytearray, "x"),
+        (float, real),
+        (decimal.Decimal, "D"),
+        (datetime.datetime, "T"),
+        (dict, "F"),
+        (list, "A"),
     ):
         if isinstance(value, cls):
             return letter
-    raise TypeError(f"no field holds {type(value).__name__}")
+    raise TypeError(f"no field type can hold {type(value).__name__}")
 
 
 def _table(values: Any, letter_of: Any) -> FieldTable:
@@ -87,7 +96,7 @@ def _field(value: Any, letter_of: Any) -> tuple[str, Any]:
 
 
 def _aware(moment: datetime.datetime) -> datetime.datetime:
-    """Take a moment without a zone for UTC, which both libraries mean by it."""
+    """Take a naive datetime as UTC, as both libraries do."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=datetime.UTC)
 
 
@@ -124,7 +133,7 @@ def _moment(seconds: Any) -> Any:
 
 
 def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
-    """Name what a table of plain Python values would not give back."""
+    """List what a table of plain Python values would not give back."""
     found: list[str] = []
     if properties.headers is not None:
         table = properties.headers
@@ -164,7 +173,7 @@ def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[
 
 
 def from_pika(properties: Any) -> BasicProperties:
-    """Take a ``pika.BasicProperties``.
+    """Convert a ``pika.BasicProperties``.
 
     Raises:
         TypeError: a header holds what no field can.
@@ -178,7 +187,7 @@ def from_pika(properties: Any) -> BasicProperties:
 
 
 def to_pika(properties: BasicProperties) -> Any:
-    """Give a ``pika.BasicProperties``; see `lost_in_pika`.
+    """Return a ``pika.BasicProperties``; see `lost_in_pika`.
 
     Raises:
         ModuleNotFoundError: pika is not installed.
@@ -194,7 +203,7 @@ def to_pika(properties: BasicProperties) -> Any:
 
 
 def lost_in_pika(properties: BasicProperties) -> list[str]:
-    """Name what ``pika.BasicProperties`` cannot hold; empty where it holds all of it."""
+    """List what ``pika.BasicProperties`` cannot hold; empty where it holds all of it."""
     return _lost(properties, _pika_letter)
 
 
@@ -202,7 +211,7 @@ def lost_in_pika(properties: BasicProperties) -> list[str]:
 
 
 def from_pamqp(properties: Any) -> BasicProperties:
-    """Take a ``pamqp.commands.Basic.Properties``.
+    """Convert a ``pamqp.commands.Basic.Properties``.
 
     Raises:
         TypeError: a header holds what no field can.
@@ -223,7 +232,7 @@ def from_pamqp(properties: Any) -> BasicProperties:
 
 
 def to_pamqp(properties: BasicProperties) -> Any:
-    """Give a ``pamqp.commands.Basic.Properties``; see `lost_in_pamqp`.
+    """Return a ``pamqp.commands.Basic.Properties``; see `lost_in_pamqp`.
 
     Raises:
         ModuleNotFoundError: pamqp is not installed.
@@ -247,7 +256,7 @@ def to_pamqp(properties: BasicProperties) -> Any:
 
 
 def lost_in_pamqp(properties: BasicProperties) -> list[str]:
-    """Name what ``pamqp.commands.Basic.Properties`` cannot hold; empty where it holds all of it."""
+    """List what ``pamqp.commands.Basic.Properties`` cannot hold; empty where it holds all of it."""
     found = _lost(properties, _pamqp_letter)
     if properties.cluster_id:
         found.append("cluster-id: pamqp takes none")

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import attrs
 
+from amqp10msg._core.twin import FieldOutput
 from amqp10msg.basic._codec import (
     Layout,
     Reader,
@@ -189,10 +190,12 @@ def encode_class_header(
     """
     for class_id, (cls, layout) in CLASSES.items():
         if type(properties) is cls:
-            out = bytearray(_HEAD.pack(class_id, 0, body_size))
+            out = FieldOutput()
             write_rows(out, layout, properties, dialect)
-            return bytes(out)
-    raise EncodeError(f"no properties of class file, stream or tunnel: {properties!r:.60}")
+            return _HEAD.pack(class_id, 0, body_size) + out.finish()
+    raise EncodeError(
+        f"expected properties of class file, stream or tunnel, not {properties!r:.60}"
+    )
 
 
 @attrs.define
@@ -251,11 +254,23 @@ class Transfer:
 
 
 _TEXTS = (
-    *("exchange", "routing_key", "message_id", "correlation_id", "reply_to", "content_type"),
-    *("content_encoding", "user_id", "app_id", "transaction_id"),
+    "exchange",
+    "routing_key",
+    "message_id",
+    "correlation_id",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "user_id",
+    "app_id",
+    "transaction_id",
 )
 _NUMBERS = (
-    *(("ttl", 8), ("priority", 1), ("timestamp", 8), ("delivery_mode", 1), ("expiration", 8)),
+    ("ttl", 8),
+    ("priority", 1),
+    ("timestamp", 8),
+    ("delivery_mode", 1),
+    ("expiration", 8),
 )
 
 
@@ -302,26 +317,26 @@ def encode_transfer(transfer: Transfer, *, dialect: Dialect = "rabbitmq") -> byt
     Raises:
         EncodeError: a value does not fit; the error's path says which.
     """
-    out = bytearray()
+    out = FieldOutput()
     try:
-        out += _U16.pack(transfer.ticket)
+        ticket = _U16.pack(transfer.ticket)
     except struct.error:
         raise EncodeError(f"0 to 65,535, not {transfer.ticket!r}", "ticket") from None
     write_shortstr(out, transfer.destination, "destination")
-    out.append(bool(transfer.redelivered) | bool(transfer.immediate) << 1)
+    write_number(out, bool(transfer.redelivered) | bool(transfer.immediate) << 1, 1, "bits")
     for name, width in _NUMBERS:
         write_number(out, getattr(transfer, name), width, name.replace("_", "-"))
     for name in _TEXTS:
         write_shortstr(out, getattr(transfer, name), name.replace("_", "-"))
     write_longstr(out, transfer.security_token)
     write_table(out, transfer.application_headers, dialect, "application-headers")
-    out.append(transfer.by_reference)
+    write_number(out, int(transfer.by_reference), 1, "body")
     write_longstr(out, transfer.body)
-    return bytes(out)
+    return ticket + out.finish()
 
 
 def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> BasicMessage:
-    """Take older content to a message of class basic, each field to its property or to a header.
+    """Convert older content to a message of class basic, each field to its property or a header.
 
     Args:
         content: properties of class file, stream or tunnel, or a message.transfer.
@@ -332,12 +347,12 @@ def to_basic_message(content: ClassProperties | Transfer, body: bytes = b"") -> 
         the specification's.
 
     Raises:
-        TypeError: it is none of these.
+        TypeError: `content` is none of these.
     """
     if isinstance(content, Transfer):
         return _basic_of_transfer(content)
     if not isinstance(content, (FileProperties, StreamProperties, TunnelProperties)):
-        raise TypeError(f"no older content: {type(content).__name__}")
+        raise TypeError(f"expected class properties or a Transfer, not {type(content).__name__}")
     made = BasicProperties()
     extra: list[tuple[str, str, Any]] = []
     for field in attrs.fields(type(content)):
@@ -379,8 +394,12 @@ def _basic_of_transfer(content: Transfer) -> BasicMessage:
         made.expiration = str(content.ttl)
     extra: list[tuple[str, str, Any]] = []
     for name, letter in (
-        *(("ticket", "u"), ("destination", "S"), ("immediate", "t"), ("expiration", "T")),
-        *(("transaction_id", "S"), ("security_token", "x")),
+        ("ticket", "u"),
+        ("destination", "S"),
+        ("immediate", "t"),
+        ("expiration", "T"),
+        ("transaction_id", "S"),
+        ("security_token", "x"),
     ):
         value = getattr(content, name)
         if value:

@@ -7,8 +7,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._codec import Reader, write_rows
-from amqp10msg.basic.properties import BASIC, BasicProperties, input_octets
+from amqp10msg.basic._codec import Reader
+from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import Limits
@@ -27,7 +27,7 @@ BASIC_CLASS = 60
 
 @attrs.define
 class BasicMessage:
-    """A message of class basic: properties and body, and where the broker says it came from.
+    """A message of class basic: properties, body, and the exchange and routing key it was sent to.
 
     Attributes:
         properties: what the content header says.
@@ -45,7 +45,7 @@ class BasicMessage:
 
     @classmethod
     def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
-        """Take what pika gives a consumer.
+        """Make a message of what pika passes to a consumer.
 
         Args:
             properties: a ``pika.BasicProperties``.
@@ -60,14 +60,14 @@ class BasicMessage:
         return cls(from_pika(properties), bytes(body), *_whence(method))
 
     def to_pika(self) -> Any:
-        """Give a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
+        """Return a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
         from amqp10msg.basic.adapters import to_pika  # noqa: PLC0415
 
         return to_pika(self.properties)
 
     @classmethod
     def from_pamqp(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
-        """Take what pamqp and aio-pika give: a ``pamqp.commands.Basic.Properties``.
+        """Make a message of what pamqp and aio-pika pass on: a ``pamqp.commands.Basic.Properties``.
 
         Args:
             properties: the properties.
@@ -82,7 +82,7 @@ class BasicMessage:
         return cls(from_pamqp(properties), bytes(body), *_whence(method))
 
     def to_pamqp(self) -> Any:
-        """Give properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""
+        """Return properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""
         from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415
 
         return to_pamqp(self.properties)
@@ -131,7 +131,7 @@ def decode_content_header(
     reader = Reader(octets, dialect, limits)
     if len(octets) < _HEAD.size:
         raise reader.fault(
-            f"a content header has 14 octets at least, and this has {len(octets)}", 0, "truncated"
+            f"a content header has at least 14 bytes, and this has {len(octets)}", 0, "truncated"
         )
     class_id, weight, size = _HEAD.unpack_from(octets)
     if class_id != BASIC_CLASS:
@@ -168,11 +168,10 @@ def encode_content_header(
         properties, class_id, weight = header.properties, header.class_id, header.weight
         size = header.body_size if body_size is None else body_size
     try:
-        out = bytearray(_HEAD.pack(class_id, weight, size))
+        head = _HEAD.pack(class_id, weight, size)
     except struct.error as error:
         raise EncodeError(
             f"class {class_id!r}, weight {weight!r} or body size {size!r} does not fit: {error}",
             "content-header",
         ) from None
-    write_rows(out, BASIC, properties, dialect)
-    return bytes(out)
+    return head + encode_properties(properties, dialect=dialect)

@@ -8,16 +8,19 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic._codec import Layout, Reader, write_rows, write_table
+from amqp10msg._core.twin import FieldOutput
+from amqp10msg.basic._codec import Layout, Reader, write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
-from amqp10msg.limits import Limits
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
     "PROPERTIES",
     "BasicProperties",
     "PropertyRow",
+    "decode_field",
     "decode_properties",
     "decode_table",
+    "encode_field",
     "encode_properties",
     "encode_table",
 ]
@@ -121,7 +124,7 @@ BASIC = Layout(BasicProperties, PROPERTIES)
 
 
 def input_octets(data: bytes | bytearray | memoryview) -> bytes:
-    """Give the input as bytes; TypeError if it is none."""
+    """Return the input as bytes; raise TypeError for anything but bytes-like objects."""
     if type(data) is bytes:
         return data
     if not isinstance(data, (bytes, bytearray, memoryview)):
@@ -159,9 +162,9 @@ def encode_properties(properties: BasicProperties, *, dialect: Dialect = "rabbit
     Raises:
         EncodeError: a value does not fit its property; the error's path says which.
     """
-    out = bytearray()
+    out = FieldOutput()
     write_rows(out, BASIC, properties, dialect)
-    return bytes(out)
+    return out.finish()
 
 
 def decode_table(
@@ -187,6 +190,33 @@ def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "r
     Raises:
         EncodeError: a name or value does not fit; the error's path says which.
     """
-    out = bytearray()
+    out = FieldOutput()
     write_table(out, table, dialect)
-    return bytes(out)
+    return out.finish()
+
+
+def decode_field(data: bytes, *, dialect: Dialect = "rabbitmq") -> tuple[str, Any]:
+    """Decode one field that fills the input, a letter and the value behind it (4.2.5.5).
+
+    Returns:
+        The letter and the value.
+
+    Raises:
+        DecodeError: empty, cut off, more bytes than it says, or no letter of the dialect.
+    """
+    reader = Reader(data, dialect, DEFAULT_LIMITS)
+    letter = reader.unsigned(1, "the letter of a field")
+    value = reader.value(letter, len(data), 0)
+    reader.finish()
+    return chr(letter), value
+
+
+def encode_field(letter: str, value: Any, *, dialect: Dialect = "rabbitmq") -> bytes:
+    """Encode one field: its letter and its value (4.2.5.5).
+
+    Raises:
+        EncodeError: the value does not fit, or the dialect has no such letter.
+    """
+    out = FieldOutput()
+    write_value(out, letter, value, dialect, "", "field", 0)
+    return out.finish()

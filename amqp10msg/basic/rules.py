@@ -1,4 +1,4 @@
-"""What 0-9-1 says of properties that decode: reported, not refused, as real clients send it."""
+"""Rules of 0-9-1 for decoded properties, reported and not enforced: real clients break them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
 
 @attrs.frozen
 class Finding:
-    """One rule of 0-9-1 that properties break.
+    """A violation of a rule of 0-9-1 by properties.
 
     Attributes:
         rule: its short stable name, such as ``priority-range``.
@@ -38,7 +38,7 @@ class Finding:
 
 
 def check_properties(properties: BasicProperties) -> list[Finding]:
-    """Hold properties to the rules of 0-9-1.
+    """Check properties against the rules of 0-9-1.
 
     Short strings are UTF-8 of 255 octets at most without NUL (4.2.5.3), the delivery mode is 1 or
     2, the priority 0 to 9, the reserved property (once cluster-id) is empty; names of fields occur
@@ -72,7 +72,9 @@ def _found(properties: BasicProperties) -> Iterator[Finding]:
 def _shortstr(text: Any, path: str) -> Iterator[Finding]:
     octets = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
     if len(octets) > 255:
-        yield Finding("shortstr-length", "error", path, f"{len(octets)} octets: 255 are the most")
+        yield Finding(
+            "shortstr-length", "error", path, f"{len(octets)} bytes, and at most 255 are allowed"
+        )
     if 0 in octets:
         yield Finding("shortstr-nul", "error", path, "a short string has no NUL octet")
     try:
@@ -90,7 +92,9 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
         yield from _shortstr(name, here)
         if not _NAME.fullmatch(name):
             yield Finding(
-                *("field-name-form", "warning", here),
+                "field-name-form",
+                "warning",
+                here,
                 "a name is letters, digits, $, # and _, 128 at most, first no digit or _",
             )
     for name, letter, value in table.entries:
@@ -113,7 +117,7 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
 
 
 def check_content_header(header: ContentHeader) -> list[Finding]:
-    """Hold a content header to the rules of 0-9-1: class, weight and properties."""
+    """Check a content header against the rules of 0-9-1: class, weight and properties."""
     found = []
     if header.class_id != BASIC_CLASS:
         found.append(Finding("content-class", "error", "class", f"{header.class_id} is not 60"))

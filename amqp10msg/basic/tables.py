@@ -54,7 +54,7 @@ class ScaledDecimal:
 
     @classmethod
     def from_decimal(cls, number: decimal.Decimal) -> ScaledDecimal:
-        """Take exactly this number.
+        """Convert a number without rounding it.
 
         Raises:
             EncodeError: it does not fit: too many digits, an exponent out of range, or no number.
@@ -75,7 +75,7 @@ class ScaledDecimal:
         )
 
     def to_decimal(self) -> decimal.Decimal:
-        """Give the number, its digits behind the point kept."""
+        """Return the number with all digits after the point."""
         digits = tuple(map(int, str(abs(self.unscaled))))
         return decimal.Decimal((int(self.unscaled < 0), digits, -self.scale))
 
@@ -90,9 +90,9 @@ class OddTrue(int):
     octet: int
 
     def __new__(cls, octet: int) -> Self:
-        """Take the octet."""
+        """Make one of its octet."""
         if not 2 <= octet <= 255:
-            raise ValueError(f"an odd true has an octet of 2 to 255, not {octet}: use a bool")
+            raise ValueError(f"an OddTrue has an octet of 2 to 255, not {octet}: use a bool")
         self = int.__new__(cls, 1)
         self.octet = octet
         return self
@@ -125,7 +125,7 @@ def letter_of(value: Any) -> str:
     for cls, letter in _LETTERS:
         if isinstance(value, cls):
             return letter
-    raise EncodeError(f"no field type holds {type(value).__name__}: {value!r:.60}")
+    raise EncodeError(f"no field type can hold {type(value).__name__}: {value!r:.60}")
 
 
 class FieldArray(Sequence[Any]):
@@ -212,7 +212,7 @@ class FieldTable(Mapping[str, Any]):
         raise KeyError(name)
 
     def letter(self, name: str) -> str:
-        """Give the letter of the first field of this name; KeyError where there is none."""
+        """Return the letter of the first field of this name; KeyError where there is none."""
         for own, letter, _ in self.entries:
             if own == name:
                 return letter
@@ -247,7 +247,7 @@ class FieldTable(Mapping[str, Any]):
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Tell whether two values under the same letter have the same bits."""
+    """Whether two values under the same letter have the same bits."""
     if isinstance(a, float) and isinstance(b, float):
         return identical(a, b)
     if isinstance(a, OddTrue) or isinstance(b, OddTrue):

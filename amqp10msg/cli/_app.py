@@ -1,4 +1,4 @@
-"""The group of commands, and the one place where faults become a line on stderr and a status.
+"""The group of commands, and the one place where errors become a line on stderr and a status.
 
 Status 0: all is well. 1: the input is broken, or a message breaks a rule. 2: the command line
 itself is wrong.
@@ -31,7 +31,7 @@ __all__ = ["main"]
 
 
 def version() -> str:
-    """Say which library runs, and whether its kernel is compiled."""
+    """Return the version of the library, and whether its kernel is compiled."""
     kernel = "compiled kernel" if amqp10msg.COMPILED else "pure Python kernel"
     return (
         f"amqp10msg {amqp10msg.__version__} ({kernel}, "
@@ -46,7 +46,7 @@ def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> N
 
 
 class App(click.Group):
-    """The group; a fault of any command ends here, in one line."""
+    """The group; errors of all commands become one line here."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; in standalone mode leave the process with its status."""
@@ -68,7 +68,7 @@ class App(click.Group):
 
 
 def _line_of(error: BaseException) -> tuple[str, int]:
-    """Say in one line what went wrong, and which status that is."""
+    """Return one line about an error, and the exit status."""
     if isinstance(error, click.UsageError):
         context = error.ctx
         command = context.command_path if context else "amqp10msg"
@@ -120,8 +120,17 @@ def main(context: click.Context) -> None:
 
 
 COMMANDS = (
-    *(inspect, encode, validate, filter_messages, convert),
-    *(translate, diff_profiles, serve, pipeline, spool, demo),
+    inspect,
+    encode,
+    validate,
+    filter_messages,
+    convert,
+    translate,
+    diff_profiles,
+    serve,
+    pipeline,
+    spool,
+    demo,
 )
 for command in COMMANDS:
     main.add_command(command)

@@ -21,13 +21,13 @@ def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
     """Read the payload of a content header frame with the body behind it.
 
     Raises:
-        DecodeError: there is no content header, or the body has another size than it says.
+        DecodeError: there is no content header, or the body does not have the size that it says.
     """
-    # The header ends where its properties end; what stands behind is the body.
+    # The header ends where its properties end; the rest is the body.
     size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
     if size > len(data) - 14:
         raise DecodeError(
-            f"the header says a body of {size} octets, and {len(data)} are there in all",
+            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
             4,
             rule="truncated",
         )
@@ -36,7 +36,7 @@ def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
 
 
 def basic_octets(basic: BasicMessage) -> bytes:
-    """Write what `read_basic` reads."""
+    """Encode a message as `read_basic` reads it."""
     return encode_content_header(basic.properties, len(basic.body)) + basic.body
 
 
@@ -52,7 +52,7 @@ def read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | 
     """Read a message of either protocol: a 1.0 message begins with a zero octet and a descriptor.
 
     Raises:
-        DecodeError: it is none of them.
+        DecodeError: it is neither.
     """
     if data[:2] == b"\0\x3c":
         return read_basic(data, exchange, routing_key)
@@ -60,7 +60,7 @@ def read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | 
 
 
 def loss_json(loss: Loss) -> dict[str, Any]:
-    """Give a loss for JSON; values that JSON has no type for as Python shows them."""
+    """Return a loss for JSON; values without a JSON type appear as their `repr`."""
     made = attrs.asdict(loss, recurse=False)
     for name in ("before", "after"):
         try:

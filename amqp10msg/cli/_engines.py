@@ -1,4 +1,4 @@
-"""What does the jobs of the pipeline: processes of this machine, or Spark."""
+"""Pipeline engines: local processes or Spark."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ from typing import Any
 
 import attrs
 import click
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import TextColumn
 
-from amqp10msg.cli._output import is_terminal, use_color
+from amqp10msg.cli._output import is_terminal, progress
 
 __all__ = ["ENGINES", "Done", "Task", "run"]
 
@@ -27,7 +26,7 @@ ENGINES = ("auto", "spark", "local")
 
 @attrs.frozen
 class Task:
-    """What is to be done, whatever does it."""
+    """A job with its input and output, whatever engine does it."""
 
     source: str
     output: Path
@@ -38,7 +37,7 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """What did it, and how long it took."""
+    """The engine that did a job, and how long it took."""
 
     engine: str
     seconds: float
@@ -53,7 +52,7 @@ def run(
     master: str | None,
     memory: str | None,
 ) -> Done:
-    """Do a job on the engine that is asked for, or on the one that suits."""
+    """Do a job on the engine that is asked for, or on the one that fits."""
     from amqp10msg.jobs import OnlySparkError  # noqa: PLC0415  (an extra)
 
     is_spark_meant = master is not None or memory is not None
@@ -83,7 +82,9 @@ def _local(task: Task, form: str | None, workers: int | None) -> Done:
     try:
         with _bar(task.color, "parts") as show:
             jobs.run(
-                *(task.source, task.output, task.job),
+                task.source,
+                task.output,
+                task.job,
                 form=form,
                 overwrite=task.overwrite,
                 workers=workers,
@@ -119,7 +120,12 @@ def _spark(task: Task, form: str | None, master: str | None, memory: str | None)
     try:
         with _bar(task.color, "tasks") as show, _watched(session, show):
             spark.run(
-                *(session, task.source, task.output, task.job), form=form, overwrite=task.overwrite
+                session,
+                task.source,
+                task.output,
+                task.job,
+                form=form,
+                overwrite=task.overwrite,
             )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
@@ -140,17 +146,12 @@ def _reason(text: str) -> str:
 
 @contextlib.contextmanager
 def _bar(color: bool | None, unit: str) -> Iterator[Any]:
-    """Show on a terminal how much is done; give what to call with that, None where nobody looks."""
+    """Show progress on a terminal; yield what to call with it, None where there is no terminal."""
     if not is_terminal(sys.stderr):
         yield None
         return
-    with Progress(
-        BarColumn(),
-        TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True, no_color=not use_color(color, sys.stderr)),
-        transient=True,
-    ) as bar:
+    columns = TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}")
+    with progress(color, columns) as bar:
         task = bar.add_task("", total=1)
 
         def show(completed: int, total: int) -> None:
@@ -161,7 +162,7 @@ def _bar(color: bool | None, unit: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _watched(session: Any, show: Any) -> Iterator[None]:
-    """Ask Spark again and again how many tasks are done."""
+    """Poll Spark for the number of tasks that are done."""
     tracker = getattr(session, "sparkContext", None) if show is not None else None
     if tracker is None:
         yield

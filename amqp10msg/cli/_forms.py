@@ -1,4 +1,4 @@
-"""What octets can be written as: the notations, and hex, base64 and containers of octets."""
+"""Output formats: the notations, hex, base64, and containers of octets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["TARGETS", "is_message", "read", "write_all"]
 
 
 def is_message(data: bytes) -> bool:
-    """Tell a message from values: it begins with a section's descriptor, or is empty.
+    """Return whether octets are a message: they begin with a section's descriptor, or are empty.
 
-    What is too damaged to tell is taken for a message.
+    What is too damaged to tell counts as a message.
     """
     if data[:1] not in (b"", b"\0"):
         return False
@@ -36,7 +36,7 @@ def is_message(data: bytes) -> bool:
 
 
 def read(data: bytes, *, as_values: bool = False) -> list[Any]:
-    """Decode a message, or the values that stand one behind the other.
+    """Decode a message, or a sequence of values.
 
     A message that breaks rules is read leniently.
 
@@ -80,15 +80,13 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
     """Write every item in the target form.
 
     Raises:
-        click.ClickException: an item cannot be read or written so, or there is none, or there are
-            several where only one can be.
+        click.ClickException: an item cannot be read or written so, or there are several where only
+            one can be.
     """
-    number = 0
-    for item in items:
-        number += 1
+    for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(
-                "there is more than one message, and nothing in raw octets tells where one ends: "
+                "there is more than one message, and raw octets do not say where one ends: "
                 "use prefixed, jsonl or hex"
             )
         data = item.octets()
@@ -96,5 +94,3 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
             sink.write(_WRITERS[target](data))
         except AmqpError as error:
             raise click.ClickException(f"{item.source}: {error}") from None
-    if not number:
-        raise click.ClickException("there are no messages in what was given")

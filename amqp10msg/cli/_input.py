@@ -1,23 +1,20 @@
 """Messages from what a command is given: files, directories, text, standard input.
 
-Everything ends as octets, whatever notation it was written in, and as an `Item` that knows where it
-came from. What cannot be read is an `Item` too, so that one bad line does not hide the other
-thousand. Streams are read a message at a time where their format has lines or lengths.
+Every notation ends as octets, in an `Item` that knows where it came from. What cannot be read is an
+`Item` too, so that one bad line does not hide the others. Streams are read a message at a time
+where their format has lines or lengths.
 """
 
 from __future__ import annotations
 
 import codecs
 import contextlib
-import gzip
 import io
-import json
 import os
 import sys
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import attrs
 import click
@@ -25,22 +22,27 @@ from click.shell_completion import CompletionItem
 
 from amqp10msg import notation
 from amqp10msg._core import encode_value
-from amqp10msg.cli._output import count, is_terminal
+from amqp10msg.cli._output import is_terminal
 from amqp10msg.cli._text import octets_of_text
 from amqp10msg.errors import AmqpError
-from amqp10msg.files.containers import RECORD_KEYS, octets_of_record
+from amqp10msg.files import MAX_SIZE
+from amqp10msg.files.containers import (
+    RECORD_KEYS,
+    octets_of_record,
+    read_lines,
+    read_prefixed,
+    too_large,
+)
+from amqp10msg.files.streams import DamagedGzipError, unpacked
+from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 
 __all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sources_argument"]
 
 #: What --format and --from take.
 FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
-# What a message may take in the form it is read in; a bound on memory, not on what is sensible.
-_MAX_SIZE = 256 << 20
-
-# Formats of octets; on the command line these stand in hex or base64.
+# Formats of octets; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cbor")
-_GZIP = b"\x1f\x8b"
 
 
 @attrs.frozen
@@ -58,14 +60,10 @@ class Item:
     fault: str = ""
 
     def octets(self) -> bytes:
-        """Give the octets, or end the command with the fault."""
+        """Return the octets, or end the command with the fault."""
         if self.fault:
             raise click.ClickException(f"{self.source}: {self.fault}")
         return self.data
-
-
-class _BadInputError(Exception):
-    """What stands there is no message in the format that it should be in."""
 
 
 class Inputs:
@@ -98,7 +96,7 @@ class Inputs:
         return self._done
 
     def _take(self, argument: str) -> None:
-        """Find out what an argument stands for; files are not opened yet."""
+        """Add the sources that an argument stands for; files are not opened yet."""
         if argument == "-":
             self.total = None
             self._sources.append(("standard input", None, ""))
@@ -120,7 +118,7 @@ class Inputs:
             self._text(argument)
 
     def _text(self, argument: str) -> None:
-        """Take text; hex whose spaces the shell took for the ends of arguments is one text."""
+        """Add text; hex that the shell split at its spaces is joined to one text."""
         joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
             _, before, _ = self._sources[-1]
@@ -135,6 +133,19 @@ class Inputs:
         if self.total is not None:
             with contextlib.suppress(OSError):  # opening it will say why
                 self.total = self.total + path.stat().st_size if path.is_file() else None
+
+    def some(self) -> Iterator[Item]:
+        """Read the messages, of which there must be one at least.
+
+        Raises:
+            click.ClickException: there are none.
+        """
+        items = iter(self)
+        for first in items:
+            yield first
+            yield from items
+            return
+        raise click.ClickException("there are no messages in what was given")
 
     def __iter__(self) -> Iterator[Item]:
         for name, source, fault in self._sources:
@@ -153,7 +164,7 @@ class Inputs:
             yield from self._guarded(name, text.encode("utf-8", "surrogateescape"))
             return
         if self.form in ("jsonl", "written", "typed", "plain"):
-            raise click.UsageError(_nothing(text, "no JSON"))
+            raise click.UsageError(_nothing(text, "not JSON"))
         form = self.form if self.form in ("hex", "base64") else None
         try:
             found = octets_of_text(text, form)
@@ -174,14 +185,15 @@ class Inputs:
                 return
             if path is None:
                 if sys.stdin is None:
-                    raise _BadInputError("it is closed")
-                standard = io.BufferedReader(cast("Any", sys.stdin.buffer))
+                    raise ValueError("it is closed")
+                standard = _buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1):
-                        raise _BadInputError("nothing came")
+                        raise ValueError("it is empty")
                     yield from self._read(standard, name)
                 finally:
-                    standard.detach()
+                    if standard is not sys.stdin.buffer:
+                        standard.detach()
                 return
             with path.open("rb") as file:
                 self._open = file
@@ -189,18 +201,16 @@ class Inputs:
                     yield from self._read(file, name)
                 finally:
                     self._done, self._open = self.position, None
-        except _BadInputError as error:
+        except (ValueError, DamagedGzipError) as error:
             yield Item(name, fault=str(error))
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            yield Item(name, fault=f"the gzip file is damaged: {error}")
         except OSError as error:
             yield Item(name, fault=error.strerror or str(error))
 
     def _read(self, stream: Any, name: str) -> Iterator[Item]:
         stream = _buffered(stream)
         form = self.form
-        if form != "raw" and stream.peek(2)[:2] == _GZIP:
-            stream = _buffered(gzip.GzipFile(fileobj=stream))
+        if form != "raw":
+            stream = unpacked(stream)
         if form == "auto":
             form = _sniff(stream.peek(4096)[:4096])
         match form:
@@ -210,12 +220,9 @@ class Inputs:
                 yield from self._prefixed(stream, name)
             case "text" | "hex" | "base64":
                 text = _text_of(self._all(stream))
-                try:
-                    found = octets_of_text(text, None if form == "text" else form)
-                except ValueError as error:
-                    raise _BadInputError(str(error)) from None
+                found = octets_of_text(text, None if form == "text" else form)
                 if not found:
-                    raise _BadInputError("there is no message in it")
+                    raise ValueError("it holds no message")
                 for index, octets in enumerate(found, 1):
                     yield Item(name if len(found) == 1 else f"{name}:{index}", octets)
             case "cbor":
@@ -226,54 +233,50 @@ class Inputs:
     def _all(self, stream: IO[bytes]) -> bytes:
         octets = stream.read(self.max_size + 1)
         if len(octets) > self.max_size:
-            raise _BadInputError(self._too_large)
+            raise ValueError(self._advised(too_large(self.max_size)))
         return octets
 
-    @property
-    def _too_large(self) -> str:
-        return f"larger than {count(self.max_size)} bytes: raise --max-size"
+    def _advised(self, fault: str) -> str:
+        return f"{fault}: raise --max-size" if fault == too_large(self.max_size) else fault
 
     def _prefixed(self, stream: IO[bytes], name: str) -> Iterator[Item]:
-        number = 0
-        while prefix := stream.read(4):
-            number += 1
-            size = int.from_bytes(prefix, "big")
-            if len(prefix) < 4:
-                raise _BadInputError(f"message {number}: its length is cut off")
-            if size > self.max_size:
-                raise _BadInputError(f"message {number}: {self._too_large}")
-            octets = stream.read(size)
-            if len(octets) < size:
-                raise _BadInputError(
-                    f"message {number}: cut off, {count(len(octets))} of {count(size)} bytes"
-                )
-            yield Item(f"{name}:{number}", octets)
+        for number, record in enumerate(read_prefixed(stream, max_size=self.max_size), 1):
+            if record.fault:
+                raise ValueError(f"message {number}: {self._advised(record.fault)}")
+            yield Item(f"{name}:{number}", record.wire or b"")
 
-    def _json(self, stream: Any, name: str, form: str) -> Iterator[Item]:
-        """Read JSON, a document a line or one document over many lines."""
-        number = 0
-        only = True
-        while line := stream.readline(self.max_size + 1):
-            number += 1
-            if len(line) > self.max_size:
-                raise _BadInputError(f"line {number}: {self._too_large}")
+    def _json(self, stream: Any, name: str, form: str, before: int = 0) -> Iterator[Item]:
+        """Read JSON, a document a line or one document over many lines.
+
+        Args:
+            stream: at the beginning of a line.
+            name: of the file.
+            form: one of `FORMATS`, or ``json``.
+            before: how many lines were read before.
+        """
+        only = not before
+        lines = read_lines(stream, self.max_size)
+        for number, (_, line, fault) in enumerate(lines, before + 1):
+            if fault:  # what follows may have no end
+                raise ValueError(f"line {number}: {self._advised(fault)}")
             if not line.strip():
                 continue
             more = not only or bool(stream.peek(1))
             source = f"{name}:{number}" if more else name
             try:
-                yield _item_of_document(source, form, _parse(line))
-            except _BadInputError as error:
-                if only and more and form != "jsonl":
-                    rest = self._all(stream)
-                    try:
-                        yield _item_of_document(name, form, _parse(line + rest))
-                        return
-                    except _BadInputError as whole:
-                        if not _has_lines(rest):
-                            raise whole from None
-                        stream = _buffered(io.BytesIO(rest))
-                yield Item(source, fault=str(error))
+                yield _item_of_document(source, form, parse_json(line))
+            except ValueError as error:
+                if not (only and more and form != "jsonl"):
+                    yield Item(source, fault=str(error))
+                    continue
+                rest = self._all(stream)
+                try:
+                    yield _item_of_document(name, form, parse_json(line + rest))
+                except ValueError:
+                    if not _has_lines(rest):
+                        raise
+                    yield Item(source, fault=str(error))
+                    yield from self._json(_buffered(io.BytesIO(rest)), name, form, number)
             only = False
 
 
@@ -287,12 +290,12 @@ def _nothing(text: str, reason: str) -> str:
 
 
 def _blame(text: str, form: str | None, reason: str) -> str:
-    """Say which of the arguments that are joined in a text is nothing, and why."""
+    """Return which of the joined arguments is wrong, and why."""
     for part in text.split("\n"):
         try:
             octets_of_text(part, form)
         except ValueError as error:
-            # Half an octet is no fault of an argument that another one follows.
+            # Half an octet is not a fault of an argument that another one follows.
             if "half an octet" not in str(error):
                 return _nothing(part, str(error))
     return _nothing(text, reason)
@@ -319,7 +322,7 @@ def _buffered(stream: Any) -> Any:
 
 
 def _sniff(head: bytes) -> str:
-    """Tell the format of a file from its beginning.
+    """Return the format of a file, guessed from its beginning.
 
     Every message begins with the octet 00, which text never does.
     """
@@ -338,30 +341,16 @@ def _text_of(octets: bytes) -> str:
     try:
         return octets.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise _BadInputError("this is no text: give --format raw for a message as it is") from None
-
-
-def _parse(octets: bytes) -> Any:
-    try:
-        return json.loads(octets.decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno}, " if error.lineno > 1 else ""
-        raise _BadInputError(f"no JSON: {error.msg} ({place}column {error.colno})") from None
-    except UnicodeDecodeError:
-        raise _BadInputError("no JSON: this is not UTF-8") from None
-    except RecursionError:
-        raise _BadInputError("no JSON: nested too deeply") from None
-    except ValueError as error:  # an integer of thousands of digits
-        raise _BadInputError(f"no JSON: {error}") from None
+        raise ValueError("this is not text: use --format raw for the bytes of a message") from None
 
 
 def _has_lines(octets: bytes) -> bool:
-    """Tell whether some line after a bad first one is a document, so that this is JSON lines."""
+    """Return whether a line after a bad first one is a document, so that this is JSON lines."""
     for line in octets.splitlines()[:10]:
         try:
-            if isinstance(_parse(line), (dict, list)):
+            if isinstance(parse_json(line), (dict, list)):
                 return True
-        except _BadInputError:
+        except ValueError:
             continue
     return False
 
@@ -389,7 +378,7 @@ def _item(name: str, form: str, document: Any) -> Item:
         return Item(name, _octets_of_notation(form, document))
     except ImportError as error:  # an extra that says itself how to install it
         raise click.ClickException(str(error)) from None
-    except (AmqpError, _BadInputError) as error:
+    except (AmqpError, ValueError) as error:
         return Item(name, fault=str(error))
 
 
@@ -417,7 +406,7 @@ def _or_stdin(
     if value or context.resilient_parsing:
         return value
     if is_terminal(sys.stdin):
-        raise click.UsageError("no messages are given: name files or hex, or pipe something in")
+        raise click.UsageError("no messages are given: name files or hex, or pipe them in")
     return ("-",)
 
 
@@ -437,14 +426,14 @@ format_option = click.option(
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="What the input is, where it should not be guessed.",
+    help="The format of the input, where it should not be guessed.",
 )
 
 max_size_option = click.option(
     "--max-size",
     type=click.IntRange(min=1),
-    default=_MAX_SIZE,
+    default=MAX_SIZE,
     show_default="256 MiB",
     metavar="BYTES",
-    help="What one message may take in its input.",
+    help="The most that one message may take in its input.",
 )

@@ -1,23 +1,33 @@
-"""What commands write, and how it looks: colour, terminal width, text that cannot harm."""
+"""Output of the commands: colour, terminal width, text that is safe to print."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 from typing import IO, Any, Self
 
 import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
+from rich.table import Table
+
+from amqp10msg.files.atomic import replacing
 
 __all__ = [
     "SEVERITY_COLORS",
     "Sink",
     "color_option",
+    "console",
     "count",
     "is_terminal",
     "output_option",
     "plural",
+    "progress",
     "safe",
+    "table",
     "use_color",
 ]
 
@@ -51,7 +61,7 @@ def plural(number: int, noun: str) -> str:
 
 
 def is_terminal(stream: Any) -> bool:
-    """Tell whether somebody watches this stream."""
+    """Return whether a stream is a terminal."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):  # closed, or none at all
@@ -59,7 +69,7 @@ def is_terminal(stream: Any) -> bool:
 
 
 def use_color(wanted: bool | None, stream: Any = None) -> bool:
-    """Decide about colour: as asked for, else by the terminal and https://no-color.org."""
+    """Return whether to colour: as asked for, else by the terminal and https://no-color.org."""
     if wanted is not None:
         return wanted
     if os.environ.get("NO_COLOR"):
@@ -67,6 +77,33 @@ def use_color(wanted: bool | None, stream: Any = None) -> bool:
     if os.environ.get("FORCE_COLOR"):
         return True
     return is_terminal(stream or sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
+def console(colored: bool, width: int | None = None) -> Console:
+    """Return a console for standard output, as wide as the terminal where no width is given."""
+    return Console(no_color=not colored, force_terminal=colored, highlight=False, width=width)
+
+
+def table(*names: str) -> Table:
+    """Return a table without borders, its columns folded where they are too wide."""
+    made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in names:
+        made.add_column(name, overflow="fold")
+    return made
+
+
+def progress(
+    color: bool | None, *columns: ProgressColumn, redirect_stdout: bool = True
+) -> Progress:
+    """Return a progress bar on standard error, with columns between the bar and the time."""
+    return Progress(
+        BarColumn(),
+        *columns,
+        TimeElapsedColumn(),
+        console=Console(stderr=True, no_color=not use_color(color, sys.stderr)),
+        transient=True,
+        redirect_stdout=redirect_stdout,
+    )
 
 
 color_option = click.option(
@@ -86,30 +123,32 @@ output_option = click.option(
 
 
 class Sink:
-    """Where a command's result goes: standard output or a file, opened with the first piece.
+    """Where a command's result goes: standard output or a file.
+
+    The file is begun with the first piece, and appears when the command ends without an error.
 
     Args:
         output: the file, or None or ``-`` for standard output.
-        color: keep escape sequences in text; None leaves that to who watches.
+        color: keep escape sequences in text; None for what the terminal takes.
     """
 
     def __init__(self, output: Path | None, color: bool | None = None) -> None:
         self._path = None if output is None or str(output) == "-" else output
         self._color = color
         self._file: IO[bytes] | None = None
+        self._open = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
+    def __exit__(self, *error: Any) -> None:  # noqa: PYI036  (as ExitStack has them)
+        self._open.__exit__(*error)
 
     def write(self, data: str | bytes) -> None:
         """Write text, ended by a line break, or octets as they are, but these to no terminal."""
         if self._path is not None:
             if self._file is None:
-                self._file = self._path.open("wb")
+                self._file = self._open.enter_context(replacing(self._path))
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")
             self._file.write(data)
@@ -117,7 +156,7 @@ class Sink:
             click.echo(data, nl=False, color=self._color)
         elif is_terminal(sys.stdout):
             raise click.ClickException(
-                "this is binary, not for a terminal: give --output FILE, or pipe it on"
+                "this is binary, not for a terminal: give --output FILE, or pipe it"
             )
         else:
             click.echo(data, nl=False)

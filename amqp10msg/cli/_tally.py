@@ -1,4 +1,4 @@
-"""What `validate` finds, message by message, and the counts of it."""
+"""Violations message by message, and their counts."""
 
 from __future__ import annotations
 
@@ -9,37 +9,19 @@ import attrs
 from amqp10msg.cli._input import Item
 from amqp10msg.cli._output import plural
 from amqp10msg.validation import Violation, validate
+from amqp10msg.validation.counts import RuleCount
 
-__all__ = ["UNREADABLE", "RuleCount", "Tally", "judge"]
+__all__ = ["UNREADABLE", "Tally", "judge"]
 
 #: The rule under which an input counts that holds no octets to judge.
 UNREADABLE = "unreadable-input"
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
-    """Give what is wrong with an item, also where it could not be read at all."""
+    """Return what is wrong with an item, also where it could not be read at all."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
     return validate(item.data, profile)
-
-
-@attrs.define
-class RuleCount:
-    """How often one rule is broken.
-
-    Attributes:
-        clause: where the specification says it.
-        severity: ``error`` or ``warning``.
-        messages: in how many messages.
-        violations: in how many places.
-        first: the source of the first message.
-    """
-
-    clause: str
-    severity: str
-    first: str
-    messages: int = 0
-    violations: int = 0
 
 
 @attrs.define
@@ -79,10 +61,8 @@ class Tally:
         elif found:
             self.warned += 1
         for violation in found:
-            if (row := self.rules.get(violation.rule)) is None:
-                row = RuleCount(violation.clause, violation.severity, item.source)
-                self.rules[violation.rule] = row
-            row.violations += 1
+            new = RuleCount(violation.clause, 0, item.source, violation.severity)
+            self.rules.setdefault(violation.rule, new).violations += 1
         for rule in {violation.rule for violation in found}:
             self.rules[rule].messages += 1
 
@@ -94,7 +74,7 @@ class Tally:
         )
 
     def sentence(self) -> str:
-        """Say in one sentence how it went."""
+        """Return the result as one sentence."""
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
@@ -107,7 +87,7 @@ class Tally:
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Give the counts for machines."""
+        """Return the counts for JSON."""
         return {
             "profile": self.profile,
             "messages": self.messages,

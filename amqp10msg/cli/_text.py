@@ -28,10 +28,10 @@ def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
     Args:
         text: hex, a hex dump (of xxd, hexdump -C, od, tshark), base64, or a Python literal
             ``b"…"``.
-        form: ``hex`` or ``base64``; None finds out.
+        form: ``hex`` or ``base64``; guessed where None.
 
     Raises:
-        ValueError: it is nothing of that.
+        ValueError: it is none of these.
     """
     text = text.strip()
     if not text:
@@ -62,7 +62,7 @@ def _octets(text: str, form: str | None) -> bytes:
             raise ValueError("the Python literal is broken") from None
         if isinstance(literal, bytes):
             return literal
-    # The base64 of a message begins with AF, AI or AK, never all hex: hex first is no guess.
+    # The base64 of a message begins with AF, AI or AK, never all hex: trying hex first is safe.
     try:
         return octets_of_hex(text)
     except ValueError as error:

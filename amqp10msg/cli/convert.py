@@ -30,9 +30,11 @@ Examples:
     type=click.Choice(FORMATS),
     default="auto",
     show_default=True,
-    help="What the input is, where it should not be guessed.",
+    help="The format of the input, where it should not be guessed.",
 )
-@click.option("--to", "target", type=click.Choice(TARGETS), required=True, help="What to write.")
+@click.option(
+    "--to", "target", type=click.Choice(TARGETS), required=True, help="The format of the output."
+)
 @output_option
 @max_size_option
 def convert(
@@ -44,20 +46,20 @@ def convert(
     is read where none are given.
 
     \b
-    raw       the octets of one message as they are
+    raw       the bytes of one message
     hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are
               understood
     base64    of either alphabet
     jsonl     an object a line, the message in hex or base64 under
               raw, hex, base64 or data_base64
-    prefixed  each message behind its length in four octets, big end first
+    prefixed  each message after its length, four bytes in network byte order
     typed     JSON with every value beside its type: lossless
-    plain     JSON as one would write it, with types where they matter
+    plain     JSON as people write it, with types where they matter
     cbor      lossless and compact
 
     Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
-    used: hex to typed and back gives the smallest encoding. A value that is no message is converted
+    used: hex to typed and back gives the smallest encoding. A value by itself is converted
     likewise.
     """
     with Sink(output) as sink:
-        write_all(Inputs(sources, form, max_size), target, sink)
+        write_all(Inputs(sources, form, max_size).some(), target, sink)

@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-import io
 import itertools
 import json
 import shutil
 import sys
 import tempfile
-import textwrap
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 from rich.console import Console
+from rich.text import Text
 
 from amqp10msg import notation
-from amqp10msg.cli._output import SEVERITY_COLORS, color_option, plural, safe, use_color
+from amqp10msg.cli._output import SEVERITY_COLORS, color_option, console, plural, safe, use_color
 from amqp10msg.cli.pipeline import show_summary
 from amqp10msg.corpus import Case, demo_messages
 from amqp10msg.errors import DecodeError
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.validation import Violation, validate
@@ -35,54 +36,40 @@ _MAX_WIDTH = 120
 
 @attrs.define
 class _Screen:
-    """Where it is shown: how wide, and whether in colour."""
+    """Standard output, as lines that fit its width, in colour or not."""
 
     colored: bool
     width: int
 
-    def style(self, text: str, **styles: Any) -> str:
-        return click.style(text, **styles) if self.colored else text
-
-    def line(self, text: str = "", **styles: Any) -> None:
-        """Print a text; what is wider than the screen goes on below, indented as it is."""
-        indent = " " * (len(text) - len(text.lstrip()))
-        wrapped = textwrap.wrap(
-            text.strip(),
-            self.width,
-            initial_indent=indent,
-            subsequent_indent=indent + "  ",
-            break_on_hyphens=False,
+    def line(self, text: str = "", style: str = "") -> None:
+        """Print a text; what is wider than the screen goes on below, indented."""
+        indent = len(text) - len(text.lstrip())
+        screen = console(self.colored, self.width)
+        first, *more = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
+        rest: Iterable[Text] = (
+            Text(" ").join(more).wrap(screen, self.width - indent - 2) if more else []
         )
-        for part in wrapped or [""]:
-            click.echo(self.style(part, **styles), color=self.colored)
+        for line, margin in ((first, indent), *((line, indent + 2) for line in rest)):
+            line.rstrip()
+            screen.print(" " * margin, line, sep="")
 
-    def cut(self, text: str, rest: str = "", **styles: Any) -> None:
+    def cut(self, text: str, rest: str = "", style: str = "") -> None:
         """Print one line, the beginning in a style; what is wider than the screen is left out."""
-        room = self.width - len(text)
-        if room < 0:
-            text = f"{text[: self.width - 1]}…"
-        elif len(rest) > room:
-            rest = f"{rest[: room - 1]}…"
-        click.echo(f"{self.style(text, **styles)}{rest}", color=self.colored)
+        line = Text.assemble((text, style), rest)
+        line.truncate(self.width, overflow="ellipsis")
+        console(self.colored, self.width).print(line)
 
     def heading(self, text: str) -> None:
         self.line()
-        self.line(text, bold=True)
+        self.line(text, "bold")
         self.line()
 
-    def console(self) -> Console:
-        """Give a console whose text `show` takes."""
-        return Console(
-            file=io.StringIO(),
-            width=self.width - len(_INDENT),
-            no_color=not self.colored,
-            force_terminal=self.colored,
-            highlight=False,
-        )
-
-    def show(self, console: Console) -> None:
-        """Print what a console was given."""
-        for line in console.file.getvalue().splitlines():  # type: ignore[attr-defined]
+    def show(self, write: Callable[[Console], None]) -> None:
+        """Print what a function writes on a console, indented."""
+        inner = console(self.colored, self.width - len(_INDENT))
+        with inner.capture() as captured:
+            write(inner)
+        for line in captured.get().splitlines():
             click.echo(f"{_INDENT}{line}".rstrip(), color=self.colored)
 
 
@@ -139,35 +126,35 @@ def _origin(case: Case) -> str:
 
 
 def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
-    """Show a message in a line for each section; tell whether it encodes to its own octets."""
+    """Show a message, one line per section; return whether it encodes to its own octets."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
     kept = message.encode() == case.data and _keeps_the_bare_message(message)
-    screen.line(f"{number:>2}  {_origin(case)}", bold=True)
+    screen.line(f"{number:>2}  {_origin(case)}", "bold")
     if kept:
-        screen.line(f"{_INDENT}{case.note}: {size} octets in, the same {size} out", fg="green")
+        screen.line(f"{_INDENT}{case.note}: {size} octets in, the same {size} out", "green")
     else:
-        screen.line(f"{_INDENT}{case.note}: {size} octets in, others out", fg="red", bold=True)
+        screen.line(f"{_INDENT}{case.note}: {size} octets in, others out", "bold red")
     plain = notation.to_plain(message)
     for name, content in plain.get("sections", plain.items()):
         shown = safe(json.dumps(content, ensure_ascii=False))
-        screen.cut(f"{_INDENT}{name:<24}", shown, fg="cyan")
+        screen.cut(f"{_INDENT}{name:<24}", shown, style="cyan")
     for violation in violations:
         mark = "!" if violation.severity == "error" else "?"
         text = f"{mark} {violation.clause}: {violation.text}"
-        screen.cut(f"{_INDENT}{safe(text)}", fg=SEVERITY_COLORS[violation.severity])
+        screen.cut(f"{_INDENT}{safe(text)}", style=SEVERITY_COLORS[violation.severity])
     screen.line()
     return kept
 
 
 def _keeps_the_bare_message(message: Message) -> bool:
-    """Tell whether another annotation leaves the bare message as it is, octet for octet."""
+    """Return whether another annotation leaves the bare message unchanged, octet for octet."""
     annotations = {**(message.message_annotations or {}), "x-opt-demo": 1}
     return message.evolve(message_annotations=annotations).bare == message.bare
 
 
 def _damage(screen: _Screen, case: Case) -> None:
-    """Show what becomes of octets that were damaged on the way."""
+    """Show what happens to octets that were damaged on the way."""
     cut = case.data[: len(case.data) * 2 // 3]
     wrong = bytearray(case.data)
     wrong[0] = 0x3F
@@ -180,12 +167,12 @@ def _damage(screen: _Screen, case: Case) -> None:
             Message.decode(octets)
         except DecodeError as error:
             screen.line(f"{_INDENT}{what}")
-            screen.line(f"{_INDENT}  {error}", fg=SEVERITY_COLORS["error"])
+            screen.line(f"{_INDENT}  {error}", SEVERITY_COLORS["error"])
             screen.line(f"{_INDENT}  to answer the peer with: {error.condition}")
 
 
 def _pipeline(screen: _Screen, cases: list[Case]) -> None:
-    """Run jobs on the messages, some of them damaged; say what is missing for that."""
+    """Run jobs on the messages, some of them damaged, or say what is missing for that."""
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
         from amqp10msg import jobs  # noqa: PLC0415  (an extra)
@@ -204,7 +191,7 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
     if importlib.util.find_spec("pyspark") is not None:
         screen.line(f"{_INDENT}By Spark, on as many machines as there are, to the same result:")
         more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
-        screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", fg="cyan")
+        screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", "cyan")
 
 
 def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
@@ -213,15 +200,13 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
 
     rules = f"--profile {job.profile} " if job.profile else ""
     title = f"amqp10msg pipeline {job.kind}"
-    screen.line(f"{_INDENT}$ {title} {rules}{source} {output}", fg="cyan")
+    screen.line(f"{_INDENT}$ {title} {rules}{source} {output}", "cyan")
     start = time.monotonic()
     stats = jobs.run(source, output, job)
     run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
     page = output / "_report.html"
-    page.write_text(jobs.page(run, stats), encoding="utf-8")
-    console = screen.console()
-    show_summary(console, run, stats, page)
-    screen.show(console)
+    write_whole(page, jobs.page(run, stats))
+    screen.show(lambda inner: show_summary(inner, run, stats, page))
     screen.line()
 
 
@@ -233,8 +218,8 @@ def _quarantined(screen: _Screen, output: Path) -> None:
     row = next(quarantined(output))
     wire = row.pop("wire")
     for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
-        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), fg="cyan")
-    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} octets: {wire.hex()}", fg="cyan")
+        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), style="cyan")
+    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} octets: {wire.hex()}", style="cyan")
     screen.line()
 
 
@@ -248,7 +233,7 @@ def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) 
         f"{plural(number, 'message')}, {result}; violations found: "
         f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
     )
-    screen.line(text, bold=True, fg="green" if good else "red")
+    screen.line(text, f"bold {'green' if good else 'red'}")
     screen.line()
     screen.line("Next:")
     octets = Message("hello").encode().hex()
@@ -263,7 +248,7 @@ def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) 
 
 
 def _command() -> str:
-    """Say how this command line can be called from here."""
+    """Return how this command line can be called from here."""
     if shutil.which("amqp10msg"):
         return "amqp10msg"
     script = Path(sys.executable).with_name("amqp10msg")

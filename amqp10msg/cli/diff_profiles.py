@@ -6,15 +6,12 @@ import json
 from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.cli._basic import read_either
 from amqp10msg.cli._input import Inputs, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import color_option, safe, use_color
+from amqp10msg.cli._output import color_option, console, safe, table, use_color
 from amqp10msg.errors import DecodeError
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, TranslationError, to_amqp10, to_basic
@@ -42,12 +39,14 @@ Examples:
     type=click.Choice(list(PROFILES)),
     metavar="PROFILE",
     multiple=True,
-    help="Compare these; all where none is named.",
+    help="Compare these profiles; all by default.",
 )
-@click.option("--all", "everything", is_flag=True, help="Show also what all profiles agree on.")
+@click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
 @click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
 @click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
-@click.option("--user", default="guest", show_default=True, help="Whom the broker knows as sender.")
+@click.option(
+    "--user", default="guest", show_default=True, help="The user that the broker knows as sender."
+)
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
 @format_option
 @max_size_option
@@ -66,16 +65,15 @@ def diff_profiles(
 ) -> int:
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
-    SOURCES and profiles are as for translate; which protocol a message is of is seen from it, and
-    it is taken to the other one. A row is a place in the result, a column a profile. The exit
+    SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
+    translated to the other one. A row is a place in the result, a column a profile. The exit
     status is 1 where a message cannot be read.
     """
     chosen = profiles or tuple(PROFILES)
     colored = use_color(color)
     given = Circumstances(user=user)
-    messages = failed = 0
-    for item in Inputs(sources, form, max_size):
-        messages += 1
+    failed = 0
+    for item in Inputs(sources, form, max_size).some():
         try:
             if item.fault:
                 raise DecodeError(item.fault)
@@ -93,13 +91,11 @@ def diff_profiles(
             )
         else:
             _show(safe(item.source), found, everything, colored)
-    if not messages:
-        raise click.ClickException("there are no messages in what was given")
     return int(failed > 0)
 
 
 def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
-    """Give what a profile makes of a message: path -> value, as text."""
+    """Return what a profile makes of a message: path -> value, as text."""
     try:
         made: Any = (
             to_amqp10(message, profile, circumstances=given).message
@@ -112,22 +108,20 @@ def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -
 
 
 def _show(source: str, found: dict[str, dict[str, str]], everything: bool, colored: bool) -> None:
-    console = Console(no_color=not colored, force_terminal=colored, highlight=False)
+    screen = console(colored)
     places = dict.fromkeys(path for made in found.values() for path in made)
     rows = []
     for path in places:
         values = [made.get(path, "") for made in found.values()]
         if everything or len(set(values)) > 1:
             rows.append((path, values))
-    console.print(Text(source, style="bold"))
+    screen.print(Text(source, style="bold"))
     if not rows:
-        console.print("  all agree")
+        screen.print("  all agree")
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("", *found):
-        table.add_column(name, overflow="fold")
+    made = table("", *found)
     for path, values in rows:
         style = "red" if path == _REFUSED else "cyan"
-        table.add_row(Text(path, style=style), *(Text(value) for value in values))
-    console.print(table)
-    console.print()
+        made.add_row(Text(path, style=style), *(Text(value) for value in values))
+    screen.print(made)
+    screen.print()

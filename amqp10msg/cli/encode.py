@@ -1,4 +1,4 @@
-"""``amqp10msg encode``: messages from JSON that a person wrote."""
+"""``amqp10msg encode``: messages from JSON."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Examples:
     type=click.Choice(["hex", "base64", "raw", "jsonl", "prefixed"]),
     default="hex",
     show_default=True,
-    help="What to write; raw takes one message, the others any number.",
+    help="The format of the output; raw takes one message, the others any number.",
 )
 @output_option
 @max_size_option
 def encode(sources: tuple[str, ...], target: str, output: Path | None, max_size: int) -> None:
     """Encode messages from JSON.
 
-    SOURCES are JSON itself, files of it, or - for standard input, which is also what is read where
-    none are given; one document, or one a line. An object is the plain notation, a list the typed
+    SOURCES are JSON itself, files of it, or - for standard input, which is also read where none are
+    given; one document, or one a line. An object is the plain notation, a list the typed
     one.
     """
     with Sink(output) as sink:
-        write_all(Inputs(sources, "written", max_size), target, sink)
+        write_all(Inputs(sources, "written", max_size).some(), target, sink)

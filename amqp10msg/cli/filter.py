@@ -38,7 +38,7 @@ _LANGUAGES: dict[str, Callable[[str], Filter]] = {
 
 @attrs.define
 class _Answer:
-    """What a filter makes of one item.
+    """The verdict of a filter on one item.
 
     Attributes:
         source: where the item came from.
@@ -81,7 +81,7 @@ Examples:
     help="The time for UTC(), in milliseconds since the Unix epoch; by default that of this run.",
 )
 @click.option(
-    "--require-all", is_flag=True, help="Exit with status 1 where a message does not pass, too."
+    "--require-all", is_flag=True, help="Also exit with status 1 where a message does not pass."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show the count alone.")
 @click.option(
@@ -105,22 +105,22 @@ def filter_messages(
     max_size: int,
     color: bool | None,
 ) -> int:
-    """Tell which messages pass a filter, and why the others do not.
+    """Show which messages pass a filter, and why the others do not.
 
     EXPR is the filter, by default a JMS message selector; SOURCES are files, directories with
     everything below them, hex, base64, or - for standard input, as with validate.
 
     Each message is a line: that it passes, or the conditions that do not hold and what they saw;
     then comes the count. The exit status is 0 where every message could be read, passing or not,
-    and 1 where one could not; with --require-all it is also 1 where one does not pass. An EXPR that
-    is wrong gives 2, and a caret under the place.
+    and 1 where one could not; with --require-all it is also 1 where one does not pass. An EXPR with
+    an error gives 2, and a caret under the place.
     """
     wanted = _filter(language, expr)
     if now is None:
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
     passed = stopped = unreadable = 0
-    for item in Inputs(sources, form, max_size):
+    for item in Inputs(sources, form, max_size).some():
         answer = _answer(wanted, item, now)
         passed += answer.passes is True
         stopped += answer.passes is False
@@ -130,8 +130,6 @@ def filter_messages(
         elif not quiet:
             click.echo(_line(answer, colored), color=colored)
     total = passed + stopped + unreadable
-    if not total:
-        raise click.ClickException("there are no messages in what was given")
     if as_json:
         summary = {
             "messages": total,

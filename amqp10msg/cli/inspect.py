@@ -1,4 +1,4 @@
-"""``amqp10msg inspect``: what every octet of a message means, also of a broken one."""
+"""``amqp10msg inspect``: what every byte of a message means, even of a broken one."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from amqp10msg import notation
+from amqp10msg.cli._delivery_states import judge_state
 from amqp10msg.cli._forms import is_message, read
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
 from amqp10msg.cli._output import (
@@ -24,7 +25,6 @@ from amqp10msg.cli._output import (
     safe,
     use_color,
 )
-from amqp10msg.cli._states import judge_state
 from amqp10msg.errors import AmqpError
 from amqp10msg.validation import PROFILES, validate
 
@@ -33,7 +33,7 @@ __all__ = ["inspect"]
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
     "typed": "Write typed JSON, indented, instead: every value beside its type.",
-    "html": "Write a page for a browser instead, octets and fields side by side.",
+    "html": "Write a page for a browser instead, bytes and fields side by side.",
 }
 
 
@@ -68,7 +68,7 @@ Examples:
 @click.option(
     "--role",
     type=click.Choice(["sender", "receiver"]),
-    help="Which end of a link sends the source or target, for the rules that depend on it.",
+    help="The end of a link that sends the source or target, for the rules that depend on it.",
 )
 @click.option(
     "--max-fields",
@@ -94,23 +94,23 @@ def inspect(
     max_size: int,
     color: bool | None,
 ) -> int:
-    """Show what every octet of a message means.
+    """Show what every byte of a message means.
 
-    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
-    is read where none are given; see validate for what files may hold. Hex may have spaces, colons
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also
+    read where none are given; see validate for what files may hold. Hex may have spaces, colons
     and 0x in it, or be a dump of xxd or hexdump.
 
-    Each line has the offset, the octets, the field, its type and encoding, and the value; below a
-    field stands what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is shown
-    as far as it goes and around what is broken, and the exit status is 1. What is no message, such
-    as an outcome, a source or a target, is shown and judged likewise.
+    Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
+    below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
+    shown as far as it can be read and around what is broken, and the exit status is 1. An outcome,
+    a source or a target by itself is shown and judged likewise.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size))):
+        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size).some())):
             if item.fault:
                 _complain(item, item.fault)
                 failed = True
@@ -118,7 +118,7 @@ def inspect(
             shown = _Shown(item, profile, as_values, max_fields, role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
-                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: give fewer")
+                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
                 pages.append(shown)
             elif view is not None:
                 sink.write(shown.json(view))
@@ -141,15 +141,14 @@ def _page(pages: list[_Shown]) -> str:
 
 
 def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
-    """Say with each item whether another one follows."""
-    iterator = iter(items)
-    before = next(iterator, None)
-    if before is None:
-        raise click.ClickException("there are no messages in what was given")
-    for item in iterator:
-        yield before, True
+    """Yield each item, and whether another one follows."""
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, True
         before = item
-    yield before, False
+    if before is not None:
+        yield before, False
 
 
 def _complain(item: Item, fault: str) -> None:
@@ -157,7 +156,7 @@ def _complain(item: Item, fault: str) -> None:
 
 
 def _terminal_width() -> int | None:
-    """Give the columns of the terminal that is watched, None where none is."""
+    """Return the columns of the terminal, None where the output is not one."""
     return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
@@ -189,25 +188,25 @@ class _Shown:
                 self.what, self.violations = judged.what, judged.violations
 
     def title(self, *, first: bool, colored: bool) -> str:
-        """Name the message, where there are several."""
+        """Return the heading of a message, where there are several."""
         title = safe(self.item.source)
         return (
             ("" if first else "\n") + (click.style(title, bold=True) if colored else title) + "\n"
         )
 
     def tree(self) -> notation.Tree:
-        """Give the tree, what breaks a rule noted in it."""
+        """Return the tree, with violations noted in it."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
 
     def text(self, colored: bool, width: int | None) -> str:
-        """Give the annotated tree and, in a last line, what is to be thought of it."""
+        """Return the annotated tree and, in a last line, the verdict."""
         text = notation.render_text(self.tree(), color=colored, width=width)
         return f"{text}\n{self.verdict(colored)}\n"
 
     def verdict(self, colored: bool) -> str:
-        """Say in a line how large it is and how many rules it breaks."""
+        """Return one line: the size, and the rules that are broken."""
         size = plural(len(self.item.data), "octet")
         if self.what:
             size = f"{size}: {self.what}"
@@ -224,7 +223,7 @@ class _Shown:
         return f"{size}; {', '.join(parts) or 'no violations'}"
 
     def json(self, view: str) -> str:
-        """Give the plain or typed notation, for people to read."""
+        """Return the plain or typed notation, indented."""
         write = notation.to_plain if view == "json" else notation.to_typed
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded

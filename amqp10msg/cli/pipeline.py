@@ -1,4 +1,4 @@
-"""``amqp10msg pipeline``: jobs on as many messages as there are, on this machine or by Spark."""
+"""``amqp10msg pipeline``: jobs on any number of messages, on this machine or by Spark."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli import _engines
-from amqp10msg.cli._output import color_option, plural, safe, use_color
+from amqp10msg.cli._output import color_option, console, plural, safe, table, use_color
 from amqp10msg.cli.submit import JOB_FILE
 from amqp10msg.files import FORMS
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.translate import Circumstances
 
 __all__ = ["pipeline", "show_summary"]
@@ -25,7 +25,7 @@ _MAX_DRIFTS = 20
 
 
 def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a job's command what all of them take."""
+    """Add the arguments and options that all jobs take."""
     for decorate in reversed(
         (
             click.argument("source", metavar="IN"),
@@ -35,7 +35,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(_engines.ENGINES),
                 default="auto",
                 show_default=True,
-                help="What does the work: processes of this machine, or Spark. auto takes Spark "
+                help="What runs the job: processes of this machine, or Spark. auto takes Spark "
                 "where --master or --memory is given, under spark-submit, and for input that only "
                 "Spark can read.",
             ),
@@ -56,7 +56,7 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(["auto", "parquet", *FORMS]),
                 default="auto",
                 show_default=True,
-                help="What the input is, where it should not be guessed.",
+                help="The format of the input, where it should not be guessed.",
             ),
             click.option(
                 "--column",
@@ -107,11 +107,11 @@ def pipeline() -> None:
     """Decode, judge, translate or profile many messages.
 
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
-    messages: each behind its size, JSON lines, CBOR sequences, pcap and pcapng.
+    messages: length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
 
     OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
     with their exact octets and with code, clause, offset and text of what is wrong. It appears when
-    all is done, whole or not at all. A page about the job stands in it, too.
+    all is done, whole or not at all, with a page about the job in it.
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
     is 0 where all is well, 1 where messages are in quarantine or the job failed, 2 where the
@@ -121,7 +121,7 @@ def pipeline() -> None:
 
 @pipeline.command()
 @click.option("--columns", help="Columns to decode, with commas between; all by default.")
-@click.option("--profile", help="Also quarantine what breaks the rules of this profile.")
+@click.option("--profile", help="Also quarantine messages that break the rules of this profile.")
 @_shared
 def decode(columns: str | None, profile: str | None, **shared: Any) -> int:
     """Decode messages to typed columns."""
@@ -133,7 +133,7 @@ def decode(columns: str | None, profile: str | None, **shared: Any) -> int:
 @click.option("--profile", default="oasis", show_default=True, help="The set of rules to judge by.")
 @_shared
 def validate(profile: str, **shared: Any) -> int:
-    """Hold messages to the rules of the specification, or of a broker."""
+    """Validate messages by the rules of the specification, or of a broker."""
     return _run("validate", {"profile": profile}, **shared)
 
 
@@ -145,13 +145,16 @@ def validate(profile: str, **shared: Any) -> int:
     help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
 )
 @click.option(
-    "--profile", default="lossless", show_default=True, help="Reversible, or as this broker does."
+    "--profile",
+    default="lossless",
+    show_default=True,
+    help="lossless is reversible; the others do as a broker does.",
 )
 @click.option(
     "--user",
     default="guest",
     show_default=True,
-    help="Whom the broker knows as sender, for its check of the user-id; empty for no check.",
+    help="The user that the broker knows as sender, for its check of the user-id; empty for none.",
 )
 @click.option(
     "--stream-offset",
@@ -180,7 +183,7 @@ def translate(
 @pipeline.command()
 @_shared
 def profile(**shared: Any) -> int:
-    """Find out which properties the messages have, of which types, and which of them drift."""
+    """Count the properties of the messages and their types, and find those of several types."""
     return _run("profile", {}, **shared)
 
 
@@ -202,7 +205,7 @@ def _run(
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     if output.exists() and not overwrite:
-        raise click.UsageError(f"{output} is there already: give --overwrite, or another folder")
+        raise click.UsageError(f"{output} exists already: use --overwrite, or another folder")
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
     task = _engines.Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
@@ -210,76 +213,71 @@ def _run(
     stats = jobs.read_stats(output)
     run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
     page = report if report is not None else output / "_report.html"
-    page.write_text(jobs.page(run, stats), encoding="utf-8")
+    write_whole(page, jobs.page(run, stats))
     if as_json:
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
     else:
-        colored = use_color(color)
-        console = Console(no_color=not colored, force_terminal=colored, highlight=False)
-        show_summary(console, run, stats, page)
+        show_summary(console(use_color(color)), run, stats, page)
     return int(stats.errors > 0)
 
 
-def show_summary(console: Console, run: Any, stats: Any, page: Path) -> None:
+def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
     """Show what a job did.
 
     Args:
-        console: where.
+        screen: where.
         run: the `jobs.Run`.
         stats: the `jobs.Stats`.
         page: where its page is.
     """
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
-    table = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
-    table.add_row(
+    made = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
+    made.add_row(
         f"{stats.rows:,}",
         f"{stats.octets:,}",
         f"{seconds:,.1f}",
         f"{rate:,.0f}",
         f"{stats.octets / seconds / 1e6 if seconds else 0:,.1f}",
     )
-    console.print(table)
+    screen.print(made)
     if stats.rules:
         beside = f"{Path(run.source).parent}/"
-        console.print()
-        table = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
+        screen.print()
+        made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         for code, row in sorted(stats.rules.items(), key=lambda item: -item[1].messages):
-            table.add_row(
+            made.add_row(
                 code, row.clause, f"{row.messages:,}", safe(row.first.removeprefix(beside))
             )
-        console.print(table)
+        screen.print(made)
     drifts = stats.drifting()
     if drifts:
-        console.print()
-        table = _table("Property", "Types", right=set())
+        screen.print()
+        made = _table("Property", "Types", right=set())
         for section, key, types in drifts[:_MAX_DRIFTS]:
             said = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
-            table.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
-        console.print(table)
+            made.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
+        screen.print(made)
         if len(drifts) > _MAX_DRIFTS:
-            console.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
-    console.print()
+            screen.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
+    screen.print()
     words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
     if stats.errors:
         words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
     style = "bold red" if stats.errors else "bold green"
-    console.print(Text(", ".join(words), style=style))
-    console.print(Text(f"engine: {run.engine}"))
-    console.print(Text(f"page: {safe(str(page))}"))
+    screen.print(Text(", ".join(words), style=style))
+    screen.print(Text(f"engine: {run.engine}"))
+    screen.print(Text(f"page: {safe(str(page))}"))
 
 
 def _table(*names: str, right: set[str] | None = None) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in names:
-        number = right is None or name in right
-        table.add_column(
-            name,
-            justify="right" if number else "left",
-            overflow="fold",
-            no_wrap=name in {"Code", "Messages"},
-        )
-    return table
+    """Return a table whose columns, or those in `right`, are flush right."""
+    made = table(*names)
+    for column in made.columns:
+        name = str(column.header)
+        column.justify = "right" if right is None or name in right else "left"
+        column.no_wrap = name in {"Code", "Messages"}
+    return made

@@ -1,4 +1,4 @@
-"""``amqp10msg serve``: a server of distribution nodes until somebody stops it."""
+"""``amqp10msg serve``: a server of distribution nodes that runs until it is stopped."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ Examples:
     type=_FILE,
     help="Names and passwords for SASL PLAIN: a file with a line NAME:PASSWORD for each.",
 )
-@click.option("--anonymous", is_flag=True, help="With --users: let others in, too.")
+@click.option("--anonymous", is_flag=True, help="With --users: also let clients in without a name.")
 @click.option("--cert", type=_FILE, help="Speak TLS, with this certificate (PEM).")
 @click.option("--key", type=_FILE, help="The key of --cert (PEM), where it is not in that file.")
 @click.option(
@@ -69,14 +69,14 @@ Examples:
     type=click.IntRange(1, 256),
     default=10,
     show_default=True,
-    help="How many priorities the nodes tell apart.",
+    help="How many priorities the nodes distinguish.",
 )
 @click.option(
     "--max-message-size",
     type=click.IntRange(min=0),
     default=16 << 20,
     show_default=True,
-    help="In octets; 0 for no bound.",
+    help="In bytes; 0 for no limit.",
 )
 @click.option(
     "--log",

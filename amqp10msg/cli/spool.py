@@ -34,19 +34,19 @@ Examples:
     type=click.IntRange(min=1),
     default=10_000,
     show_default=True,
-    help="Messages that a file holds at most.",
+    help="The most messages that a file holds.",
 )
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0.01),
     default=1.0,
     show_default=True,
-    help="How long a message waits at most before it is on disk and acknowledged.",
+    help="The longest that a message waits before it is on disk and acknowledged.",
 )
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
-    help="End when nothing came for so many seconds; by default go on for ever.",
+    help="End when nothing came for so many seconds; by default run until stopped.",
 )
 def spool(
     url: str,
@@ -61,9 +61,9 @@ def spool(
 
     Over 0-9-1, ADDRESS is the name of a queue.
 
-    Messages are on disk before they are acknowledged: whatever kills this process, or the machine,
-    none is lost. One that was on disk and not yet acknowledged comes again; the column identity
-    tells. Spark can read the folder as a stream. Needs the extras net and arrow.
+    Messages are on disk before they are acknowledged: none is lost when this process or the machine
+    is killed. One that was on disk and not yet acknowledged is delivered again; the column identity
+    tells duplicates. Spark can read the folder as a stream. Needs the extras net and arrow.
     """
     try:
         from amqp10msg.net.landing import Landing  # noqa: PLC0415

@@ -7,14 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import click
-from rich import box
-from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli._basic import basic_octets, loss_json, read_basic, read_message
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import Sink, color_option, output_option, plural, safe, use_color
+from amqp10msg.cli._output import (
+    Sink,
+    color_option,
+    console,
+    output_option,
+    plural,
+    safe,
+    table,
+    use_color,
+)
 from amqp10msg.errors import DecodeError
 from amqp10msg.translate import PROFILES, Circumstances, Loss, TranslationError, to_amqp10, to_basic
 
@@ -48,10 +54,12 @@ Examples:
     show_default=True,
     help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
 )
-@click.option("--strict", is_flag=True, help="Refuse messages of which something is lost for good.")
+@click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
 @click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
 @click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
-@click.option("--user", default="guest", show_default=True, help="Whom the broker knows as sender.")
+@click.option(
+    "--user", default="guest", show_default=True, help="The user that the broker knows as sender."
+)
 @click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
 )
@@ -76,20 +84,18 @@ def translate(
     """Translate messages between AMQP 0-9-1 and 1.0, and say what is lost.
 
     SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
-    of 0-9-1 is the payload of its content header frame with the body behind it.
+    of 0-9-1 is the payload of its content header frame followed by the body.
 
-    Shown is a table of what the translation does not say as the original did. With -o, the
-    translated messages go into that file, a JSON object a line with the octets in hex under raw;
-    with --json, such objects with the losses are all that is written. The exit status is 1 where
-    something was lost for good, a message was refused or cannot be read.
+    A table shows the losses. With -o, the translated messages go into that file, a JSON object a
+    line with the octets in hex under raw; with --json, such objects with the losses are all that is
+    written. The exit status is 1 where something was lost for good, or a message was refused or
+    cannot be read.
     """
     given = Circumstances(user=user)
     colored = use_color(color)
     failed = False
-    messages = 0
-    with Sink(output if output is not None else None) as sink:
-        for item in Inputs(sources, form, max_size):
-            messages += 1
+    with Sink(output) as sink:
+        for item in Inputs(sources, form, max_size).some():
             record, losses, fault = _translated(
                 item, target, profile, strict, exchange, routing_key, given
             )
@@ -102,8 +108,6 @@ def translate(
             if output is not None and not fault:
                 sink.write(json.dumps({"raw": record["raw"]}) + "\n")
             _show(item, record, losses, fault, colored)
-    if not messages:
-        raise click.ClickException("there are no messages in what was given")
     return int(failed)
 
 
@@ -116,7 +120,7 @@ def _translated(
     routing_key: str,
     given: Circumstances,
 ) -> tuple[dict[str, Any], tuple[Loss, ...], str]:
-    """Give the record of one message, its losses, and why there is none."""
+    """Return the record of one message, its losses, and why it could not be translated."""
     if item.fault:
         return {"error": item.fault}, (), item.fault
     record: dict[str, Any]
@@ -142,14 +146,14 @@ def _translated(
 def _show(
     item: Item, record: dict[str, Any], losses: tuple[Loss, ...], fault: str, colored: bool
 ) -> None:
-    console = Console(no_color=not colored, force_terminal=colored, highlight=False)
+    screen = console(colored)
     if fault:
-        console.print(Text(f"{safe(item.source)}: refused: {safe(fault)}", style="red"))
+        screen.print(Text(f"{safe(item.source)}: refused: {safe(fault)}", style="red"))
         return
     lost = sum(not loss.recoverable for loss in losses)
     size = len(record["raw"]) // 2
     says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
-    console.print(
+    screen.print(
         Text(
             f"{safe(item.source)}: {plural(size, 'octet')}, {says}",
             style="yellow" if lost else "green",
@@ -157,20 +161,18 @@ def _show(
     )
     if not losses:
         return
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name in ("Path", "Action", "Before", "After", "Why"):
-        table.add_column(name, overflow="fold")
+    made = table("Path", "Action", "Before", "After", "Why")
     for loss in losses:
         action = loss.action + ("" if loss.recoverable else ", for good")
-        table.add_row(
+        made.add_row(
             Text(safe(loss.path) or "message"),
             Text(action, style=_ACTIONS.get(loss.action, "red")),
             Text(_short(loss.before)),
             Text("" if loss.after is None else _short(loss.after)),
             Text(loss.reason),
         )
-    console.print(table)
-    console.print()
+    screen.print(made)
+    screen.print()
 
 
 def _short(value: Any) -> str:

@@ -10,16 +10,23 @@ from pathlib import Path
 
 import attrs
 import click
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-from rich.table import Table
+from rich.progress import TextColumn
 from rich.text import Text
 
 from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import SEVERITY_COLORS, color_option, is_terminal, safe, use_color
+from amqp10msg.cli._output import (
+    SEVERITY_COLORS,
+    color_option,
+    console,
+    is_terminal,
+    progress,
+    safe,
+    table,
+    use_color,
+)
 from amqp10msg.cli._report import Report
 from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.files.atomic import write_whole
 from amqp10msg.validation import PROFILES, Violation
 
 __all__ = ["validate"]
@@ -47,7 +54,7 @@ Examples:
     show_default=True,
     help="The set of rules to judge by.",
 )
-@click.option("--strict-warnings", is_flag=True, help="Let warnings fail, too.")
+@click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
 @click.option(
     "--json",
@@ -77,13 +84,13 @@ def validate(
     """Judge messages by the rules of the specification.
 
     SOURCES are files, directories with everything below them, hex, base64, or - for standard
-    input, which is also what is read where none are given. Files hold one message as it is, hex or
+    input, which is also read where none are given. Files hold the bytes of one message, hex or
     base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, or
     one of the notations of convert; each of them may be compressed with gzip. Files of lines are
     read line by line, however large they are.
 
-    What breaks a rule is shown a line each, with its place, the rule and its clause; then come the
-    counts. The exit status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
+    Each violation is a line with its place, the rule and its clause; then come the counts. The exit
+    status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
@@ -92,7 +99,7 @@ def validate(
     tally = Tally(profile)
     page = Report(profile) if report is not None else None
     with _progress(inputs, color) as advance:
-        for item in inputs:
+        for item in inputs.some():
             found = judge(item, profile)
             tally.add(item, found)
             if page is not None:
@@ -103,10 +110,8 @@ def validate(
                 for violation in found:
                     click.echo(_line(item, violation, colored), color=colored)
             advance()
-    if not tally.messages:
-        raise click.ClickException("there are no messages in what was given")
     if page is not None and report is not None:
-        report.write_text(page.html(tally), encoding="utf-8")
+        write_whole(report, page.html(tally))
     if as_json:
         click.echo(json.dumps({"summary": tally.as_json()}))
     else:
@@ -145,62 +150,51 @@ def _json_line(item: Item, found: list[Violation]) -> str:
 
 
 def _show_summary(tally: Tally, colored: bool) -> None:
-    """Show the rules that are broken and how often, then how it went altogether."""
-    console = Console(
-        no_color=not colored, force_terminal=colored, highlight=False, soft_wrap=False
-    )
-    wide = console.width >= _WIDE
+    """Show the rules that are broken and how often, then the result."""
+    screen = console(colored)
+    wide = screen.width >= _WIDE
     if tally.rules:
-        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
-        table.add_column("Rule", style="cyan", no_wrap=True)
-        table.add_column("Clause", overflow="fold")
-        table.add_column("Severity")
-        table.add_column("Messages", justify="right")
+        made = table()
+        made.add_column("Rule", style="cyan", no_wrap=True)
+        made.add_column("Clause", overflow="fold")
+        made.add_column("Severity")
+        made.add_column("Messages", justify="right")
         if wide:
-            table.add_column("Places", justify="right")
-            table.add_column("First in", overflow="fold")
+            made.add_column("Places", justify="right")
+            made.add_column("First in", overflow="fold")
         for rule, row in tally.rows():
             severity = Text(row.severity, style=SEVERITY_COLORS[row.severity])
             more = [f"{row.violations:,}", safe(row.first)] if wide else []
-            table.add_row(
+            made.add_row(
                 rule, row.clause, severity, f"{row.messages:,}", *(Text(cell) for cell in more)
             )
-        console.print(table)
-        console.print()
+        screen.print(made)
+        screen.print()
     style = "red" if tally.failed else "yellow" if tally.warned else "green"
-    console.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
+    screen.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
 
 
 @contextmanager
 def _progress(inputs: Inputs, color: bool | None) -> Iterator[Callable[[], None]]:
-    """Show on a terminal how far it is; give what counts a message."""
+    """Show progress on a terminal; yield what to call after each message."""
     worth = inputs.total is None or inputs.total >= _WORTH_A_BAR
     if not (worth and is_terminal(sys.stderr)):
         yield lambda: None
         return
-    console = Console(stderr=True, no_color=not use_color(color, sys.stderr))
-    columns = (
-        TextColumn("{task.completed:,} of {task.total:,} bytes")
-        if inputs.total
-        else TextColumn(""),
-    )
-    with Progress(
-        BarColumn(),
-        *columns,
+    with progress(
+        color,
+        TextColumn("{task.completed:,} of {task.total:,} bytes" if inputs.total else ""),
         TextColumn("{task.fields[messages]:,} messages"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
         # Violations that scroll by on the same terminal go above the bar.
         redirect_stdout=is_terminal(sys.stdout),
-    ) as progress:
-        task = progress.add_task("", total=inputs.total, messages=0)
+    ) as bar:
+        task = bar.add_task("", total=inputs.total, messages=0)
         seen = 0
 
         def advance() -> None:
             nonlocal seen
             seen += 1
             if seen % 64 == 0:
-                progress.update(task, completed=inputs.position, messages=seen)
+                bar.update(task, completed=inputs.position, messages=seen)
 
         yield advance

@@ -1,7 +1,7 @@
 """Messages as Arrow columns: whole batches at a time, in both directions.
 
-`decode` gives a row for each encoded message, and a column for each field of the header and the
-properties and for each other section. `SCHEMA` says which, drawn from the declarations of Part 3:
+`decode` returns a row for each encoded message, with a column for each field of the header and the
+properties and for each other section. `SCHEMA` lists them, drawn from the declarations of Part 3:
 
 ====================================== ===========================================================
 Column                                 Arrow type, and what it holds
@@ -13,26 +13,26 @@ the fields of the properties           string, binary (user_id), int64 (group_se
 message_id, correlation_id             string, with the AMQP type in message_id_type,
                                        correlation_id_type: digits of a ulong, hex of a binary
 absolute_expiry_time, creation_time    timestamp in UTC; a moment outside the years 1 to 9999 is
-                                       null, and stands in absolute_expiry_time_ms,
+                                       null, and is kept in absolute_expiry_time_ms,
                                        creation_time_ms (int64, ms since the epoch)
-delivery_annotations,                  map of string to a struct that says the AMQP type (below)
+delivery_annotations,                  map of string to a struct with the AMQP type (below)
 message_annotations,
 application_properties, footer
 body_kind                              ``data``, ``amqp-sequence``, ``amqp-value``; null for none
 body_sections                          int32, how many sections the body has
-body                                   binary: the octets of all Data sections
+body                                   binary: the bytes of all data sections
 body_json                              string: typed JSON of the value, or of a list of sequences
-section_offsets                        list of struct: code, offset, content, end, in octets
+section_offsets                        list of struct: code, offset, content, end, in bytes
 error_code, error_clause, error_offset string, string, int64: why a message could not be decoded
-wire                                   binary, only where it is asked for: the message itself
+wire                                   binary, only if asked for: the message itself
 ====================================== ===========================================================
 
 The struct of a value has the AMQP type in ``type`` and the value in one of the others: ``s`` for
 string, symbol, char, uuid, ``l`` for boolean (0, 1), timestamp (ms) and all integers but ulong,
 ``d`` for float and double, ``b`` for binary, ``u`` for ulong. A decimal has its number in ``s`` and
-its IEEE 754 octets in ``b``; a float that is no number has its octets in ``b`` too; list, map,
+its IEEE 754 bytes in ``b``; a float that is NaN has its bytes in ``b``, too; list, map,
 array and described are typed JSON in ``s``. ``key_type`` is null, or ``ulong`` for a key of
-annotations that is one: the key is then its digits, behind as many ``#`` as tell it from a symbol.
+annotations that is one: the key is then its digits, after as many ``#`` as make it unlike symbols.
 
 Needs pyarrow: ``pip install "amqp10msg[arrow]"``.
 """
@@ -46,8 +46,9 @@ except ModuleNotFoundError as _error:
         'amqp10msg.columns needs pyarrow: pip install "amqp10msg[arrow]"', name="pyarrow"
     ) from _error
 
-from amqp10msg.columns._decode import decode
+from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
+from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
 from amqp10msg.columns._schema import SCHEMA, VALUE, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
@@ -56,9 +57,13 @@ __all__ = [
     "EXPLODED",
     "SCHEMA",
     "VALUE",
+    "TooMuchError",
+    "binary_chunks",
     "decode",
     "decode_values",
     "encode",
     "explode_batches",
+    "in_pieces",
     "schema_of",
+    "suspects",
 ]

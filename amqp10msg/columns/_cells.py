@@ -65,7 +65,7 @@ _COMPOUNDS: dict[type, str] = {
 
 
 def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
-    """Give the struct of one decoded value; members that are left out are null."""
+    """Return the struct of one decoded value; members that are left out are null."""
     cls = type(value)
     cell: dict[str, Any] = {"key_type": key_type}
     if cls in _TEXTS:
@@ -84,7 +84,7 @@ def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
         cell["type"] = "float"
         cell["d"] = float(value)
         if math.isnan(value):
-            # The way through a double loses which NaN it was.
+            # As a double, the bits of this NaN would be lost.
             cell["d"] = math.nan
             cell["b"] = value.bits.to_bytes(4)
     elif cls is bytes:
@@ -111,10 +111,10 @@ _FROM_B: dict[str, Any] = {name: cls for cls, name in _DECIMALS.items()}
 
 
 def value_of(cell: Mapping[str, Any]) -> Any:
-    """Give the value of a struct.
+    """Return the value of a struct.
 
     Raises:
-        EncodeError: no type is called so, the member that holds it is null, or out of range.
+        EncodeError: the type is unknown, or the member that holds the value is null or invalid.
     """
     name = cell.get("type")
     try:
@@ -142,31 +142,31 @@ def value_of(cell: Mapping[str, Any]) -> Any:
         if name in _COMPOUNDS.values():
             value = from_typed(json.loads(_member(cell, "s")))
             if _COMPOUNDS.get(type(value)) != name:
-                raise ValueError(f"s holds another type than {name}")
+                raise ValueError(f"s does not hold a {name}")
             return value
     except (ValueError, OverflowError, TypeError) as error:
-        raise EncodeError(f"no {name}: {error}") from None
+        raise EncodeError(f"invalid {name}: {error}") from None
     raise EncodeError(f"no AMQP type is called {name!r}")
 
 
 def _member(cell: Mapping[str, Any], name: str) -> Any:
     value = cell.get(name)
     if value is None:
-        raise ValueError(f"its member {name} is null")
+        raise ValueError(f"the member {name} is null")
     return value
 
 
 def _octets(cell: Mapping[str, Any], width: int) -> bytes:
     octets = bytes(_member(cell, "b"))
     if len(octets) != width:
-        raise ValueError(f"b has {len(octets)} octets, not {width}")
+        raise ValueError(f"b has {len(octets)} bytes, not {width}")
     return octets
 
 
 def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Give the entries of a map section: the key's text and the value's struct.
+    """Return the entries of a map section: the key's text and the value's struct.
 
-    A ulong key is its decimal digits, behind so many ``#`` that no symbol in the map is the same.
+    A ulong key is its decimal digits, after as many ``#`` as make it unlike the map's symbols.
     """
     made = []
     taken: set[str] | None = None
@@ -186,23 +186,23 @@ def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
 def entries_of(
     pairs: Iterable[tuple[str, Mapping[str, Any]]], *, text_keys: bool
 ) -> dict[Any, Any]:
-    """Give the content of a map section.
+    """Return the content of a map section.
 
     Raises:
-        EncodeError: a value's struct is not right, or a key stands twice.
+        EncodeError: a value's struct is invalid, or a key is a duplicate.
     """
     made: dict[Any, Any] = {}
     for text, cell in pairs:
         key: Any = text if text_keys else Symbol(text)
         try:
             if cell is None:
-                raise EncodeError("the struct of a value is null: say type null for AMQP's null")
+                raise EncodeError("the struct of a value is null: use type null for AMQP's null")
             if cell.get("key_type") == "ulong":
                 key = ULong(int(text.lstrip("#")))
             elif cell.get("key_type") is not None:
-                raise EncodeError(f"a key_type is null or ulong, not {cell['key_type']!r}")
+                raise EncodeError(f"key_type must be null or ulong, not {cell['key_type']!r}")
             if key in made:
-                raise EncodeError("the key stands twice")
+                raise EncodeError("duplicate map key")
             made[key] = value_of(cell)
         except ValueError as error:
             raise EncodeError(getattr(error, "reason", str(error)), f"[{text!r}]") from None
@@ -210,7 +210,7 @@ def entries_of(
 
 
 def identifier(value: Any) -> tuple[str | None, str | None]:
-    """Give a message-id as text and type: digits, hex, a UUID with hyphens, a string."""
+    """Return a message-id as text and type: digits, hex, a UUID with hyphens, or a string."""
     if value is None:
         return None, None
     if isinstance(value, str):
@@ -223,10 +223,10 @@ def identifier(value: Any) -> tuple[str | None, str | None]:
 
 
 def identifier_of(text: str | None, name: str | None) -> Any:
-    """Give a message-id of its text and its type; a string where the type is null.
+    """Return the message-id of a text and a type; a string if the type is null.
 
     Raises:
-        EncodeError: the text is none of this type.
+        EncodeError: the text is not one of this type.
     """
     if text is None or name is None or name == "string":
         return text
@@ -238,12 +238,12 @@ def identifier_of(text: str | None, name: str | None) -> Any:
         if name == "binary":
             return bytes.fromhex(text)
     except ValueError as error:
-        raise EncodeError(f"no {name}: {error}") from None
-    raise EncodeError(f"its type is ulong, uuid, binary or string, not {name!r}")
+        raise EncodeError(f"invalid {name}: {error}") from None
+    raise EncodeError(f"the type must be ulong, uuid, binary or string, not {name!r}")
 
 
 def json_text(typed: Any) -> str:
-    """Write typed JSON without blanks; however deep, as json.dumps cannot on a full stack."""
+    """Return typed JSON as text without spaces; deep nesting takes no stack."""
     try:
         return json.dumps(typed, ensure_ascii=False, separators=(",", ":"))
     except RecursionError:

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg._core import COMPILED
-from amqp10msg.columns import _screen
+from amqp10msg.columns import _prefilter
+from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
@@ -21,17 +21,12 @@ from amqp10msg.validation import PROFILES
 __all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
 
 
-def _is_compiled() -> bool:
-    """Tell whether the kernel is there. Its source does not run, unlike that of the others."""
-    return COMPILED and find_spec("amqp10msg.columns._scan") is not None
-
-
-#: Reads an array with the kernel; None where `_plain` does it.
+#: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
-if _is_compiled():
-    from amqp10msg.columns import _assemble
+if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
+    from amqp10msg.columns import _kernel_plan
 
-    scanned = _assemble.scanned
+    scanned = _kernel_plan.scanned
 
 
 def decode(
@@ -44,37 +39,37 @@ def decode(
 ) -> pa.RecordBatch:
     """Decode encoded messages into columns, a row for each.
 
-    A message that cannot be decoded never raises: its row is null but for ``error_code`` (a key of
-    `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in octets), and ``wire``
-    where that is asked for. A null in the input gives a row of nulls.
+    A message that cannot be decoded never raises: its row is null except ``error_code`` (a key of
+    `amqp10msg.validation.RULES`), ``error_clause``, ``error_offset`` (in bytes), and ``wire`` if
+    that is asked for. A null in the input becomes a row of nulls.
 
-    Where the kernel is compiled it runs without the GIL, and keeps up to 32 MiB of what was freed
-    for the next batch. A call costs as much as some 200 messages, and batches of a few thousand
+    The compiled kernel runs without the GIL, and keeps up to 32 MiB of freed memory for the next
+    batch. A call costs as much as some 200 messages, and batches of a few thousand
     are as fast as larger ones. The columns of a batch share their memory, which is freed with the
     last of them; to keep one alone, name it in `columns`.
 
     Args:
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
-            binary_view or fixed_size_binary; a pandas or Polars Series or whatever else speaks
-            Arrow's C interface; or a list of bytes. Memory is read where it lies.
-        columns: names of columns, in the order wanted: those of `SCHEMA`, ``wire`` for the octets
+            binary_view or fixed_size_binary; a pandas or Polars Series or anything else with
+            Arrow's C interface; or a list of bytes. Memory is read in place.
+        columns: names of columns, in the order wanted: those of `SCHEMA`, ``wire`` for the bytes
             of each message, and entries of the map sections such as
             ``application_properties.tenant``. None for `SCHEMA`. Sections that no column needs are
-            passed over by their size, so an error inside of them is not seen; the outline of the
-            message is judged always.
-        validate: a profile, such as ``oasis``, to hold the messages to as well. A message that
+            skipped by their size, so an error inside them is not found; the outline of the
+            message is always checked.
+        validate: a profile, such as ``oasis``, to validate the messages against. A message that
             decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
             of errors name the first such rule. With the kernel, most messages that break
             none cost about another decoding.
-        limits: what decoding one message may cost; the defaults of `Limits` where None.
+        limits: what decoding one message may cost; the defaults of `Limits` if None.
         message_format: what the column message_format gets, since no message holds its own: an
-            int for all, or a sequence or array of as many as there are messages; null where None.
+            int for all, or a sequence or array with one for each message; null if None.
 
     Raises:
-        TypeError: `array` holds something else than octets.
-        ValueError: there is no column or profile of a name, lengths differ, a column would exceed
-            Arrow's 2 GiB, or small messages hold so many values without octets that their JSON
-            would be more than 64 MiB and 32 times their octets: pass fewer messages at once.
+        TypeError: `array` does not hold bytes.
+        ValueError: a column or profile is unknown, lengths differ, a column would exceed Arrow's
+            2 GiB, or small messages hold so many values without content that their JSON would be
+            more than 64 MiB and 32 times their bytes: pass fewer messages at once.
     """
     plan = plan_of(columns)
     if validate is not None and validate not in PROFILES:
@@ -96,7 +91,7 @@ def decode(
 
 
 def _text_size(batch: pa.RecordBatch) -> int:
-    """Tell how many octets of JSON, and of other texts of values, a batch has."""
+    """Return how many bytes of JSON and other texts of values a batch has."""
     size = 0
     for field, column in zip(batch.schema, batch.columns, strict=True):
         texts = None
@@ -112,7 +107,7 @@ def _text_size(batch: pa.RecordBatch) -> int:
 
 
 def _rows_only(count: int) -> pa.RecordBatch:
-    """Give a batch without columns, which still has rows."""
+    """Return a batch without columns, which still has rows."""
     return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
@@ -124,7 +119,7 @@ def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> 
         batch, odd = scanned(array, plan, limits)
     except OverflowError:
         raise TooMuchError(
-            "a column would exceed 2 GiB, or be filled by values without octets: decode fewer "
+            "a column would exceed 2 GiB, or be filled by values without content: decode fewer "
             "messages at once"
         ) from None
     if odd:
@@ -135,7 +130,7 @@ def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> 
 def _with_odd(
     batch: pa.RecordBatch, array: pa.Array, odd: list[int], plan: Plan, limits: Limits
 ) -> pa.RecordBatch:
-    """Read the rows that the kernel left null: what is an error, and what it does not know."""
+    """Read the rows that the kernel left null: errors, and what it does not know."""
     errors: dict[int, dict[str, Any]] = {}
     others: dict[int, dict[str, Any]] = {}
     rows = (row(array[place].as_py(), plan, limits, None) for place in odd)
@@ -148,7 +143,7 @@ def _with_odd(
 
 def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
     """Set the columns of errors of some rows, which had none; the others stay as they are."""
-    # Where a row's error is in a list of them; the first stands for none.
+    # By row, the place of its error in a list; the first means none.
     numbers = memory_of("i", [0]) * batch.num_rows
     for number, place in enumerate(errors, 1):
         numbers[place] = number
@@ -166,7 +161,7 @@ def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> 
     """Put rows of another batch in the place of some of this one's."""
     pieces: list[pa.RecordBatch] = []
     begin = 0
-    run = 0  # where in the others a run begins whose places follow each other
+    run = 0  # where a run of adjacent places begins
     for i, place in enumerate(places):
         if i + 1 < len(places) and places[i + 1] == place + 1:
             continue
@@ -181,7 +176,7 @@ def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> 
 def _judged(
     array: pa.Array, batch: pa.RecordBatch, plan: Plan, limits: Limits, profile: str
 ) -> pa.RecordBatch:
-    """Hold the rows without an error to a profile, where a column of errors is asked for."""
+    """Validate the rows without an error, if a column of errors is asked for."""
     names = [field.name for field in ERRORS if field.name in plan.schema.names]
     if not names:
         return batch
@@ -197,22 +192,27 @@ def _judged(
 
 
 def suspects(array: pa.Array, limits: Limits, profile: str) -> Sequence[int]:
-    """Give the places of messages that may break a rule of a profile: all that do are among them.
+    """Return the places of messages that may break a rule of a profile: all that do are among them.
 
-    Without the kernel these are all: finding out would take as long as judging.
+    Without the kernel these are all messages: finding out would take as long as validating.
+
+    Args:
+        array: the encoded messages, as one of `binary_chunks`.
+        limits: what decoding one message may cost.
+        profile: the name of a profile of `amqp10msg.validation`.
     """
-    if scanned is None or not _screen.knows(profile):
+    if scanned is None or not _prefilter.knows(profile):
         return range(len(array))
     try:
-        # What the kernel leaves null is not read here in the other way, which takes long.
-        screen, odd = scanned(array, plan_of(_screen.COLUMNS), limits)
+        # What the kernel leaves null is not read by `_plain`, which takes long.
+        screen, odd = scanned(array, plan_of(_prefilter.COLUMNS), limits)
     except OverflowError:
         return range(len(array))
-    return sorted({*odd, *_screen.suspects(screen, profile)})
+    return sorted({*odd, *_prefilter.suspects(screen, profile)})
 
 
 def octets_in(array: pa.Array) -> Iterator[bytes | None]:
-    """Give the messages one at a time, so that copies of all of them never stand beside them."""
+    """Yield the messages one at a time, so that there is never a copy of all of them."""
     for scalar in array:
         yield scalar.as_py()
 
@@ -236,7 +236,7 @@ def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
 
 
 def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """Put batches of one schema one behind the other."""
+    """Return batches of one schema as one batch."""
     if not batches:
         return pa.RecordBatch.from_pylist([], schema=schema)
     try:
@@ -251,10 +251,10 @@ def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordB
 
 
 def binary_chunks(array: Any) -> list[pa.Array]:
-    """Take what a user has for arrays of binary or large_binary, without copying where possible.
+    """Return what `decode` accepts as arrays of binary or large_binary, uncopied if possible.
 
     Raises:
-        TypeError: it holds something else than octets.
+        TypeError: it does not hold bytes.
     """
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_array_of(array)]
     if len(chunks) == 1 and isinstance(chunks[0], pa.ChunkedArray):
@@ -289,10 +289,10 @@ def _binary(array: pa.Array) -> pa.Array:
 
 
 def formats_of(given: Any, count: int) -> pa.Array:
-    """Give the column of message formats.
+    """Return the column of message formats.
 
     Raises:
-        ValueError: there are not as many as messages.
+        ValueError: their number is not that of the messages.
     """
     if given is None or isinstance(given, int):
         return pa.repeat(pa.scalar(given, pa.int64()), count)

@@ -27,15 +27,15 @@ _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     """Encode rows of columns as messages.
 
-    The columns are those of `SCHEMA`, in any order; what is not there counts as null, others are
-    passed over. Every value is written in the smallest encoding of its type. A section is there
-    where a column of it is not null; several Data sections become one, since their octets belong
-    together, and a properties section without a field is left out. A row without any value, as
-    what cannot be decoded has, is no message: it gives the octets of ``wire`` where the batch has
-    that column, zero octets where ``section_offsets`` is an empty list, else null.
+    The columns are those of `SCHEMA`, in any order; missing columns count as null, and others are
+    ignored. Every value is written in the smallest encoding of its type. A section is written
+    if a column of it is not null; several data sections become one, as their bytes belong
+    together, and a properties section without any field is left out. A row without any value,
+    such as that of a message that cannot be decoded, becomes the bytes of ``wire`` if the batch
+    has that column, zero bytes if ``section_offsets`` is an empty list, and null otherwise.
 
     Args:
-        batch: a pyarrow RecordBatch or Table, or whatever speaks Arrow's C stream interface, such
+        batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
             as a Polars or pandas frame.
 
     Returns:
@@ -43,7 +43,7 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
 
     Raises:
         EncodeError: a value cannot be encoded; the error's path begins with the row's number.
-        TypeError: `batch` is no frame, or a column has another type than in `SCHEMA`.
+        TypeError: `batch` is not a frame, or a column cannot be cast to its type in `SCHEMA`.
     """
     table = _table(batch)
     made: list[bytes | None] = []
@@ -79,10 +79,10 @@ def _table(batch: Any) -> pa.Table:
             if pa.types.is_timestamp(wanted):
                 column = column.cast(pa.int64())
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
-            raise TypeError(f"the column {name} is {wanted}: {error}") from None
+            raise TypeError(f"the column {name} must be {wanted}: {error}") from None
         columns[name] = column
     if not columns:
-        raise TypeError(f"no column is one of a message: {', '.join(SCHEMA.names)}")
+        raise TypeError(f"no column belongs to a message: use {', '.join(SCHEMA.names)}")
     return pa.table(columns)
 
 
@@ -123,7 +123,7 @@ def _properties(values: Mapping[str, Any]) -> Properties | None:
             if value is None:
                 value = values.get(f"{field.name}_ms")
             elif value % 1000:
-                raise EncodeError("a timestamp of AMQP has no microseconds", field.name)
+                raise EncodeError("an AMQP timestamp has no microseconds", field.name)
             else:
                 value //= 1000
         if value is not None:
@@ -141,13 +141,13 @@ def _body(values: Mapping[str, Any]) -> Any:
             raise EncodeError("body_json needs body_kind amqp-value or amqp-sequence", "body_kind")
         name = "data"
     if name not in _BODIES:
-        raise EncodeError(f"a body is {', '.join(_BODIES)}, not {name!r}", "body_kind")
+        raise EncodeError(f"a body is one of {', '.join(_BODIES)}, not {name!r}", "body_kind")
     if name == "data":
         if octets is None or text is not None:
-            raise EncodeError("a body of data stands in the column body", "body")
+            raise EncodeError("a body of data belongs in the column body", "body")
         return Data(octets)
     if text is None or octets is not None:
-        raise EncodeError(f"a body of {name} stands in the column body_json", "body_json")
+        raise EncodeError(f"a body of {name} belongs in the column body_json", "body_json")
     try:
         typed = json.loads(text)
         if name == "amqp-value":

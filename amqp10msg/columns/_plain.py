@@ -1,8 +1,8 @@
-"""Messages as rows, one Python object at a time: what the kernel is held to, and stands in for it.
+"""Messages as rows, one at a time: what the kernel is tested against, and leaves odd rows to.
 
-Where every section is asked for, this is `Message.decode`. Where only some are, the sections are
-walked in their order: what is asked for is decoded, the rest is passed over by its size. The
-outline of a message (that it is sections, each once, in their order) is judged in both cases.
+If every section is asked for, this is `Message.decode`. Otherwise the sections are walked in their
+order: those asked for are decoded, and the rest is skipped by its size. The outline of a message
+(sections, each once, in their order) is checked in both cases.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PROPERTIES = rows(Properties)
 
 
 def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -> dict[str, Any]:
-    """Give the cells of one message by the names of columns; what is left out is null."""
+    """Return the cells of one message by the names of columns; missing ones are null."""
     if octets is None:
         return {}
     try:
@@ -38,7 +38,7 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
     except DecodeError as error:
         cells = error_cells(error)
     except (EncodeError, RecursionError):
-        # Of the notation, for which the caller left too little stack.
+        # From the notation, if the caller left too little stack.
         cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
     if profile is not None and "error_code" not in cells:
         cells |= judged(octets, limits, profile)
@@ -48,7 +48,7 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
 
 
 def text_size(cells: dict[str, Any]) -> int:
-    """Tell how many characters of JSON, and of other texts of values, a row has."""
+    """Return how many characters of JSON and other texts of values a row has."""
     size = len(cells.get("body_json") or "")
     for name in MAPS:
         for _, value in cells.get(name, ()):
@@ -57,7 +57,7 @@ def text_size(cells: dict[str, Any]) -> int:
 
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
-    """Give the three cells of an error: the rule, its clause, the offset."""
+    """Return the three cells of an error: the rule, its clause, the offset."""
     # The kernel's name of this one ends in the octet; a value has no other rule than Part 1's.
     rule = error.rule
     if rule.startswith("unknown-constructor-"):
@@ -70,7 +70,7 @@ def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
 
 
 def judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
-    """Give the cells of the first error that a profile finds; none where there is none."""
+    """Return the cells of the first error that a profile finds; empty if there is none."""
     for violation in validate(octets, profile, limits=limits):
         if violation.severity == "error":
             return _error(violation.rule, violation.clause, violation.offset)
@@ -180,13 +180,13 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
 
 
 def _index(reader: Any, octets: bytes) -> int:
-    """Read a section's constructor and descriptor: 0 to 8, or -1 where it is none."""
+    """Read a section's constructor and descriptor: return its index, or -1 if it is no section."""
     pos = reader.pos
     if octets[pos] != 0:
         return -1
     reader.pos = pos + 1
     descriptor = reader.value()
-    # A string or a long of the same value is none.
+    # A string or a long of the same value is not a descriptor of a section.
     if not isinstance(descriptor, (ULong, Symbol)):
         return -1
     return CODES.get(descriptor, 0x6F) - 0x70

@@ -12,10 +12,21 @@ import pyarrow as pa
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
-__all__ = ["ERRORS", "SCHEMA", "VALUE", "WIRE", "Plan", "plan_of", "schema_of"]
+__all__ = [
+    "COMPOSITES",
+    "ERRORS",
+    "FOLLOWERS",
+    "MAPS",
+    "SCHEMA",
+    "VALUE",
+    "WIRE",
+    "Plan",
+    "plan_of",
+    "schema_of",
+]
 
-# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all take: Spark has
-# no unsigned numbers and no timestamps but those of microseconds.
+# The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all accept: Spark
+# has neither unsigned numbers nor timestamps other than microseconds.
 _ARROW: dict[str, pa.DataType] = {
     "boolean": pa.bool_(),
     "ubyte": pa.int16(),
@@ -54,11 +65,24 @@ ERRORS: tuple[pa.Field, ...] = (
     pa.field("error_clause", pa.string()),
     pa.field("error_offset", pa.int64()),
 )
-#: The octets of a message; only where it is asked for.
+#: The bytes of a message; only if asked for.
 WIRE: pa.Field = pa.field("wire", pa.binary())
 
+#: Which sections may follow one another, as bits by index: first at the beginning of a message,
+#: then behind each kind. Header to footer stand once and in this order; a body is one kind.
+FOLLOWERS: tuple[int, ...] = (
+    (1 << len(KINDS)) - 1,
+    *(
+        sum(
+            1 << index
+            for index, other in enumerate(KINDS)
+            if other.order > kind.order or (other is kind and kind.repeatable)
+        )
+        for kind in KINDS
+    ),
+)
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
-_COMPOSITES = {"header": Header, "properties": Properties}
+COMPOSITES = {"header": Header, "properties": Properties}
 # The indexes of the kinds whose content a column of the body needs.
 _BODY: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
@@ -71,7 +95,7 @@ _BODY: dict[str, frozenset[int]] = {
 
 
 def _columns_of(field: Field) -> list[pa.Field]:
-    """Give the columns of one field of a composite."""
+    """Return the columns of one field of a composite."""
     columns = [pa.field(field.name, _ARROW[field.type])]
     if field.requires == "message-id":
         columns.append(pa.field(f"{field.name}_type", pa.string()))
@@ -81,12 +105,12 @@ def _columns_of(field: Field) -> list[pa.Field]:
 
 
 def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
-    """Give the schema, and by column the indexes of the kinds of section that it is read from."""
+    """Return the schema, and by column the indexes of the kinds of section it is read from."""
     columns = [pa.field("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     for index, kind in enumerate(KINDS):
-        if kind.attribute in _COMPOSITES:
-            made = [c for field in rows(_COMPOSITES[kind.attribute]) for c in _columns_of(field)]
+        if kind.attribute in COMPOSITES:
+            made = [c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of(field)]
         elif kind.attribute in MAPS:
             made = [pa.field(kind.attribute, pa.map_(pa.string(), VALUE))]
         else:
@@ -106,7 +130,7 @@ def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     return pa.schema(columns), MappingProxyType(needs)
 
 
-#: The columns that `decode` gives where none are named.
+#: The columns that `decode` returns if none are named.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)
@@ -120,7 +144,7 @@ class Plan:
     Attributes:
         schema: the columns, in the order asked for.
         needs: the indexes of the kinds of section, 0 to 8, whose content is read; others are
-            passed over by their size.
+            skipped by their size.
         picks: by map section, the keys that are asked for one by one.
     """
 
@@ -135,16 +159,16 @@ class Plan:
 
 
 def split(name: str) -> tuple[str, str] | None:
-    """Take ``application_properties.tenant`` apart; None where the name is a whole column's."""
+    """Split ``application_properties.tenant``; None if the name is that of a whole column."""
     section, dot, key = name.partition(".")
     return (section, key) if dot and section in MAPS else None
 
 
 def plan_of(columns: Iterable[str] | None) -> Plan:
-    """Make a plan of the names of columns, or of None for all but ``wire``.
+    """Return the plan for names of columns, or for None, which means all but ``wire``.
 
     Raises:
-        ValueError: there is no column of a name, or one is named twice.
+        ValueError: a column is unknown, or named twice.
     """
     if columns is None:
         return _plan_of(_ALL)
@@ -179,12 +203,12 @@ def _plan_of(names: tuple[str, ...]) -> Plan:
 
 
 def schema_of(columns: Iterable[str] | None = None) -> pa.Schema:
-    """Give the schema that `decode` with these columns has.
+    """Return the schema that `decode` with these columns returns.
 
     Args:
         columns: as for `decode`; None for `SCHEMA`.
 
     Raises:
-        ValueError: there is no column of a name, or one is named twice.
+        ValueError: a column is unknown, or named twice.
     """
     return plan_of(columns).schema

@@ -9,13 +9,9 @@ import pyarrow as pa
 from amqp10msg import _core
 from amqp10msg.batch import BATCH_FORMAT
 from amqp10msg.columns._cells import value_cell
-from amqp10msg.columns._decode import (
-    binary_chunks,
-    formats_of,
-    octets_in,
-)
+from amqp10msg.columns._decode import binary_chunks, formats_of, octets_in
+from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import error_cells
-from amqp10msg.columns._room import TooMuchError, bounded, room_for
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
@@ -24,11 +20,11 @@ from amqp10msg.sections import Data
 
 __all__ = ["DECODED_VALUE", "EXPLODED", "decode_values", "explode_batches"]
 
-#: What `decode_values` gives for each value.
+#: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
     [*(field for field in VALUE if field.name != "key_type"), *ERRORS]
 )
-#: What `explode_batches` gives for each message.
+#: What `explode_batches` returns for each message.
 EXPLODED: pa.Schema = pa.schema(
     [pa.field("row", pa.int64()), pa.field("position", pa.int32()), WIRE, *ERRORS]
 )
@@ -36,26 +32,25 @@ _POLICIES = ("error", "encoded", "text")
 
 
 def decode_values(array: Any, plain: str = "error", limits: Limits | None = None) -> pa.StructArray:
-    """Decode single AMQP-encoded values, such as the headers that Event Hubs gives to Kafka.
+    """Decode single AMQP-encoded values, such as the headers that Event Hubs passes to Kafka.
 
     Args:
-        array: each element one value, or null; in any of the forms that `decode` takes.
-        plain: what becomes of octets that no AMQP peer may have written, since a producer on the
-            side of Kafka writes plain octets: ``error`` takes everything for encoded;
-            ``encoded`` takes what is exactly one encoded value as that, and else as plain;
-            ``text`` first takes what is UTF-8 without control characters as plain text, so that
-            the text ``true`` can never be taken for encoded octets. An encoded string or symbol is
-            never such text.
-        limits: what decoding one value may cost; the defaults of `Limits` where None.
+        array: one value each, or null; in any of the forms that `decode` accepts.
+        plain: how to treat bytes that may not be AMQP, as a Kafka producer writes plain bytes:
+            ``error`` takes everything as encoded; ``encoded`` takes what is exactly one encoded
+            value as that, and all else as plain; ``text`` first takes UTF-8 without control
+            characters as plain text, so that the text ``true`` is never taken as encoded. An
+            encoded string or symbol is never such text.
+        limits: what decoding one value may cost; the defaults of `Limits` if None.
 
     Returns:
         A StructArray of the AMQP type, the member that holds the value (as in the map columns),
-        and the columns of errors. Plain octets have no type: text stands in ``s``, what is no
-        UTF-8 in ``b``. A null gives a null.
+        and the columns of errors. Plain bytes have no type: UTF-8 goes to ``s``, all else to
+        ``b``. A null remains null.
 
     Raises:
-        TypeError: `array` holds something else than octets.
-        ValueError: no policy is called so, or the values would be too much for one column, as for
+        TypeError: `array` does not hold bytes.
+        ValueError: `plain` is unknown, or the values would be too much for one column, as for
             `decode`.
     """
     if plain not in _POLICIES:
@@ -102,23 +97,23 @@ def _text(octets: bytes) -> str | None:
 def explode_batches(
     array: Any, *, message_format: Any = None, limits: Limits | None = None
 ) -> pa.RecordBatch:
-    """Take batch envelopes (message-format 0x80013700) apart into the messages they hold.
+    """Split batch envelopes (message-format 0x80013700) into the messages they hold.
 
     Args:
         array: the encoded messages, as for `decode`.
         message_format: the message-format of each, as for `decode`; a message of another format
-            than the envelope's is given as it is. Where None, all are envelopes.
-        limits: what decoding one envelope may cost; the defaults of `Limits` where None.
+            than the envelope's is returned as it is. If None, all are envelopes.
+        limits: what decoding one envelope may cost; the defaults of `Limits` if None.
 
     Returns:
         A RecordBatch of ``row`` (the place of the envelope in `array`), ``position`` (of the
         message in it), ``wire`` (the encoded message, for `decode`), and the columns of errors: an
-        envelope that cannot be taken apart gives one row, its own octets in ``wire``. A null gives
-        one row too.
+        envelope that cannot be split becomes one row, with its own bytes in ``wire``. A null
+        becomes one row, too.
 
     Raises:
-        TypeError: `array` holds something else than octets.
-        ValueError: there are not as many formats as messages.
+        TypeError: `array` does not hold bytes.
+        ValueError: the number of formats is not that of the messages.
     """
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)

@@ -1,13 +1,13 @@
-"""Interop fixtures: octets, what they say or how they are refused, and where that is written.
+"""Interop fixtures: bytes, what they decode to or why they are refused, and the clause for it.
 
     from amqp10msg import corpus
 
     report = corpus.run(corpus.load())
     print(report.text())
 
-`load` without a path gives the corpus that comes with the library: cases written by hand from the
-specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea. `run` tries cases
-on this library or on any other `Implementation`.
+`load` without a path returns the corpus that comes with the library: cases written by hand from the
+specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea. `run` runs cases
+against this library or any other `Implementation`.
 """
 
 from amqp10msg.corpus.case import Case, CorpusError, Fault

@@ -13,9 +13,9 @@ from amqp10msg.limits import Limits
 
 __all__ = ["KINDS", "SEVERITIES", "Case", "CorpusError", "Fault"]
 
-#: What octets are read as: one value, a message, or a composite such as an outcome or a terminus.
+#: What the bytes are decoded as: a value, a message, or a composite such as an outcome.
 KINDS = ("value", "message", "composite")
-#: Of a violation: of what MUST or MUST NOT be, and of what SHOULD or SHOULD NOT be.
+#: Of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
@@ -24,7 +24,7 @@ _CLAUSE = re.compile(r"Part [1-5], \d+(?:\.\d+){1,3}")
 
 
 class CorpusError(AmqpError, ValueError):
-    """A case contradicts itself, or a file of cases is not what it must be.
+    """A case contradicts itself, or a file of cases is malformed.
 
     Attributes:
         reason: what is wrong.
@@ -42,11 +42,11 @@ class CorpusError(AmqpError, ValueError):
 
 @attrs.frozen
 class Fault:
-    """How octets are refused.
+    """Why bytes are refused.
 
     Attributes:
         rule: the rule's id, which is `DecodeError.rule`, such as ``truncated``.
-        offset: where the offending encoding begins, in octets from the start of the data.
+        offset: where the offending encoding begins, in bytes from the start of the data.
     """
 
     rule: str
@@ -55,28 +55,28 @@ class Fault:
 
 @attrs.frozen(kw_only=True)
 class Case:
-    """Octets, and what an implementation of AMQP 1.0 makes of them.
+    """Bytes, and what an implementation of AMQP 1.0 must make of them.
 
-    Three sorts of cases: with `typed` alone the octets must be read, and say that; with `error`
-    alone they are no encoding and must be refused; with both they can be read, and break a rule for
-    which a strict implementation refuses them.
+    Three kinds of cases: with `typed` alone the bytes must decode to that; with `error` alone they
+    are not a valid encoding and must be refused; with both they can be decoded, and break a rule
+    for which a strict implementation refuses them.
 
     Attributes:
         id: its name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between words.
         kind: ``value``, ``message`` or ``composite``; see `KINDS`.
-        data: the octets.
-        typed: what they say, in typed JSON (`amqp10msg.notation`): one value, or a message's list
-            of sections. Of a composite the value with the numeric descriptor, fields that equal
-            their default null, and without trailing nulls.
+        data: the bytes.
+        typed: what they decode to, in typed JSON (`amqp10msg.notation`): one value, or a message's
+            list of sections. Of a composite the value with the numeric descriptor, fields that
+            equal their default null, and without trailing nulls.
         compact: the smallest encoding of `typed`, or None where the case leaves that open.
-        error: how they are refused.
+        error: why they are refused.
         violations: the rules of Part 3 that a message breaks, as (rule, severity), sorted; empty
             for a sound message, None where the case does not say.
         profile: the set of rules that `violations` is about.
-        limits: what reading may cost, by the names of `Limits`, such as ``{"items": 3}``; None for
-            its defaults. An implementation that takes no limits skips the case.
-        clause: where the specification says so, such as ``Part 1, 1.6.5``.
-        origin: who wrote the octets.
+        limits: what decoding may cost, by the names of `Limits`, such as ``{"items": 3}``; None
+            for its defaults. An implementation without limits skips the case.
+        clause: of the specification, such as ``Part 1, 1.6.5``.
+        origin: who wrote the bytes.
         licence: of the case, an SPDX identifier.
         note: what the case is about, for people.
 
@@ -100,13 +100,13 @@ class Case:
 
     def __attrs_post_init__(self) -> None:
         for wrong, reason in (
-            (not _ID.fullmatch(self.id), f"{self.id!r} is no id: words of a-z and 0-9, dashes"),
+            (not _ID.fullmatch(self.id), f"{self.id!r} is not an id: words of a-z and 0-9, dashes"),
             (self.kind not in KINDS, f"kind is one of {', '.join(KINDS)}, not {self.kind!r}"),
             (
                 not _CLAUSE.fullmatch(self.clause),
-                f"{self.clause!r} is no clause such as 'Part 3, 3.2.4'",
+                f"{self.clause!r} is not a clause such as 'Part 3, 3.2.4'",
             ),
-            (not self.origin, "origin must say who wrote the octets"),
+            (not self.origin, "origin must say who wrote the bytes"),
             (not self.licence, "licence must not be empty"),
             (
                 self.typed is None and self.error is None,
@@ -141,10 +141,10 @@ class Case:
                 raise CorpusError(reason, self.id)
 
     def to_object(self, *, binary: bool = False) -> dict[str, Any]:
-        """Give the case as an object of JSON, or of CBOR with `binary`.
+        """Return the case as a JSON object, or as a CBOR one with `binary`.
 
-        The only difference are `data` and `compact`: hex in JSON, octets in CBOR. What is None,
-        empty or the default is left out.
+        They differ in `data` and `compact`: hex in JSON, bytes in CBOR. What is None, empty or the
+        default is left out.
         """
         octets = bytes if binary else bytes.hex
         made: dict[str, Any] = {"id": self.id, "kind": self.kind, "data": octets(self.data)}
@@ -167,10 +167,10 @@ class Case:
 
     @classmethod
     def from_object(cls, made: Any) -> Case:
-        """Read what `to_object` gives, of either sort.
+        """Read what `to_object` returns, of either kind.
 
         Raises:
-            CorpusError: a key is missing, unknown, or holds what it must not.
+            CorpusError: a key is missing, unknown, or of a wrong type.
         """
         if not isinstance(made, Mapping):
             raise CorpusError(f"a case is an object, not {type(made).__name__}")
@@ -184,7 +184,7 @@ class Case:
                 names = " or ".join(kind.__name__ for kind in wanted)
                 raise CorpusError(f"{key} is {names}, not {type(given[key]).__name__}", where)
         if unknown := given.keys() - _TYPES.keys():
-            raise CorpusError(f"{', '.join(sorted(unknown))} is no attribute of a case", where)
+            raise CorpusError(f"a case has no attribute {', '.join(sorted(unknown))}", where)
         try:
             for key in ("data", "compact"):
                 if isinstance(given.get(key), str):

@@ -1,4 +1,4 @@
-"""A dozen recorded messages that are worth a look."""
+"""Recorded messages for demonstrations."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amqp10msg.corpus.files import load
 
 __all__ = ["DEMO", "demo_messages"]
 
-#: Their ids, in the order in which they tell a story.
+#: The ids of their cases.
 DEMO = (
     # What a broker makes of one AMQP 0-9-1 message, version by version.
     "rabbitmq-3.10.8-classic-from-091-all-but-user-id",
@@ -25,7 +25,7 @@ DEMO = (
     "rhea-3.0.5-built-p-all",
     "proton-0.40.0-built-body-described",
     "rabbitmq-4.3.6-quorum-relay-ap-order",
-    # What breaks the specification: a string as user-id, string keys in annotations.
+    # Violations of the specification: a string as user-id, string keys in annotations.
     "rabbitmq-3.10.8-classic-from-091-all-but-delivery-mode",
     "rabbitmq-3.10.8-stream-from-091-only-content-type",
     "rhea-3.0.5-built-footer",
@@ -38,8 +38,8 @@ def _by_id() -> dict[str, Case]:
 
 
 def demo_messages() -> list[Case]:
-    """Give a selection of the messages that were recorded from RabbitMQ, proton and rhea.
+    """Return a selection of the messages that were recorded from RabbitMQ, proton and rhea.
 
-    The last three break the specification: `Message.decode` reads them with ``strict=False``.
+    The last three violate the specification: `Message.decode` takes them with ``strict=False``.
     """
     return [_by_id()[name] for name in DEMO]

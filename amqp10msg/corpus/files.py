@@ -27,7 +27,7 @@ def load(path: str | Path | None = None) -> list[Case]:
             that comes with the library.
 
     Raises:
-        CorpusError: a line or an item is no case, an id stands twice, or a folder holds no file.
+        CorpusError: a line or an item is not a case, an id is repeated, or a folder is empty.
         ImportError: the file is a CBOR sequence and cbor2 is not installed.
         OSError: the file cannot be read.
     """
@@ -41,7 +41,7 @@ def load(path: str | Path | None = None) -> list[Case]:
             key=lambda file: file.name,
         )
         if not files:
-            raise CorpusError("the folder holds no .jsonl and no .cborseq", str(source))
+            raise CorpusError("the folder has no .jsonl and no .cborseq", str(source))
     cases: dict[str, Case] = {}
     for file in files:
         read = _cbor_items if file.name.endswith(_CBOR) else _json_lines
@@ -51,13 +51,13 @@ def load(path: str | Path | None = None) -> list[Case]:
             except CorpusError as error:
                 raise CorpusError(str(error), place) from None
             if case.id in cases:
-                raise CorpusError(f"{case.id} stands twice", place)
+                raise CorpusError(f"{case.id} is repeated", place)
             cases[case.id] = case
     return list(cases.values())
 
 
 def dump(cases: Iterable[Case], path: str | Path) -> None:
-    """Write cases to a file: JSON lines, or a CBOR sequence if its suffix is one of CBOR.
+    """Write cases to a file: JSON lines, or a CBOR sequence if its suffix says so.
 
     Raises:
         ImportError: a CBOR sequence is asked for and cbor2 is not installed.
@@ -83,13 +83,13 @@ def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
         try:
             yield place, json.loads(line)
         except ValueError as error:
-            raise CorpusError(f"no JSON: {error}", place) from None
+            raise CorpusError(f"not JSON: {error}", place) from None
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
     cbor2 = _cbor2()
-    # cbor2 reads ahead, so that the stream does not tell whether items are left. A last item that
-    # no case is does: where the file is cut off, it gets into the item before or is never found.
+    # cbor2 reads ahead, so the stream does not show whether items are left. A last item that cannot
+    # be a case does: in a truncated file it becomes part of the item before, or is never reached.
     decoder = cbor2.CBORDecoder(io.BytesIO(file.read_bytes() + cbor2.dumps(cbor2.undefined)))
     number = 0
     while True:
@@ -98,7 +98,7 @@ def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:
         try:
             item = decoder.decode()
         except (cbor2.CBORDecodeError, EOFError) as error:
-            raise CorpusError(f"no CBOR, or cut off: {error}", place) from None
+            raise CorpusError(f"not CBOR, or truncated: {error}", place) from None
         if item is cbor2.undefined:
             return
         yield place, item

@@ -1,4 +1,4 @@
-"""What `run` can drive: this library, proton, and any program that speaks JSON lines."""
+"""Implementations for `run`: this library, proton, and any program that speaks JSON lines."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from amqp10msg.composite import decode_composite, from_described
 from amqp10msg.corpus.runner import RefusedError, UnsupportedError
 from amqp10msg.limits import Limits
 from amqp10msg.notation import from_typed, to_typed
+from amqp10msg.sections import KINDS
 from amqp10msg.validation import validate
 
 __all__ = ["Amqp10msg", "Program", "Proton"]
@@ -26,8 +27,8 @@ class Amqp10msg:
     """This library.
 
     Args:
-        strict: read messages as ``Message.decode(strict=...)`` does.
-        limits: what reading may cost; the defaults of `Limits` where None.
+        strict: as in `Message.decode`.
+        limits: what decoding may cost; the defaults of `Limits` if None.
     """
 
     def __init__(self, *, strict: bool = True, limits: Limits | None = None) -> None:
@@ -37,11 +38,11 @@ class Amqp10msg:
         self.name = f"amqp10msg {__version__} ({kernel}, {'strict' if strict else 'lenient'})"
 
     def limited(self, limits: Mapping[str, int]) -> Amqp10msg:
-        """Give one that reads within these limits."""
+        """Return one that decodes within these limits."""
         return Amqp10msg(strict=self.strict, limits=Limits(**limits))
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Read octets of this kind into typed JSON."""
+        """Decode bytes of this kind to typed JSON."""
         limits = self.limits
         try:
             if kind == "message":
@@ -53,14 +54,14 @@ class Amqp10msg:
             raise RefusedError(str(error), error.rule, error.offset) from error
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Write typed JSON of this kind."""
+        """Encode typed JSON of this kind."""
         made = from_typed(typed)
         if kind == "message":
             return bytes(made.encode())
         return encode_value(from_described(made) if kind == "composite" else made)
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Name the rules that a message breaks."""
+        """Return the rules that a message violates."""
         found = validate(data, profile, limits=self.limits)
         return {(violation.rule, violation.severity) for violation in found}
 
@@ -68,8 +69,8 @@ class Amqp10msg:
 class Proton:
     """python-qpid-proton: its codec (`proton.Data`), and `proton.Message` for what it refuses.
 
-    Proton keeps no constructors of arrays and has classes for outcomes and termini only in
-    connections, so it does not do composites; it writes values in forms of its own choice.
+    It does not support composites, as proton has classes for outcomes and termini only in
+    connections, nor encoding, as proton chooses other forms than the smallest ones.
 
     Raises:
         ImportError: python-qpid-proton is not installed.
@@ -87,9 +88,9 @@ class Proton:
         self.name = f"python-qpid-proton {version}"
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Read octets of this kind into typed JSON."""
+        """Decode bytes of this kind to typed JSON."""
         if kind == "composite":
-            raise UnsupportedError("proton has no composites outside of connections")
+            raise UnsupportedError("proton has no composites outside connections")
         try:
             if kind == "message":
                 self._proton.Message().decode(data)
@@ -98,16 +99,16 @@ class Proton:
         except (self._proton.ProtonException, UnicodeDecodeError) as error:
             raise RefusedError(str(error)) from error
         if used != len(data):
-            raise RefusedError(f"{len(data) - used} octets follow the value")
+            raise RefusedError(f"{len(data) - used} trailing bytes after the value")
         return typed
 
     def encode(self, kind: str, typed: Any) -> bytes:  # noqa: ARG002
-        """Proton chooses other forms than the smallest ones."""
-        raise UnsupportedError(f"proton does not write a {kind} in the smallest form")
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError(f"proton does not encode a {kind} in the smallest form")
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Proton does not judge messages."""
-        raise UnsupportedError(f"proton has no rules of {profile} to judge {len(data)} octets by")
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError(f"proton cannot validate {len(data)} bytes by {profile}")
 
     def _value(self, octets: bytes) -> tuple[Any, int]:
         data = self._proton.Data()
@@ -122,7 +123,7 @@ class Proton:
             typed, used = self._value(octets)
             octets = octets[used:]
             if typed[0] != "described":
-                raise RefusedError(f"no section but {typed[0]}")
+                raise RefusedError(f"{typed[0]} is not a section")
             _, descriptor, content = typed
             row = _SECTIONS.get(descriptor[1]) if descriptor[0] in ("ulong", "symbol") else None
             if row is None:
@@ -164,19 +165,7 @@ class Proton:
 
 _PROTON_NAMES = {"bool": "boolean"}
 _SECTIONS: dict[int | str, tuple[str, str]] = {
-    key: (name, source)
-    for code, source, name in (
-        (0x70, "list", "header"),
-        (0x71, "map", "delivery-annotations"),
-        (0x72, "map", "message-annotations"),
-        (0x73, "list", "properties"),
-        (0x74, "map", "application-properties"),
-        (0x75, "binary", "data"),
-        (0x76, "list", "amqp-sequence"),
-        (0x77, "*", "amqp-value"),
-        (0x78, "map", "footer"),
-    )
-    for key in (code, f"amqp:{name}:{source}")
+    key: (kind.name, kind.source) for kind in KINDS for key in (kind.code, kind.symbol)
 }
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "boolean": bool,
@@ -198,9 +187,9 @@ def _plain(name: str, value: Any) -> list[Any]:
 
 
 class Program:
-    """A program that answers JSON lines: the way to implementations in other languages.
+    """A program that answers JSON lines, such as an implementation in another language.
 
-    It reads a request a line from its standard input and writes an answer a line::
+    It reads one request a line from its standard input and writes one answer a line::
 
         {"do": "name"}                                          {"name": "rhea 3.0.5"}
         {"do": "decode", "kind": "value", "data": "4301"}       {"refused": "why"}
@@ -209,16 +198,16 @@ class Program:
         {"do": "validate", "data": "…", "profile": "oasis"}     {"unsupported": "no rules"}
 
     A refusal may hold ``rule`` and ``offset``; the answer to ``validate`` is ``{"violations":
-    [[rule, severity], …]}``. A program that dies or takes too long is started again for the next
-    case. Use it as a context manager, which ends the program.
+    [[rule, severity], …]}``. A program that ends or takes too long is started again for the next
+    case. As a context manager, it ends the program.
 
     Args:
         command: the program and its arguments.
-        timeout: how long an answer may take, in seconds.
+        timeout: for one answer, in seconds.
 
     Raises:
         OSError: the program cannot be started.
-        RuntimeError: it does not tell its name.
+        RuntimeError: it does not answer with its name.
     """
 
     def __init__(self, command: Sequence[str], *, timeout: float = 10.0) -> None:
@@ -228,15 +217,15 @@ class Program:
         self.name = str(self._ask({"do": "name"}).get("name") or self.command[0])
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Ask the program to read octets of this kind."""
+        """Ask the program to decode bytes of this kind."""
         return self._ask({"do": "decode", "kind": kind, "data": data.hex()})["typed"]
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Ask the program to write typed JSON of this kind."""
+        """Ask the program to encode typed JSON of this kind."""
         return bytes.fromhex(self._ask({"do": "encode", "kind": kind, "typed": typed})["data"])
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Ask the program for the rules that a message breaks."""
+        """Ask the program for the rules that a message violates."""
         answer = self._ask({"do": "validate", "data": data.hex(), "profile": profile})
         return [(rule, severity) for rule, severity in answer["violations"]]
 
@@ -262,7 +251,7 @@ class Program:
         try:
             answer = dict(json.loads(line))
         except (TypeError, ValueError):
-            raise RuntimeError(f"the program answered no object of JSON: {line[:200]!r}") from None
+            raise RuntimeError(f"the answer is not a JSON object: {line[:200]!r}") from None
         if "unsupported" in answer:
             raise UnsupportedError(str(answer["unsupported"]))
         if "refused" in answer:
@@ -282,7 +271,7 @@ class Program:
 
 
 class _Process:
-    """A running program and the thread that reads its lines, so that waiting can end."""
+    """A running program, and a thread that reads its lines, so that reading can time out."""
 
     def __init__(self, command: Sequence[str]) -> None:
         self.popen = subprocess.Popen(  # noqa: S603 - the user says which program
@@ -298,18 +287,14 @@ class _Process:
         self.lines.put(b"")
 
     def exchange(self, request: bytes, timeout: float) -> bytes:
-        """Write a line and give the line that comes back.
-
-        Raises:
-            RuntimeError: none comes in time, or the program ended.
-        """
+        """Write a line and return the answer; RuntimeError if none comes in time."""
         try:
             if self.popen.stdin:
                 self.popen.stdin.write(request)
                 self.popen.stdin.flush()
             line = self.lines.get(timeout=timeout)
         except queue.Empty:
-            raise RuntimeError(f"the program gave no answer in {timeout} s") from None
+            raise RuntimeError(f"no answer from the program in {timeout} s") from None
         except OSError:
             line = b""
         if not line:

@@ -1,4 +1,4 @@
-"""Runs the cases of a corpus against an implementation of AMQP 1.0, ours or another."""
+"""Run the cases of a corpus against an implementation of AMQP 1.0."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OUTCOMES = (PASS, FAIL, ERROR, SKIP)
 
 
 class RefusedError(AmqpError):
-    """An implementation refuses the octets of a case; that is what some cases expect.
+    """An implementation refuses the bytes of a case, as some cases expect.
 
     Attributes:
-        reason: what the implementation says.
-        rule: the rule's id in the words of this library, or None if it has no such thing.
-        offset: where, or None if it does not tell.
+        reason: the implementation's own words.
+        rule: the id of the rule in this library, or None if the implementation has no such ids.
+        offset: where, in bytes, or None if the implementation does not say.
     """
 
     def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
@@ -36,21 +36,21 @@ class RefusedError(AmqpError):
 
 
 class UnsupportedError(AmqpError):
-    """An implementation has no such function; the cases that need it are skipped."""
+    """An implementation lacks a function; the cases that need it are skipped."""
 
 
 class Implementation(Protocol):
     """What `run` asks of an implementation of AMQP 1.0.
 
-    Values cross this border in typed JSON (`amqp10msg.notation`), so that an adapter needs no
-    class of this library. Where an implementation does not keep the constructor of an array, the
-    adapter gives the type's name in its place: ``["array", "uint", […]]``.
+    Values are passed in typed JSON (`amqp10msg.notation`), so an adapter needs no class of this
+    library. Where an implementation does not keep the constructor of an array, the adapter names
+    the type in its place: ``["array", "uint", […]]``.
 
-    Every method may raise `UnsupportedError`. What else it raises than that and `RefusedError`
-    is a fault of the implementation, and counts as an error.
+    Every method may raise `UnsupportedError`. Any other exception but `RefusedError` counts as an
+    error of the implementation.
 
-    One that can be told what reading may cost has a method ``limited(limits)``, too, which takes
-    `Case.limits` and gives an implementation that keeps them.
+    An implementation with limits has a method ``limited(limits)``, too, which takes `Case.limits`
+    and returns an implementation that keeps them.
 
     Attributes:
         name: the implementation and its version, for the report.
@@ -59,38 +59,34 @@ class Implementation(Protocol):
     name: str
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Read octets and say what they are.
-
-        Args:
-            kind: ``value``, ``message`` or ``composite``, as in `Case.kind`.
-            data: the octets.
+        """Decode bytes of this kind, as in `Case.kind`, to typed JSON.
 
         Raises:
-            RefusedError: the octets are not what they must be.
+            RefusedError: the bytes are invalid.
         """
         ...
 
     def encode(self, kind: str, typed: Any) -> bytes:
-        """Write what typed JSON says, in the smallest encoding."""
+        """Encode typed JSON, in the smallest encoding."""
         ...
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Name the rules that a message breaks, as (rule, severity), in any order."""
+        """Return the rules that a message violates, as (rule, severity), in any order."""
         ...
 
 
 @attrs.frozen
 class Verdict:
-    """What came of one case.
+    """The result of one case.
 
     Attributes:
         case: the case's id.
         kind: its kind.
         clause: the clause of the specification that it is about.
-        outcome: ``pass``, ``fail``, ``error`` (the implementation raised what it must not) or
-            ``skip`` (it has no such function).
+        outcome: ``pass``, ``fail``, ``error`` (the implementation raised an exception) or ``skip``
+            (it lacks the function).
         reason: what was wrong, or why it was skipped; empty for ``pass``.
-        accepted: whether the octets were read; None where they were not tried.
+        accepted: whether the bytes were decoded; None if that was not tried.
     """
 
     case: str
@@ -103,11 +99,11 @@ class Verdict:
 
 @attrs.frozen
 class Report:
-    """What came of a run.
+    """The results of a run.
 
     Attributes:
         implementation: the name of what was tested.
-        verdicts: one for each case, in the order of the cases.
+        verdicts: one a case, in the order of the cases.
     """
 
     implementation: str
@@ -119,16 +115,16 @@ class Report:
         return not self.of(FAIL, ERROR)
 
     def of(self, *outcomes: str) -> list[Verdict]:
-        """List the verdicts with one of these outcomes."""
+        """Return the verdicts with one of these outcomes."""
         return [verdict for verdict in self.verdicts if verdict.outcome in outcomes]
 
     def counts(self) -> dict[str, int]:
-        """Count the verdicts by outcome; every outcome stands there, also with 0."""
+        """Return how many verdicts have each outcome, also if that is none."""
         found = Counter(verdict.outcome for verdict in self.verdicts)
         return {outcome: found[outcome] for outcome in OUTCOMES}
 
     def text(self) -> str:
-        """Give the report for people: a table of counts, then each case that did not pass."""
+        """Return the report as text: a table of counts, then each case that did not pass."""
         groups: dict[str, Counter[str]] = {}
         for verdict in self.verdicts:
             section = ".".join(verdict.clause.split(".")[:2])
@@ -154,7 +150,7 @@ class Report:
         return "\n".join(lines) + "\n"
 
     def to_object(self) -> dict[str, Any]:
-        """Give the report as an object of JSON."""
+        """Return the report as a JSON object."""
         return {
             "implementation": self.implementation,
             "counts": self.counts(),
@@ -163,16 +159,16 @@ class Report:
 
 
 def run(cases: Iterable[Case], implementation: Implementation | None = None) -> Report:
-    """Try every case on an implementation.
+    """Run every case against an implementation.
 
-    A case passes if the octets are read as `Case.typed` says, or refused where `Case.error` says
-    so (by that rule and at that offset, if the implementation tells them); if what it says is
-    written as `Case.compact`; and if the rules it breaks are `Case.violations`. What the
+    A case passes if the bytes decode to `Case.typed`, or are refused as `Case.error` says (by that
+    rule and at that offset, if the implementation reports them); if `Case.typed` is encoded as
+    `Case.compact`; and if the message violates the rules of `Case.violations`. What the
     implementation does not support is left out, and a case of which nothing is left is skipped.
 
     Args:
-        cases: what `load` gives.
-        implementation: this library, reading strictly, where None.
+        cases: as `load` returns them.
+        implementation: this library, decoding strictly, if None.
     """
     if implementation is None:
         from amqp10msg.corpus.implementations import Amqp10msg  # noqa: PLC0415 - it imports this
@@ -185,11 +181,11 @@ def _try(case: Case, implementation: Implementation) -> Verdict:
     if case.limits is not None:
         limited = getattr(implementation, "limited", None)
         if limited is None:
-            reason = "the case sets limits, and the implementation takes none"
+            reason = "the case sets limits, and the implementation has none"
             return Verdict(case.id, case.kind, case.clause, SKIP, reason, None)
         implementation = limited(case.limits)
     trial = _Trial(case, implementation)
-    missing = "the case asks for nothing that can be tried"
+    missing = "the case has nothing to try"
     outcome = SKIP
     for step in (trial.decode, trial.encode, trial.validate):
         try:
@@ -211,7 +207,7 @@ def _try(case: Case, implementation: Implementation) -> Verdict:
 
 
 class _Trial:
-    """The steps of trying a case. Each gives what is wrong, "" if nothing, None if not asked."""
+    """The steps of a case: each returns what is wrong, "" if nothing, None if not asked for."""
 
     def __init__(self, case: Case, implementation: Implementation) -> None:
         self.case = case
@@ -227,9 +223,9 @@ class _Trial:
             return self.refused(refused)
         self.accepted = True
         if case.typed is None and case.error is not None:
-            return f"read as {_shown(typed)}, but must be refused: {case.error.rule}"
+            return f"decoded to {_shown(typed)}, but must be refused: {case.error.rule}"
         if _canonical(case.typed, typed) != _canonical(typed, typed):
-            return f"read as {_shown(typed)}, not as {_shown(case.typed)}"
+            return f"decoded to {_shown(typed)}, not {_shown(case.typed)}"
         return ""
 
     def refused(self, refused: RefusedError) -> str:
@@ -248,7 +244,7 @@ class _Trial:
             return None
         octets = self.implementation.encode(case.kind, case.typed)
         if octets != case.compact:
-            return f"written as {octets.hex()}, not as {case.compact.hex()}"
+            return f"encoded as {octets.hex()}, not as {case.compact.hex()}"
         return ""
 
     def validate(self) -> str | None:
@@ -267,12 +263,12 @@ class _Trial:
 
 
 def _canonical(typed: Any, beside: Any) -> str:
-    """Give typed JSON in a form that compares as JSON does: 1, 1.0 and true are not the same."""
+    """Return typed JSON in a form in which 1, 1.0 and true differ."""
     return json.dumps(_as_precise(typed, beside), sort_keys=True)
 
 
 def _as_precise(typed: Any, beside: Any) -> Any:
-    """Name an array's constructor by its type only, where the other side does so too."""
+    """Replace the constructor of an array by its type, where the other side names that."""
     if not isinstance(typed, list) or not isinstance(beside, list):
         return typed
     if (

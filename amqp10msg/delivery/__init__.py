@@ -1,4 +1,4 @@
-"""Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4) as composites."""
+"""Delivery states, termini and transactions (Part 3, 3.4 and 3.5; Part 4)."""
 
 from amqp10msg.composite import Error
 from amqp10msg.delivery.checking import check_declare, check_source, check_target

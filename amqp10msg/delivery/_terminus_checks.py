@@ -1,4 +1,4 @@
-"""What finds that a terminus breaks a rule: one generator a rule."""
+"""The checks of the rules for termini: one generator per rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Found", "View"]
 
 
 class Found(NamedTuple):
-    """A place where a rule is broken: the field, what follows it in the path, and what is wrong."""
+    """A violation: the field, what is wrong, and the rest of the path."""
 
     field: str
     text: str
@@ -31,7 +31,7 @@ class Found(NamedTuple):
 
 @attrs.frozen
 class View:
-    """A terminus and what is known of the link it is for."""
+    """A terminus and its link."""
 
     value: Any
     name: str
@@ -43,12 +43,12 @@ class View:
 
     @property
     def requests(self) -> bool:
-        """The end that sends it asks the other one for a dynamic node."""
+        """Whether its sender requests a dynamic node."""
         return self.dynamic and self.role == ("receiver" if self.name == "source" else "sender")
 
     @property
     def answers(self) -> bool:
-        """The end that sends it has created the dynamic node."""
+        """Whether its sender has created the dynamic node."""
         return self.dynamic and self.role is not None and not self.requests
 
     @property
@@ -121,12 +121,12 @@ def filters(view: View) -> Iterator[Found]:
         try:
             value = _core.decode_value(_core.encode_value(held))
         except EncodeError:
-            continue  # not-encodable says so
+            continue  # reported as not-encodable
         text = ""
         if isinstance(value, Described):
             known = _known(value.descriptor)
             if known is not None and "filter" not in known.provides:
-                text = f"must be a filter, which {known.name} is not"
+                text = f"must be a filter, not {known.name}"
         elif value is not None:
             text = f"must be a described value or null, not {value!r:.80}"
         if text:
@@ -159,9 +159,9 @@ def outcomes(view: View) -> Iterator[Found]:
         text = ""
         if known is not None:
             if "outcome" not in known.provides:
-                text = f"{known.name} is no outcome"
+                text = f"{known.name} is not an outcome"
         elif ":" not in str(symbol):
-            text = f"{symbol!r} is no symbolic descriptor, such as amqp:accepted:list"
+            text = f"{symbol!r} is not a symbolic descriptor such as amqp:accepted:list"
         elif str(symbol).startswith("amqp:"):
             text = f"the specification has no outcome {symbol!r}"
         if text:
@@ -182,4 +182,4 @@ def global_id(view: View) -> Iterator[Found]:
         and view.coordinator is not None
         and TxnCapability.DISTRIBUTED_TRANSACTIONS not in view.coordinator.capabilities
     ):
-        yield Found("global-id", "the coordinator has no capability for distributed transactions")
+        yield Found("global-id", "the coordinator does not support distributed transactions")

@@ -1,4 +1,4 @@
-"""Holding sources and targets to the rules, by the end of the link that sends them."""
+"""Checks of sources and targets against the rules."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from amqp10msg.delivery.terminus_rules import BOTH_CLAUSES, TERMINUS_RULES
 from amqp10msg.delivery.transactions import Coordinator, Declare
 from amqp10msg.errors import EncodeError
 from amqp10msg.validation import Violation
-from amqp10msg.validation._view import LISTED
 
 __all__ = ["check_declare", "check_source", "check_target"]
 
 _ROLES = ("sender", "receiver")
 _OCTETS = (bytes, bytearray, memoryview)
+_MOST_PER_RULE = 100
 
 
 def check_source(
@@ -32,26 +32,25 @@ def check_source(
     container_id: str | None = None,
     modes: Collection[str] = (),
 ) -> list[Violation]:
-    """Hold a source to the rules of Part 3, 3.5.3, 3.5.8 and 3.5.9.
+    """Check a source against the rules of Part 3, 3.5.3, 3.5.8 and 3.5.9.
 
-    A minimal source, with all fields unset, breaks none.
+    A minimal source, with all fields unset, breaks none of them.
 
     Args:
         source: a `Source`, or an encoded one.
-        role: ``sender`` or ``receiver``: the end of the link whose attach frame carries it. None
-            leaves out the rules that depend on it.
+        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
+            skips the rules that depend on it.
         link_name: the name of the link, which a generated address should include.
-        container_id: that of the peer's container, which it should include, too.
+        container_id: the peer's container-id, which it should include, too.
         modes: the distribution modes that the sender's node supports.
 
     Returns:
-        The violations by their offset, which is that in the encoded source, of each rule the first
-        100; an empty list where it breaks nothing.
+        The violations in the order of their offsets in the encoded source, at most 100 per rule.
 
     Raises:
-        DecodeError: the octets are no source.
-        TypeError: it is no source.
-        ValueError: the role is none.
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a source.
+        ValueError: the role is wrong.
     """
     return _checked(
         source,
@@ -69,25 +68,24 @@ def check_target(
     link_name: str | None = None,
     container_id: str | None = None,
 ) -> list[Violation]:
-    """Hold a target to the rules of Part 3, 3.5.4 and 3.5.9, a coordinator to Part 4, 4.5.7.
+    """Check a target against Part 3, 3.5.4 and 3.5.9, a coordinator against Part 4, 4.5.7.
 
-    A minimal target, with all fields unset, breaks none.
+    A minimal target, with all fields unset, breaks none of them.
 
     Args:
         target: a `Target` or `Coordinator`, or an encoded one.
-        role: ``sender`` or ``receiver``: the end of the link whose attach frame carries it. None
-            leaves out the rules that depend on it.
+        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
+            skips the rules that depend on it.
         link_name: the name of the link, which a generated address should include.
-        container_id: that of the peer's container, which it should include, too.
+        container_id: the peer's container-id, which it should include, too.
 
     Returns:
-        The violations by their offset, which is that in the encoded target, of each rule the first
-        100; an empty list where it breaks nothing.
+        The violations in the order of their offsets in the encoded target, at most 100 per rule.
 
     Raises:
-        DecodeError: the octets are no target.
-        TypeError: it is no target.
-        ValueError: the role is none.
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a target.
+        ValueError: the role is wrong.
     """
     return _checked(
         target,
@@ -99,16 +97,16 @@ def check_target(
 def check_declare(
     declare: Declare | bytes | bytearray | memoryview, coordinator: Coordinator | None = None
 ) -> list[Violation]:
-    """Hold the body of a message to a coordinator to the rule of Part 4, 4.5.2.
+    """Check the body of a message to a coordinator against the rule of Part 4, 4.5.2.
 
     Args:
         declare: a `Declare`, or an encoded one.
-        coordinator: the target of the link, as the coordinator's end sent it; None leaves out
-            what depends on its capabilities.
+        coordinator: the target of the link, as the coordinator's end sent it; None skips the rules
+            that depend on its capabilities.
 
     Raises:
-        DecodeError: the octets are no declare.
-        TypeError: it is no declare.
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a declare.
     """
     return _checked(
         declare, {Declare: "declare"}, partial(View, role=None, coordinator=coordinator)
@@ -124,13 +122,13 @@ def _checked(given: Any, names: dict[type, str], view_of: Callable[..., View]) -
         raise TypeError(f"expected a {wanted}, or an encoded one, not a {type(value).__name__}")
     view = view_of(value, name)
     if view.role is not None and view.role not in _ROLES:
-        raise ValueError(f"a link has no end {view.role!r}: use sender or receiver")
+        raise ValueError(f"role is sender or receiver, not {view.role!r}")
     violations: list[Violation] = []
     try:
         octets = octets or encode_composite(value)
     except EncodeError as error:
         octets = b""
-        if error.path != "source.default-outcome":  # which has a rule of its own
+        if error.path != "source.default-outcome":  # it has a rule of its own
             rule = TERMINUS_RULES["not-encodable"]
             violations.append(
                 Violation(rule.id, rule.clause, rule.severity, error.path, 0, error.reason)
@@ -151,14 +149,14 @@ def _checked(given: Any, names: dict[type, str], view_of: Callable[..., View]) -
                 _offset(octets, places[found.field]),
                 found.text,
             )
-            for found in islice(rule.check(view), LISTED)
+            for found in islice(rule.check(view), _MOST_PER_RULE)
         )
     violations.sort(key=lambda violation: violation.offset)
     return violations
 
 
 def _offset(octets: bytes, index: int) -> int:
-    """Tell where a field begins; 0, the whole, where it is not there."""
+    """Return the offset of a field; 0 if it is not encoded."""
     if not octets:
         return 0
     start = _core.skip_value(octets, 1)

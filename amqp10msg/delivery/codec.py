@@ -1,4 +1,4 @@
-"""Delivery states, termini and transactions from and to octets."""
+"""Decoding and encoding of delivery states, termini and transactions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
 __all__ = ["decode", "encode"]
 
-# What the frames carry that this package is about.
+# Archetypes of this package that frames carry.
 _ARCHETYPES = frozenset(
     ("delivery-state", "outcome", "source", "target", "lifetime-policy", "error")
 )
-# Part 4 gives these no archetype: they are bodies of messages to a coordinator.
+# Without an archetype in Part 4: bodies of messages to a coordinator.
 _BODIES = (Declare, Discharge)
 
 
@@ -25,28 +25,28 @@ def _belongs(cls: type) -> bool:
 
 
 def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None) -> Any:
-    """Decode a delivery state, a terminus, or what stands in one, that fills the input.
+    """Decode a delivery state, a terminus or a part of one.
 
     That is a delivery state or outcome (Part 3, 3.4; Part 4), a source, target or coordinator, a
-    declare or discharge, a lifetime policy or an error (Part 2, 2.8.14), and what was registered
-    with `amqp10msg.composite.composite` to provide the like.
+    declare or discharge, a lifetime policy, an error (Part 2, 2.8.14), or a composite registered
+    with `amqp10msg.composite.composite` that provides such an archetype.
 
     Args:
-        data: the encoded described value.
-        limits: what decoding may cost; the defaults of `Limits` where None.
+        data: one encoded described value.
+        limits: limits on decoding; None for the defaults of `Limits`.
 
     Returns:
-        An object of its class. Outcomes without fields and lifetime policies are shared objects.
+        An object of its class; a shared one for outcomes without fields and lifetime policies.
 
     Raises:
-        DecodeError: the octets are malformed, are none of these, or break their declaration.
+        DecodeError: the bytes are malformed, are none of these, or break their declaration.
     """
     octets = _core.octets_of(data, limits or DEFAULT_LIMITS)
     made = decode_composite(octets, limits=limits)
     if not _belongs(type(made)):
         raise DecodeError(
-            f"a {composite_of(type(made)).name} is no delivery state, no terminus and no part of "
-            "one",
+            f"expected a delivery state, a terminus or a part of one, not a "
+            f"{composite_of(type(made)).name}",
             0,
             rule="not-a-delivery-state",
             condition=NOT_IMPLEMENTED,
@@ -56,14 +56,14 @@ def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None
 
 
 def encode(state: Any) -> bytes:
-    """Encode what `decode` reads, with its numeric descriptor and in the smallest form.
+    """Encode what `decode` returns, with its numeric descriptor and in the shortest form.
 
     Raises:
-        EncodeError: a field's value is not what the declaration says; the error says which.
-        TypeError: it is no delivery state, no terminus and no part of one.
+        EncodeError: the value of a field is not of its declared type.
+        TypeError: it is not a delivery state, a terminus or a part of one.
     """
     if not _belongs(type(state)):
         raise TypeError(
-            f"a {type(state).__name__} is no delivery state, no terminus and no part of one"
+            f"expected a delivery state, a terminus or a part of one, not a {type(state).__name__}"
         )
     return encode_composite(state)

@@ -31,10 +31,10 @@ class NodeProperties:
 
     Attributes:
         lifetime_policy: an object such as `DeleteOnClose`, a `Described` value of an extension, or
-            None where the map has none.
-        supported_dist_modes: the distribution modes of the node, such as `StdDistMode.MOVE`; one
-            alone may be given as it is. Empty where the map has none.
-        others: what else is in the map, by symbol.
+            None if the map has none.
+        supported_dist_modes: the distribution modes of the node, such as `StdDistMode.MOVE`; a
+            single one need not be in a tuple. Empty if the map has none.
+        others: the other entries of the map, by symbol.
     """
 
     lifetime_policy: Any = None
@@ -66,7 +66,7 @@ class NodeProperties:
         return cls(policy, modes, others)
 
     def to_fields(self) -> dict[str, Any]:
-        """Give the map for a terminus, with values that encode as the types they must have."""
+        """Return the map for a terminus, with values that encode as the required types."""
         made: dict[str, Any] = {}
         if self.lifetime_policy is not None:
             made[LIFETIME_POLICY] = self.lifetime_policy
@@ -77,7 +77,7 @@ class NodeProperties:
 
 
 def policy_fault(policy: Any) -> str:
-    """Say what is wrong with a value as a lifetime policy; nothing of one that is not known."""
+    """Return what is wrong with a lifetime policy; an empty string for an unknown extension."""
     if isinstance(policy, Described):
         descriptor = policy.descriptor
         known = COMPOSITES.get(descriptor) if isinstance(descriptor, (int, str)) else None

@@ -19,11 +19,11 @@ _OUTCOME = ("delivery-state", "outcome")
 @composite("amqp:received:list", 0x23, provides=("delivery-state",))
 @attrs.define
 class Received(DeliveryState):
-    """How far a message was received, for resuming its transfer (Part 3, 3.4.1).
+    """The point up to which a message was received, to resume its transfer (Part 3, 3.4.1).
 
     Attributes:
-        section_number: the section, 0 for the first, 0 to 2^32 - 1.
-        section_offset: the octet in that section, from its descriptor on, 0 to 2^64 - 1.
+        section_number: the section, from 0, at most 2^32 - 1.
+        section_offset: the byte in that section, from 0 at its descriptor, at most 2^64 - 1.
     """
 
     section_number: uint
@@ -42,7 +42,7 @@ class Rejected(DeliveryState):
     """The message is invalid and cannot be processed (Part 3, 3.4.3).
 
     Attributes:
-        error: why.
+        error: the reason.
     """
 
     error: error | None = None
@@ -60,9 +60,9 @@ class Modified(DeliveryState):
     """The message was modified, but not processed (Part 3, 3.4.5).
 
     Attributes:
-        delivery_failed: count the transfer as an unsuccessful delivery attempt.
-        undeliverable_here: do not deliver it on this link again.
-        message_annotations: annotations to add to the message, or to replace in it.
+        delivery_failed: whether the transfer counts as an unsuccessful delivery attempt.
+        undeliverable_here: whether not to deliver it on this link again.
+        message_annotations: annotations to add to the message or to replace in it.
     """
 
     delivery_failed: boolean = False
@@ -70,6 +70,6 @@ class Modified(DeliveryState):
     message_annotations: fields | None = None
 
 
-# Made now, before two threads could make two.
+# Made at import, before two threads can make two.
 for _outcome in (Accepted, Released):
     _outcome()

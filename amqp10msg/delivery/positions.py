@@ -1,4 +1,4 @@
-"""Places in the payload of a delivery: octets counted, and section number and offset (3.4.1)."""
+"""Places in the payload of a delivery, as octets and as section number and offset (3.4.1)."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
 def position(
     message: Message | bytes | bytearray | memoryview, byte_count: int | None = None
 ) -> Received:
-    """Tell the place in the payload behind so many of its octets (Part 3, 3.4.1).
+    """Return the place in the payload after a number of octets (Part 3, 3.4.1).
 
-    A receiver that holds the first octets of a payload says with this what it need not have sent
-    again; a sender, from where on it can send again. Sections count from 0 in the order they stand
-    in, and octets of a section from 0 at its descriptor. Behind a whole section that is the
-    beginning of the next one, also behind the last.
+    With it a receiver that has the first octets of a payload states what need not be sent again,
+    and a sender from where on it can send again. Sections count from 0 in their order, and octets
+    of a section from 0 at its descriptor. The end of a section is the beginning of the next one,
+    also after the last.
 
     Args:
         message: the payload, or the first octets of one: at least byte_count of them. A `Message`
             is encoded; if it was decoded and not changed, those are the octets it came from.
-        byte_count: how many octets are before the place, 0 to the length; all of them where None.
+        byte_count: the number of octets before the place, 0 to the length; all of them if None.
 
     Raises:
         ValueError: byte_count is negative, or more than there are.
@@ -51,14 +51,14 @@ def position(
 
 
 def octets_before(message: Message | bytes | bytearray | memoryview, received: Received) -> int:
-    """Count the octets of the payload before a place: the inverse of `position`.
+    """Return the number of octets of the payload before a place: the inverse of `position`.
 
     ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n octets, are the same place.
 
     Args:
         message: the payload, or the first octets of one, up to the place at least; a `Message` is
             encoded.
-        received: the place, as either end says it.
+        received: the place, as either end states it.
 
     Raises:
         DecodeError: there is no such place: the section has fewer octets or there are fewer
@@ -91,7 +91,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
 
 
 def bytes_from(message: Message | bytes | bytearray | memoryview, received: Received) -> bytes:
-    """Give the octets of the payload from a place on: what a resumed delivery sends.
+    """Return the octets of the payload from a place on: what a resumed delivery sends.
 
     Args:
         message: the whole payload, or a `Message`, which is encoded.
@@ -113,7 +113,7 @@ def _sections_of(count: int) -> str:
 
 
 def _end(octets: bytes, start: int) -> int | None:
-    """Tell where a section ends; None where the octets at hand end before it."""
+    """Return the end of a section; None if the octets at hand end before it."""
     try:
         end: int = _core.skip_value(octets, start)
     except DecodeError as error:

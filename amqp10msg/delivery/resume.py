@@ -1,6 +1,6 @@
 """What a sender does with each unsettled delivery when a link is resumed.
 
-Part 2, 2.6.13 gives the scheme, Part 3, 3.4.6 the cases: both ends say in their attach frames which
+Part 2, 2.6.13 has the scheme, Part 3, 3.4.6 the cases: both ends state in their attach frames which
 deliveries they consider unsettled and in which state, and the sender acts on both.
 """
 
@@ -36,11 +36,11 @@ class ResumeAction(StrEnum):
     RESUME = "resume"
     #: Apply the receiver's outcome if the sender has none yet, and settle.
     SETTLE = "settle"
-    #: Tell the receiver the outcome that took effect, which is not the one it asked for.
+    #: State the outcome that took effect, which is not the one the receiver asked for.
     RESTATE = "restate"
     #: Give the delivery up.
     ABORT = "abort"
-    #: Tell the application that the message may be lost.
+    #: Report to the application that the message may be lost.
     REPORT_LOSS = "report-loss"
     #: Send nothing.
     NOTHING = "nothing"
@@ -48,25 +48,25 @@ class ResumeAction(StrEnum):
 
 @attrs.frozen
 class Step:
-    """What the sender does with one delivery, and the transfer that says so.
+    """What the sender does with one delivery, and the transfer that it sends.
 
     Attributes:
         delivery_tag: which delivery.
         action: what to do.
         outcome: the outcome to apply at the source before the transfer is sent, or None.
-        sends: a transfer is sent. The next five are fields of it, of its first frame where the
+        sends: whether a transfer is sent. The next five are its fields, of its first frame if the
             payload needs several.
         state: its state, None for null.
-        settled: it is settled.
-        resume: it is resumed.
-        aborted: it is aborted.
-        more: more frames follow: False where there is no payload, None where its size decides.
-        start: where the payload begins, as `bytes_from` takes it; None where there is none.
+        settled: its field settled.
+        resume: its field resume.
+        aborted: its field aborted.
+        more: whether more frames follow: False without a payload, None if its size decides.
+        start: where the payload begins, as `bytes_from` takes it; None if there is none.
         then: what to do next: after an abort ``NEW_DELIVERY``, as soon as `Plan.may_send_new`, or
-            ``REPORT_LOSS`` where the message cannot be sent again; else ``NOTHING``.
-        keeps: the sender goes on considering the delivery unsettled. Where it does not, it forgets
-            the tag: once the transfer is sent, or at once where none is.
-        waits: incomplete maps leave open what to do, or forbid it: ask again after the next attach.
+            ``REPORT_LOSS`` if the message cannot be sent again; else ``NOTHING``.
+        keeps: whether the sender still considers the delivery unsettled. If not, it forgets the
+            tag: once the transfer is sent, or at once if there is none.
+        waits: whether incomplete maps leave the decision open: ask again after the next attach.
         text: why.
     """
 
@@ -86,21 +86,21 @@ class Step:
     text: str = ""
 
     def not_applied(self, outcome: DeliveryState) -> Step:
-        """Give the step for a source that cannot apply the receiver's outcome (Part 3, 3.4.6).
+        """Return the step for a source that cannot apply the receiver's outcome (Part 3, 3.4.6).
 
-        "In the rare case that it cannot apply that outcome", the sender states the one that it
-        applied instead, and the receiver echoes that and settles.
+        The sender states the outcome that it applied instead, and the receiver echoes that and
+        settles.
 
         Args:
             outcome: the outcome that took effect.
 
         Raises:
-            ValueError: the step applies no outcome, or what is given is none.
+            ValueError: the step applies no outcome, or the argument is none.
         """
         if self.outcome is None or not outcome.is_outcome:
             raise ValueError(
-                f"takes an outcome in place of the one that a step applies, not {outcome!r} in "
-                f"place of {self.outcome!r}"
+                f"takes an outcome in place of another one, not {outcome!r} in place of "
+                f"{self.outcome!r}"
             )
         return _restated(self.delivery_tag, outcome)
 
@@ -109,19 +109,18 @@ class Step:
 class Plan(Mapping[bytes, Step]):
     """The steps for all deliveries that either end considers unsettled, by delivery-tag.
 
-    A mapping, in the order of the sender's map and then of the receiver's: that is the order to
-    send in.
+    A mapping in the order to send in: that of the sender's map, then that of the receiver's.
 
     Attributes:
         steps: the steps by delivery-tag.
-        may_send_new: both maps were complete, so that the sender may send new deliveries. If not,
-            the two ends detach and attach again until they are (Part 2, 2.6.13).
-        settled_by_sender: deliveries that the receiver must now consider settled: it alone still
-            had them (Part 2, 2.6.13). Empty where the sender's map is not complete.
-        held_at_receiver: deliveries that the receiver asks no outcome for until the sender's
-            transfer has come: the sender aborts them, or may. It forgets what it aborts; were the
-            abort lost with the connection, the outcome of the receiver would come too late, and a
-            message that was released by itself would take effect twice.
+        may_send_new: whether both maps were complete, so that the sender may send new deliveries.
+            If not, the two ends detach and attach again until they are (Part 2, 2.6.13).
+        settled_by_sender: deliveries that the receiver must now consider settled, since only its
+            own map has them (Part 2, 2.6.13). Empty if the sender's map is not complete.
+        held_at_receiver: deliveries for which the receiver must ask no outcome until the sender's
+            transfer has come, because the sender may abort and forget them. If the connection is
+            lost before that, keep them until the next resume, which decides anew: an outcome in
+            between would come too late, and the message could take effect twice.
     """
 
     steps: Mapping[bytes, Step]
@@ -150,7 +149,7 @@ def resume(
 ) -> Plan:
     """Decide what to do with every unsettled delivery (Part 2, 2.6.13; Part 3, 3.4.6).
 
-    The same call serves both ends: the sender carries the steps out, the receiver heeds
+    Both ends use the same call: the sender carries out the steps, the receiver obeys
     `Plan.settled_by_sender` and `Plan.held_at_receiver`.
 
     Args:
@@ -159,12 +158,12 @@ def resume(
             reached. Described values, as an attach frame holds them, are decoded. None for an
             empty map.
         receiver_unsettled: the receiver's, likewise: null, from where on it wants the payload
-            (`Received`), or the outcome that it asks for. Each end gives its own map whole, also
+            (`Received`), or the outcome that it asks for. Each end passes its own map whole, also
             if it sent an incomplete one.
-        messages: those that the sender can still send from the beginning, by delivery-tag. What
-            can be resumed from the beginning can be sent again, too, and need not stand here. Give
-            a mapping where you can: then places are compared in the payload, and the end of a
-            section is found to be the beginning of the next. Only looked up where that matters.
+        messages: those that the sender can still send from the beginning, by delivery-tag. A
+            delivery that can be resumed from the beginning need not be here. Pass a mapping if
+            you can: then places are compared in the payload, where the end of a section is the
+            beginning of the next. Messages are looked up only if needed.
         sender_incomplete: the sender's attach says incomplete-unsettled.
         receiver_incomplete: the receiver's does.
         may_settle: False where the link's snd-settle-mode is unsettled: its transfers must not be
@@ -172,9 +171,9 @@ def resume(
 
     Raises:
         EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 octets),
-            or a state that is none.
-        DecodeError: the receiver's map has; or a described value in either map is no delivery
-            state that is known, or a place is not in the payload.
+            or a value that is no delivery state.
+        DecodeError: the receiver's map has; or a described value in either map is no known delivery
+            state, or a place is not in the payload.
     """
     ours = _states(sender_unsettled, "sender")
     theirs = _states(receiver_unsettled, "receiver")
@@ -234,7 +233,7 @@ def _restated(tag: bytes, outcome: DeliveryState) -> Step:
 
 
 def _place(state: DeliveryState | None) -> Received:
-    """Tell the place that a state which is no outcome stands for."""
+    """Return the place that a state other than an outcome stands for."""
     return state if isinstance(state, Received) else _START
 
 
@@ -271,7 +270,7 @@ class _Decision:
         )
 
     def again(self, tag: bytes, ours: DeliveryState | None) -> ResumeAction:
-        """Tell whether the sender can send the message from the beginning."""
+        """Return what to do if the sender must send the message from the beginning."""
         if _is_start(_place(ours)) or tag in self.messages:
             return ResumeAction.NEW_DELIVERY
         return ResumeAction.REPORT_LOSS
@@ -329,10 +328,10 @@ class _Decision:
         return Step(tag, ResumeAction.ABORT, aborted=True, text=text)
 
     def reaches(self, tag: bytes, ours: Received, theirs: Received) -> bool:
-        """Tell whether the sender can send from the place on that the receiver wants."""
+        """Whether the sender can send from the place on that the receiver wants."""
         if _pair(ours) <= _pair(theirs):
             return True
-        # Only the end of a section has two names, so that only the next one's start can be it.
+        # Only the end of a section has two names: the other one is the start of the next section.
         if (
             _pair(ours) != (theirs.section_number + 1, 0)
             or not isinstance(self.messages, Mapping)
@@ -344,7 +343,7 @@ class _Decision:
 
 
 def _is_same(a: DeliveryState, b: DeliveryState) -> bool:
-    # By their octets: to == a uint and a boolean may be the same, and a NaN not even itself.
+    # By their octets: with == a uint may equal a boolean, and a NaN does not equal itself.
     return a is b or (type(a) is type(b) and encode_composite(a) == encode_composite(b))
 
 
@@ -357,5 +356,5 @@ def _is_start(place: Received) -> bool:
 
 
 def _transaction_of(state: DeliveryState | None) -> TransactionalState | None:
-    """Give the state that says which transaction a transfer belongs to (Part 4, 4.4.1)."""
+    """Return the state that names the transaction of a transfer (Part 4, 4.4.1)."""
     return TransactionalState(state.txn_id) if isinstance(state, TransactionalState) else None

@@ -1,4 +1,4 @@
-"""What all delivery states have in common, and the states of a message at a node."""
+"""The base class of delivery states, and the states of a message at a node."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["DeliveryState", "MessageState", "Shared"]
 
 
 class MessageState(StrEnum):
-    """Where a message at a node stands (Part 3, 3.3, figure 3.1)."""
+    """The state of a message at a node (Part 3, 3.3, figure 3.1)."""
 
     AVAILABLE = "available"
     ACQUIRED = "acquired"
@@ -21,31 +21,31 @@ class MessageState(StrEnum):
 class DeliveryState:
     """The state of a delivery at one end of a link (Part 3, 3.4).
 
-    The base class of those that the specification defines. One of your own derives from it, too,
-    and says in its declaration what it provides: ``delivery-state``, and ``outcome`` if it is one.
+    The base class of the states that the specification defines, and of your own, whose declaration
+    provides ``delivery-state`` and, if it is an outcome, ``outcome``.
     """
 
     __slots__ = ()
 
     @property
     def is_outcome(self) -> bool:
-        """It is an outcome, the result of processing, which no longer changes (Part 3, 3.4)."""
+        """Whether it is an outcome, the final result of processing (Part 3, 3.4)."""
         return "outcome" in composite_of(type(self)).provides
 
     @property
     def is_terminal(self) -> bool:
-        """It is terminal, which is to say an outcome (Part 3, 3.4)."""
+        """Whether it is terminal, which every outcome is (Part 3, 3.4)."""
         return self.is_outcome
 
 
 class Shared:
-    """The base of composites without fields: every object of such a class is the same one."""
+    """The base class of composites without fields, which have one shared object per class."""
 
     __slots__ = ()
     _the_one: ClassVar[Any]
 
     def __new__(cls) -> Self:
-        """Give the one object of the class."""
+        """Return the object of the class."""
         made = cls.__dict__.get("_the_one")
         if made is None:
             made = super().__new__(cls)

@@ -51,7 +51,7 @@ durability = Annotated[
 expiry_policy = Annotated[
     TerminusExpiryPolicy, Wire("symbol", "terminus-expiry-policy", enum=TerminusExpiryPolicy)
 ]
-# Other modes than the standard ones are allowed: the field requires an archetype, not the enum.
+# Other modes than the standard ones are allowed.
 distribution_mode = Annotated[str, Wire("symbol", requires="distribution-mode")]
 terminus_address = Annotated[Any, Wire("*", requires="address")]
 filter_set = Annotated[dict[Any, Any], Wire("map", "filter-set")]
@@ -59,16 +59,16 @@ outcome = Annotated[Any, Wire("*", requires="outcome")]
 
 
 class Terminus:
-    """What sources and targets have in common."""
+    """The base class of sources and targets."""
 
     __slots__ = ()
 
     @property
     def is_minimal(self) -> bool:
-        """All fields are left unset (Part 3, 3.5.3 and 3.5.4).
+        """Whether all fields are unset (Part 3, 3.5.3 and 3.5.4).
 
-        Enough at the end of a container that resolves no addresses: of one that only produces
-        messages the source, of one that only consumes them the target.
+        Sufficient for the source of a container that only produces messages, and for the target of
+        one that only consumes them.
         """
         return all(getattr(self, row.name) == row.default for row in rows(type(self)))
 
@@ -83,12 +83,12 @@ class Source(Terminus):
         durable: which state of the terminus is held durably.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring source is retained, in seconds, 0 to 2^32 - 1.
-        dynamic: create the node, or say that it was created.
+        dynamic: whether the node is created on request.
         dynamic_node_properties: properties of that node, by symbol.
         distribution_mode: ``move``, ``copy`` or an extension.
         filter: predicates on messages, by symbol, each a described value or None.
-        default_outcome: the outcome of deliveries that have none when they are settled.
-        outcomes: symbolic descriptors of the outcomes that can be chosen.
+        default_outcome: the outcome of deliveries that are settled without one.
+        outcomes: symbolic descriptors of the outcomes that a receiver can choose.
         capabilities: extensions that the sender supports or desires.
     """
 
@@ -105,10 +105,10 @@ class Source(Terminus):
     capabilities: symbols = ()
 
     def supports(self, outcome: DeliveryState) -> bool:
-        """Tell whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
+        """Whether an outcome can be chosen on a link with this source (Part 3, 3.5.3).
 
-        That is one of `outcomes`; where that is empty, the default outcome alone, or accepted
-        where that is not set either.
+        It can choose one of `outcomes`; if that is empty, the default outcome, or accepted if that
+        is not set either.
         """
         symbol = composite_of(type(outcome)).symbol
         if self.outcomes:
@@ -129,7 +129,7 @@ class Target(Terminus):
         durable: which state of the terminus is held durably.
         expiry_policy: when the expiry timer starts.
         timeout: how long an expiring target is retained, in seconds, 0 to 2^32 - 1.
-        dynamic: create the node, or say that it was created.
+        dynamic: whether the node is created on request.
         dynamic_node_properties: properties of that node, by symbol.
         capabilities: extensions that the receiver supports or desires.
     """

@@ -1,4 +1,4 @@
-"""The rules of Part 3, 3.5 for sources and targets: the table that checks and docs read."""
+"""The rules of Part 3, 3.5 for sources and targets."""
 
 from __future__ import annotations
 
@@ -15,19 +15,18 @@ __all__ = ["BOTH_CLAUSES", "TERMINUS_NOT_VISIBLE", "TERMINUS_RULES", "TerminusRu
 
 @attrs.frozen
 class TerminusRule:
-    """One rule: a row of the table that the checks and the documentation read.
+    """A rule for a terminus.
 
     Attributes:
         id: its short stable name.
-        clause: where the specification says it; a violation names the clause that was broken.
-        severity: ``error`` for MUST, MUST NOT and what a type's definition says, ``warning`` for
-            SHOULD.
-        subject: whose rule it is: ``source``, ``target``, ``coordinator``, ``declare`` or several.
-        text: what must be.
-        quote: the specification's own words.
-        needs: what must be known besides the terminus itself: arguments of the check.
-        refused: `decode` refuses what breaks it.
-        check: finds what breaks it; None where that shows when it is encoded.
+        clause: the clause of the specification.
+        severity: ``error`` for MUST, MUST NOT and the definition of a type, ``warning`` for SHOULD.
+        subject: what it applies to: ``source``, ``target``, ``coordinator``, ``declare``.
+        text: the rule in short.
+        quote: the words of the specification.
+        needs: arguments of the check that it depends on.
+        refused: whether `decode` refuses a terminus that breaks it.
+        check: finds violations; None if encoding finds them.
     """
 
     id: str
@@ -44,7 +43,7 @@ class TerminusRule:
 
 
 _BOTH = ("source", "target")
-#: Rules of both name their clauses together; a violation names the one that was broken.
+#: The clause of rules for both; a violation names one of them.
 BOTH_CLAUSES = "Part 3, 3.5.3, 3.5.4"
 _ROWS = (
     TerminusRule(
@@ -52,8 +51,7 @@ _ROWS = (
         BOTH_CLAUSES,
         "error",
         _BOTH,
-        "Who asks for a dynamic node (the receiver in its source, the sender in its target) leaves "
-        "the address unset.",
+        "A request for a dynamic node (the receiver's source, the sender's target) has no address.",
         "The address of the source MUST NOT be set when sent on a attach frame sent by the "
         "receiving link endpoint where the dynamic flag is set to true (that is where the receiver "
         "is requesting the sender to create an addressable node).",
@@ -65,8 +63,8 @@ _ROWS = (
         BOTH_CLAUSES,
         "error",
         _BOTH,
-        "Who has created a dynamic node (the sender in its source, the receiver in its target) "
-        "says its address.",
+        "The answer with a dynamic node (the sender's source, the receiver's target) has its "
+        "address.",
         "The address of the source MUST be set when sent on a attach frame sent by the sending "
         "link endpoint where the dynamic flag is set to true (that is where the sender has created "
         "an addressable node at the request of the receiver and is now communicating the address "
@@ -118,7 +116,7 @@ _ROWS = (
         "Part 3, 3.5.3",
         "error",
         ("source",),
-        "The sender says the distribution mode if its node supports several.",
+        "The sender sets the distribution mode if its node supports several.",
         "This field MUST be set by the sending end of the link if the endpoint supports more than "
         "one distribution-mode.",
         ("role", "modes"),
@@ -159,7 +157,7 @@ _ROWS = (
         "Part 4, 4.5.7",
         "warning",
         ("coordinator",),
-        "A capability of the domain amqp is one of the five that are defined.",
+        "A capability that begins with amqp: is one of the five that are defined.",
         check=check.capabilities,
     ),
     TerminusRule(
@@ -167,7 +165,7 @@ _ROWS = (
         "Part 4, 4.5.2",
         "error",
         ("declare",),
-        "The global-id is set only if the coordinator can do distributed transactions.",
+        "The global-id is set only if the coordinator supports distributed transactions.",
         "This field MUST NOT be set if the coordinator does not have the distributed-transactions "
         "capability.",
         ("coordinator",),
@@ -178,16 +176,16 @@ _ROWS = (
         "Part 1, 1.4",
         "error",
         ("source", "target", "coordinator", "declare"),
-        "Every field can be encoded as what it is declared to be.",
+        "Every field can be encoded as its declared type.",
         refused=True,
     ),
 )
 
-#: Every rule by its name, in the order of the clauses.
+#: The rules by id, in the order of the clauses.
 TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _ROWS})
 
-_NODE = "It is the node's to do."
-#: Every other MUST, MUST NOT and SHOULD of Part 3, 3.5: no terminus shows whether it was kept.
+_NODE = "An obligation of the node."
+#: Every other MUST, MUST NOT and SHOULD of Part 3, 3.5, which a terminus does not show.
 TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = (
     Obligation(
         "Part 3, 3.5.1",
@@ -205,12 +203,12 @@ TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = (
         "Part 3, 3.5.3",
         "The receiving endpoint MUST check that the filter in place meets its needs and take "
         "responsibility for detaching if it does not.",
-        "What it needs is not in the source.",
+        "The needs of the receiver are not in the source.",
     ),
     Obligation(
         "Part 3, 3.5.3",
         "if the default-outcome is not set, and no outcomes are provided, then the accepted "
         "outcome must be supported by the source",
-        "Source.supports goes by it; whether the node does is not in the source.",
+        "Source.supports follows it; whether the node does is not in the source.",
     ),
 )

@@ -23,9 +23,9 @@ __all__ = [
 
 
 class TxnCapability(StrEnum):
-    """What a coordinator can do, as it says or as is desired (Part 4, 4.5.7).
+    """The capabilities of a coordinator, supported or desired (Part 4, 4.5.7).
 
-    The members are strings, and go into `Coordinator.capabilities` as they are.
+    The members are strings that `Coordinator.capabilities` takes as they are.
     """
 
     LOCAL_TRANSACTIONS = "amqp:local-transactions"
@@ -104,8 +104,8 @@ class Declared(DeliveryState):
 class TransactionalState(DeliveryState):
     """The state of a delivery within a transaction (Part 4, 4.5.6).
 
-    It is no outcome: the one that it holds is provisional, and takes effect when the transaction
-    is discharged successfully.
+    It is not an outcome: its own outcome is provisional, and takes effect when the transaction is
+    discharged successfully.
 
     Attributes:
         txn_id: the transaction, at most 32 octets.

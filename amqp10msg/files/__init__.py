@@ -6,7 +6,7 @@
         print(record.address, record.fault or Message.decode(record.data))
 
 =============== =================================================================================
-``prefixed``    each message behind its size: four octets, the highest first
+``prefixed``    each message after its size: four octets in network byte order
 ``jsonl``       a JSON object a line with the octets under raw, hex, base64 or data_base64
 ``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
 ``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put

@@ -24,7 +24,7 @@ class Packet:
     """One packet as it was captured.
 
     Attributes:
-        offset: where its header stands in the file, in octets.
+        offset: where its header begins in the file, in octets.
         time: when it was captured, in microseconds since the Unix epoch; None where unknown.
         link: the type of the link layer, such as 1 for Ethernet.
         data: its octets, which may be cut off.
@@ -37,7 +37,7 @@ class Packet:
 
 
 def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
-    """Give the packets of a file, and a record with a fault for what is damaged."""
+    """Yield the packets of a file, and a record with a fault for what is damaged."""
     head = stream.read(4)
     match head:
         case b"\xd4\xc3\xb2\xa1":

@@ -1,4 +1,4 @@
-"""What a file of messages holds, record by record."""
+"""Records of files of messages."""
 
 from __future__ import annotations
 

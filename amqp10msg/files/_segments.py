@@ -51,7 +51,7 @@ def _shown(end: bytes) -> str:
 
 
 def segment_of(packet: Packet) -> Segment | None:
-    """Give the TCP segment of a packet; None where it has none, or a part of a fragmented one."""
+    """Return the TCP segment of a packet; None where it has none, or a part of a fragmented one."""
     found = _network(packet)
     if found is None:
         return None
@@ -123,7 +123,7 @@ class Flow:
         self._octets = 0
 
     def feed(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
-        """Give what is next in order, each time with how many octets are missing in front of it."""
+        """Yield what is next in order, each with how many octets are missing in front of it."""
         sequence = segment.sequence
         if segment.syn:
             self._next = (sequence + 1) & _MASK
@@ -145,7 +145,7 @@ class Flow:
             yield from self._skip()
 
     def finish(self) -> Iterator[tuple[int, bytes]]:
-        """Give what is held, with what is missing in front of it."""
+        """Yield what is held, with what is missing in front of it."""
         while self._held:
             yield from self._skip()
 

@@ -15,17 +15,18 @@ from amqp10msg._core import decode_value, skip_value
 from amqp10msg.errors import DecodeError
 from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import Record
+from amqp10msg.files.containers import too_large
 from amqp10msg.primitives import Described
 
 __all__ = ["Frames"]
 
-# What a frame may take where nothing tells the negotiated size; more is no frame.
+# The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20
 _FRAME_END = 0xCE
 _CONTENT_METHODS = {(60, 40), (60, 50), (60, 60), (60, 71)}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
 _UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
-_HOLE = "octets are missing in the capture"
+_HOLE = "bytes are missing in the capture"
 
 
 @attrs.define
@@ -63,7 +64,7 @@ class Frames:
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
-        """Take the next octets; give the messages that they complete."""
+        """Read the next octets; yield the messages that they complete."""
         if self._protocol == _FOREIGN:
             return
         if self._lost:
@@ -74,15 +75,15 @@ class Frames:
         yield from self._read(packet)
 
     def gap(self, missing: int, packet: Packet) -> Iterator[Record]:
-        """Note that octets are missing: what they belonged to cannot be completed."""
+        """Give up what missing octets belonged to."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()
         self._lost = self._protocol != _UNKNOWN
-        yield from self._give_up(f"{missing} {_HOLE}", packet)
+        yield from self._give_up(f"{missing:,} {_HOLE}", packet)
 
     def finish(self, packet: Packet) -> Iterator[Record]:
-        """Give what is not complete when nothing more comes."""
+        """Yield what is not complete at the end of the capture."""
         yield from self._give_up("the capture ends before the message does", packet)
 
     def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
@@ -103,7 +104,7 @@ class Frames:
                 return
 
     def _begin(self, packet: Packet) -> Iterator[Record] | Any:
-        """Read a protocol header, or find out without one; tell whether to go on."""
+        """Read a protocol header, or guess without one; return whether to go on."""
         buffer = self._buffer
         if buffer.startswith(b"AMQP"[: len(buffer)]):
             if len(buffer) < 8:
@@ -147,7 +148,7 @@ class Frames:
         size = int.from_bytes(buffer[:4], "big")
         start = buffer[4] * 4
         if size < 8 or size > _MAX_FRAME or start < 8 or start > size:
-            yield from self._give_up("what follows is no frame", packet)
+            yield from self._give_up("what follows is not a frame", packet)
             return self._out_of_step()
         if len(buffer) < size:
             return False
@@ -211,7 +212,7 @@ class Frames:
             yield self._record(partial, packet, "the sender aborted the delivery")
         elif len(partial.octets) > self._max_size:
             del self._parts[key]
-            why = f"larger than the {self._max_size} octets that are allowed"
+            why = too_large(self._max_size)
             yield self._record(partial, packet, why)
         elif not more:
             del self._parts[key]
@@ -226,14 +227,14 @@ class Frames:
             return False
         size = int.from_bytes(buffer[3:7], "big")
         if buffer[0] not in {1, 2, 3, 8} or size > _MAX_FRAME:
-            yield from self._give_up("what follows is no frame", packet)
+            yield from self._give_up("what follows is not a frame", packet)
             return self._out_of_step()
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
         if buffer[7 + size] != _FRAME_END:
-            yield from self._give_up("what follows is no frame", packet)
+            yield from self._give_up("what follows is not a frame", packet)
             return self._out_of_step()
         del buffer[: size + 8]
         key = (channel, None)
@@ -266,9 +267,9 @@ class Frames:
         del self._parts[key]
         why = ""
         if size > partial.size:
-            why = f"a body of {size} octets, and its header says {partial.size}"
+            why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
-            why = f"larger than the {self._max_size} octets that are allowed"
+            why = too_large(self._max_size)
         yield self._record(partial, packet, why)
 
     # Records.
@@ -315,7 +316,7 @@ _CODES: dict[Any, int] = {
 
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
-    """Tell whether a frame begins here, strictly: what else begins so is unlikely."""
+    """Return whether a frame begins here, strictly: what else begins so is unlikely."""
     if protocol == _ONE:
         if len(octets) < 8 or octets[4] < 2 or octets[5] > 1:
             return False
@@ -337,7 +338,7 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
 
 
 def _address(terminus: Any) -> str | None:
-    """Give the address of a source or target; None where it has none that is text."""
+    """Return the address of a source or target; None where it has none that is text."""
     if not isinstance(terminus, Described) or not isinstance(terminus.value, list):
         return None
     address = terminus.value[0] if terminus.value else None

@@ -1,17 +1,29 @@
-"""Containers of encoded messages: behind their sizes, in lines of JSON, in a CBOR sequence."""
+"""Containers of encoded messages: length-prefixed, JSON lines, CBOR sequences.
+
+The readers take a stream at the start, a place to stop before (None for the end) and the octets
+that one message may take.
+"""
 
 from __future__ import annotations
 
-import json
 import mmap
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-from amqp10msg.files._record import Record
-from amqp10msg.files.text import octets_of_base64, octets_of_hex
+from amqp10msg.files._record import MAX_SIZE, Record
+from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 
-__all__ = ["READERS", "RECORD_KEYS", "STARTS", "octets_of_record"]
+__all__ = [
+    "READERS",
+    "RECORD_KEYS",
+    "STARTS",
+    "octets_of_record",
+    "read_lines",
+    "read_prefixed",
+    "too_large",
+]
 
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
@@ -24,11 +36,16 @@ RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
 _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
+def too_large(size: int) -> str:
+    """Return the fault of a message that is larger than the octets that one may take."""
+    return f"larger than {size:,} bytes"
+
+
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
-    """Give the message of a JSON record; None where it has no key for one.
+    """Return the message of a JSON record; None where it has no key for one.
 
     Raises:
-        ValueError: what stands there is neither hex nor base64 as it should be.
+        ValueError: what the key holds is not hex or not base64.
     """
     for key, read in (_CASE_KEYS if "kind" in document else RECORD_KEYS).items():
         if isinstance(document.get(key), str):
@@ -39,58 +56,101 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
     return None
 
 
-def _prefixed(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+def read_prefixed(
+    stream: IO[bytes], start: int = 0, stop: int | None = None, max_size: int = MAX_SIZE
+) -> Iterator[Record]:
+    """Read messages after their sizes, four octets each in network byte order."""
     offset = start
     while (stop is None or offset < stop) and (prefix := stream.read(4)):
         size = int.from_bytes(prefix, "big")
-        if len(prefix) < 4:
-            yield Record(offset, prefix, "its length is cut off")
+        record = _sized(stream, offset, prefix, size if len(prefix) == 4 else None, max_size)
+        yield record
+        if record.fault:
             return
-        if size > max_size:
-            # Its octets are not read: the size is more likely wrong than they are there.
-            yield Record(offset, prefix, f"of {size} octets, and {max_size} are allowed")
-            return
-        octets = stream.read(size)
-        if len(octets) < size:
-            yield Record(offset, octets, f"cut off, {len(octets)} of {size} octets")
-            return
-        yield Record(offset, octets)
         offset += 4 + size
 
 
-def _prefixed_starts(path: Path, size: int, octets: int) -> list[int]:
+def _sized(stream: IO[bytes], offset: int, head: bytes, size: int | None, max_size: int) -> Record:
+    """Read the message behind its size, which is None where the head is cut off."""
+    if size is None:
+        return Record(offset, head, "its length is cut off")
+    if size > max_size:
+        # Its octets are not read: the size is more likely wrong than they are there.
+        return Record(offset, head, too_large(max_size))
+    octets = stream.read(size)
+    cut = f"cut off, {len(octets):,} of {size:,} bytes" if len(octets) < size else ""
+    return Record(offset, octets, cut)
+
+
+def _starts(
+    path: Path, size: int, octets: int, sized: Callable[[mmap.mmap, int], int | None]
+) -> list[int]:
+    """Find where ranges of so many octets can begin, from item to item.
+
+    Args:
+        path: the file.
+        size: its size.
+        octets: how large a range should be.
+        sized: returns how long the item at a place is with its head; None where it is damaged.
+    """
     starts, next_start, at = [0], octets, 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at + 4 <= size:
-            at += 4 + int.from_bytes(data[at : at + 4], "big")
+        while at < size and (item := sized(data, at)) is not None:
+            at += item
             if next_start <= at < size:
                 starts.append(at)
                 next_start = at + octets
     return starts
 
 
-def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+def _sized_prefixed(data: mmap.mmap, at: int) -> int | None:
+    return 4 + int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else None
+
+
+def _sized_cbor(data: mmap.mmap, at: int) -> int | None:
+    more = _CBOR_SIZES.get(data[at])
+    if more is None:
+        return None
+    return (
+        1 + more + (int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31)
+    )
+
+
+def read_lines(
+    stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
+) -> Iterator[tuple[int, bytes, str]]:
+    """Read lines, blank ones included, of so many octets at most.
+
+    Yields:
+        Where the line begins, in octets; the line with its end; and what is wrong with it: empty,
+        or that it is too long, and the line is its beginning then.
+    """
     offset = start
-    # Hex takes two characters an octet, and a record may say more than the message.
-    longest = 2 * max_size + (1 << 20)
     while (stop is None or offset < stop) and (line := stream.readline(longest + 1)):
         here, offset = offset, offset + len(line)
         if len(line) > longest:
-            yield Record(here, line[:1024], f"a line of more than {longest} octets")
+            yield here, line[:1024], too_large(longest)
             while line and not line.endswith(b"\n"):
                 line = stream.readline(1 << 20)
                 offset += len(line)
-            continue
-        if not line.strip():
-            continue
-        try:
-            yield _record_of_line(here, line)
-        except (ValueError, RecursionError) as error:
-            yield Record(here, line.rstrip(b"\r\n"), f"no record: {error}")
+        else:
+            yield here, line, ""
+
+
+def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+    # Hex takes two characters an octet, and a record may say more than the message.
+    for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
+        if fault:
+            yield Record(offset, line, f"a line {fault}")
+        elif line.strip():
+            try:
+                yield _record_of_line(offset, line)
+            except ValueError as error:
+                yield Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
 
 
 def _record_of_line(offset: int, line: bytes) -> Record:
-    document = json.loads(line.decode("utf-8-sig"))
+    document = parse_json(line)
     octets = octets_of_record(document) if isinstance(document, dict) else None
     if octets is None:
         raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
@@ -132,22 +192,15 @@ def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> 
             yield Record(
                 offset,
                 first + stream.read(1023),
-                f"no byte string: the item begins with {first.hex()}; what follows is not read",
+                f"not a byte string: the item begins with {first.hex()}; what follows is not read",
             )
             return
         rest = stream.read(more)
-        if len(rest) < more:
-            yield Record(offset, first + rest, "its length is cut off")
-            return
         size = int.from_bytes(rest, "big") if more else first[0] & 0x1F
-        if size > max_size:
-            yield Record(offset, first + rest, f"of {size} octets, and {max_size} are allowed")
+        record = _sized(stream, offset, first + rest, size if len(rest) == more else None, max_size)
+        yield record
+        if record.fault:
             return
-        octets = stream.read(size)
-        if len(octets) < size:
-            yield Record(offset, octets, f"cut off, {len(octets)} of {size} octets")
-            return
-        yield Record(offset, octets)
         offset += 1 + more + size
 
 
@@ -155,30 +208,15 @@ def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> 
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 
-def _cborseq_starts(path: Path, size: int, octets: int) -> list[int]:
-    starts, next_start, at = [0], octets, 0
-    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at < size:
-            more = _CBOR_SIZES.get(data[at])
-            if more is None:
-                break
-            length = int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31
-            at += 1 + more + length
-            if next_start <= at < size:
-                starts.append(at)
-                next_start = at + octets
-    return starts
-
-
-#: Readers by form: of a stream at its start, the start, where to stop, the largest message.
+#: Readers by form.
 READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
-    "prefixed": _prefixed,
+    "prefixed": read_prefixed,
     "jsonl": _jsonl,
     "cborseq": _cborseq,
 }
 #: Where ranges may begin, by form: of a path, its size, and octets a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
-    "prefixed": _prefixed_starts,
+    "prefixed": partial(_starts, sized=_sized_prefixed),
     "jsonl": _jsonl_starts,
-    "cborseq": _cborseq_starts,
+    "cborseq": partial(_starts, sized=_sized_cbor),
 }

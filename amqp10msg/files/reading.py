@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
-from typing import IO, Any
 
 from amqp10msg.files import containers
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
+from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 
 __all__ = ["form_of", "ranges", "read"]
 
-_GZIP = b"\x1f\x8b"
-_DAMAGED = (gzip.BadGzipFile, EOFError, zlib.error)
 _CAPTURES = (
     b"\xa1\xb2\xc3\xd4",
     b"\xd4\xc3\xb2\xa1",
@@ -39,18 +34,15 @@ _SUFFIXES = {
 
 
 def form_of(path: str | PathLike[str]) -> str:
-    """Tell the form of a file: by its first octets, else by its suffix.
+    """Return the form of a file: by its first octets, else by its suffix.
 
     Raises:
-        ValueError: neither tells it.
+        ValueError: neither says it.
         OSError: the file cannot be read.
     """
     path = Path(path)
-    try:
-        with _opened(path) as stream:
-            head = stream.read(4)
-    except _DAMAGED:
-        head = b""  # reading it will say so
+    with opened(path) as stream:
+        head = stream.peek(4)[:4]
     if head in _CAPTURES:
         return "pcap"
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
@@ -59,8 +51,8 @@ def form_of(path: str | PathLike[str]) -> str:
         form = "jsonl"
     if form is None or form == "pcap":
         raise ValueError(
-            f"{path}: neither its name nor its beginning tells what it is: "
-            f"say which of {', '.join(FORMS)}"
+            f"{path}: neither its name nor its beginning says what it is: "
+            f"name the form: {', '.join(FORMS)}"
         )
     return form
 
@@ -90,8 +82,8 @@ def read(
     """
     form = form_of(path) if form is None else form
     if form not in FORMS:
-        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
-    with _opened(Path(path)) as stream:
+        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
+    with opened(Path(path)) as stream:
         try:
             if start:
                 stream.seek(start)
@@ -99,8 +91,8 @@ def read(
                 yield from read_capture(stream, max_size=max_size)
             else:
                 yield from containers.READERS[form](stream, start, stop, max_size)
-        except _DAMAGED as error:
-            yield Record(start, fault=f"the gzip file is damaged: {error}")
+        except DamagedGzipError as error:
+            yield Record(stream.tell(), fault=str(error))
 
 
 def ranges(
@@ -124,30 +116,11 @@ def ranges(
     path = Path(path)
     form = form_of(path) if form is None else form
     if form not in FORMS:
-        raise ValueError(f"no form is called {form!r}: use {', '.join(FORMS)}")
+        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
     size = path.stat().st_size
     with path.open("rb") as file:
-        whole = form == "pcap" or size <= octets or file.read(2) == _GZIP
+        whole = form == "pcap" or size <= octets or file.read(2) == GZIP
         starts = [0] if whole else containers.STARTS[form](path, size, octets)
-    # A compressed file is as long as what is in it, which nobody knows.
+    # How long the content of a compressed file is is not known.
     stops = [*starts[1:], 1 << 62]
     return [Range(str(path), form, start, stop) for start, stop in zip(starts, stops, strict=True)]
-
-
-def _opened(path: Path) -> IO[bytes]:
-    stream: Any = path.open("rb")
-    if stream.peek(2)[:2] == _GZIP:
-        return _Unpacked(gzip.GzipFile(fileobj=stream), stream)
-    return stream  # type: ignore[no-any-return]
-
-
-class _Unpacked(io.BufferedReader):
-    """What is in a gzip file, which closes the file below it, too."""
-
-    def __init__(self, unpacked: Any, below: IO[bytes]) -> None:
-        super().__init__(unpacked)
-        self._below = below
-
-    def close(self) -> None:
-        super().close()
-        self._below.close()

@@ -1,12 +1,14 @@
-"""Octets from hex and base64, as people and tools write them."""
+"""Octets from hex and base64, as people and tools write them, and JSON with its faults."""
 
 from __future__ import annotations
 
 import base64
 import binascii
+import json
 import re
+from typing import Any
 
-__all__ = ["octets_of_base64", "octets_of_hex"]
+__all__ = ["octets_of_base64", "octets_of_hex", "parse_json"]
 
 # What may stand between the digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
@@ -18,14 +20,14 @@ def octets_of_hex(text: str) -> bytes:
     r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them.
 
     Raises:
-        ValueError: something else stands there, or half an octet is missing.
+        ValueError: the text holds something else, or half an octet is missing.
     """
     digits = _BETWEEN.sub("", text)
     good = _HEX.match(digits)
     if good is None or good.end() < len(digits):
-        raise ValueError(f"no hex: {digits[good.end() if good else 0]!r} is no hex digit")
+        raise ValueError(f"not hex: {digits[good.end() if good else 0]!r} is not a hex digit")
     if len(digits) % 2:
-        raise ValueError(f"no hex: {len(digits)} digits are half an octet too few or too many")
+        raise ValueError(f"not hex: {len(digits)} digits are half an octet too few or too many")
     return bytes.fromhex(digits)
 
 
@@ -33,13 +35,32 @@ def octets_of_base64(text: str) -> bytes:
     """Read base64 of either alphabet, with or without its padding.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not base64.
     """
     packed = "".join(text.split()).replace("-", "+").replace("_", "/")
     if not _BASE64.fullmatch(packed):
         wrong = re.search(r"[^A-Za-z0-9+/]", packed)
-        raise ValueError(f"no base64: {wrong.group() if wrong else '='!r} does not belong there")
+        raise ValueError(f"not base64: {wrong.group() if wrong else '='!r} does not belong there")
     try:
         return base64.b64decode(packed.rstrip("=") + "=" * (-len(packed.rstrip("=")) % 4))
     except binascii.Error:
-        raise ValueError(f"no base64: {len(packed)} characters cannot be octets") from None
+        raise ValueError(f"not base64: {len(packed)} characters cannot be octets") from None
+
+
+def parse_json(octets: bytes) -> Any:
+    """Read a JSON document in UTF-8, with or without a byte order mark.
+
+    Raises:
+        ValueError: it is not JSON; the text says where and why.
+    """
+    try:
+        return json.loads(octets.decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno}, " if error.lineno > 1 else ""
+        raise ValueError(f"not JSON: {error.msg} ({place}column {error.colno})") from None
+    except UnicodeDecodeError:
+        raise ValueError("not JSON: this is not UTF-8") from None
+    except RecursionError:
+        raise ValueError("not JSON: nested too deeply") from None
+    except ValueError as error:  # an integer of thousands of digits
+        raise ValueError(f"not JSON: {error}") from None

@@ -20,12 +20,13 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs._job import KINDS, QUARANTINE, Job
-from amqp10msg.jobs._judging import ERRORS
-from amqp10msg.jobs._output import output_of, quarantined, read_stats
-from amqp10msg.jobs._parts import MESSAGES, OnlySparkError
 from amqp10msg.jobs._report import Run, page
-from amqp10msg.jobs._running import JobError, run
-from amqp10msg.jobs._stats import RuleCount, Stats
+from amqp10msg.jobs._stats import Stats
+from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
+from amqp10msg.jobs.judging import ERRORS
+from amqp10msg.jobs.output import output_of, quarantined, read_stats
+from amqp10msg.jobs.running import JobError, run
+from amqp10msg.validation.counts import RuleCount
 
 __all__ = [
     "ERRORS",

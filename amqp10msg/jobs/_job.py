@@ -1,4 +1,4 @@
-"""What a job of the pipeline does to a batch: the good rows, the quarantined ones, the counts."""
+"""A job of the pipeline on one batch: the good rows, the quarantined ones, the counts."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import DecodeError
-from amqp10msg.jobs._fitting import fitted_type
-from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs._translating import Translator
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.spark_types import type_for_spark
+from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 
@@ -67,10 +67,10 @@ class Job:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> Job:
-        """Read what `as_options` gave.
+        """Return the job that `as_options` wrote.
 
         Raises:
-            ValueError: a number is none.
+            ValueError: an option is not a number.
         """
         columns = options.get("columns")
         arrival, offset = options.get("arrivalTime"), options.get("streamOffset")
@@ -96,7 +96,7 @@ class Job:
             "columns": None if self.columns is None else ",".join(self.columns),
             "profile": self.profile,
             "to": self.to,
-            "user": given.user or "",  # that there is none is said, too: it is not the default
+            "user": given.user or "",  # an empty one is said, too: it is not the default
             "streamOffset": given.stream_offset,
             "arrivalTime": given.arrival_time,
         }
@@ -155,7 +155,7 @@ class Job:
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        """Do the job on a batch: give the good rows and the quarantined ones, and count them.
+        """Do the job on a batch: return the good rows and the quarantined ones, and count them.
 
         Raises:
             ValueError: it decodes to more than columns hold, and nothing of it has been counted:
@@ -180,7 +180,7 @@ class Job:
         return batch.column(name)
 
     def _sound(self, batch: pa.RecordBatch) -> pa.Array:
-        """Tell which rows are for this job."""
+        """Return which rows are for this job."""
         sound = pc.is_valid(self._needs(batch))
         faults = _faults(batch)
         return sound if faults is None else pc.and_(sound, pc.equal(faults, ""))
@@ -192,7 +192,9 @@ class Job:
             faults = pa.array([""] * batch.num_rows, pa.string())
         is_fault = pc.not_equal(faults, "")
         other = "1.0" if self.kind == "translate" and self.to == "amqp10" else "0-9-1"
-        text = pc.if_else(is_fault, faults, f"a message of AMQP {other}, which is not for this job")
+        text = pc.if_else(
+            is_fault, faults, f"a message of AMQP {other}, which this job does not take"
+        )
         code = pc.if_else(is_fault, UNREADABLE, OTHER_PROTOCOL)
         rows = batch.num_rows
         errors = [code, pa.array([""] * rows, pa.string()), pa.nulls(rows, pa.int64()), text]
@@ -239,7 +241,8 @@ class Job:
         if "application_properties" in extra:
             stats.add_types("application_properties", found.column("application_properties"))
         shown = [name for name in wanted if name not in ERRORS]
-        fields = pa.schema([(name, fitted_type(found.schema.field(name).type)) for name in shown])
+        types = {name: found.schema.field(name).type for name in shown}
+        fields = pa.schema([(name, type_for_spark(kind)) for name, kind in types.items()])
         arrays = [_fitted(found.column(field.name), field.type) for field in fields]
         errors = [found.column(name) for name in ERRORS]
         texts = self._texts(wire, errors[0])
@@ -248,7 +251,7 @@ class Job:
         )
 
     def _texts(self, wire: pa.Array, codes: pa.Array) -> pa.Array:
-        """Say what is wrong with the messages that have a code."""
+        """Return what is wrong with the messages that have a code."""
         texts: list[str | None] = [None] * len(wire)
         if codes.null_count < len(codes):
             for row in pc.indices_nonzero(pc.is_valid(codes)).to_pylist():
@@ -332,12 +335,12 @@ class Job:
 
 
 def _is_quarantine(names: list[str]) -> bool:
-    """Tell whether columns are those of a quarantine: all of them, so not just one of a user's."""
+    """Return whether these are all the columns of a quarantine, not just a user's of one name."""
     return {*QUARANTINE.names} <= {*names}
 
 
 def _faults(batch: pa.RecordBatch) -> pa.Array | None:
-    """Give why each row could not be read as a message, or empty; None where nothing says so."""
+    """Return why each row could not be read, empty where it could; None without such a column."""
     names = batch.schema.names
     if "fault" in names:
         return pc.fill_null(batch.column("fault"), "")
@@ -348,7 +351,7 @@ def _faults(batch: pa.RecordBatch) -> pa.Array | None:
 
 
 def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
-    """Count when the messages were captured; tell whether that is known."""
+    """Count when the messages were captured; return whether that is known."""
     if "time" not in batch.schema.names or batch.schema.field("time").type != _TIME:
         return False
     stats.add_times(batch.column("time"))
@@ -366,7 +369,7 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
 
 
 def _text(octets: bytes, profile: str | None) -> str | None:
-    """Say what is wrong with a message that `columns.decode` gave a code."""
+    """Return what is wrong with a message that `columns.decode` gave a code."""
     try:
         Message.decode(octets)
     except DecodeError as error:

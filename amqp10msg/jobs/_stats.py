@@ -10,7 +10,9 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-__all__ = ["MAPS", "RuleCount", "Stats"]
+from amqp10msg.validation.counts import RuleCount
+
+__all__ = ["MAPS", "Stats"]
 
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
@@ -22,23 +24,8 @@ _HOUR = 3_600_000_000
 
 
 @attrs.define
-class RuleCount:
-    """How often messages failed for one reason.
-
-    Attributes:
-        clause: where the specification says it; empty where it says nothing.
-        messages: in how many messages.
-        first: where the first of them came from, as far as that is known.
-    """
-
-    clause: str
-    messages: int
-    first: str
-
-
-@attrs.define
 class Stats:
-    """What a job saw.
+    """Counts of a job.
 
     Attributes:
         rows: messages, good and bad.
@@ -145,7 +132,7 @@ class Stats:
 
     @classmethod
     def from_json(cls, given: dict[str, Any]) -> Stats:
-        """Read what `as_json` gave."""
+        """Return the counts that `as_json` wrote."""
         return cls(
             given["messages"],
             given["bytes"],
@@ -159,14 +146,17 @@ class Stats:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Give the counts for machines."""
+        """Return the counts for JSON."""
         return {
             "messages": self.rows,
             "bytes": self.octets,
             "good": self.good,
             "quarantined": self.errors,
             "skipped": self.skipped,
-            "rules": {code: attrs.asdict(row) for code, row in sorted(self.rules.items())},
+            "rules": {
+                code: {"clause": row.clause, "messages": row.messages, "first": row.first}
+                for code, row in sorted(self.rules.items())
+            },
             "sizes": {str(bits): n for bits, n in sorted(self.sizes.items())},
             "hours": {str(hour): n for hour, n in sorted(self.hours.items())},
             "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},

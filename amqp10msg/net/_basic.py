@@ -26,7 +26,7 @@ _END = bytes([spec.FRAME_END])
 
 
 def consume(url: str, queue: str, pending: Any) -> None:
-    """Take deliveries into a landing, and acknowledge them when they are on disk.
+    """Consume a queue into a landing, and acknowledge deliveries when they are on disk.
 
     Args:
         url: of the broker.
@@ -99,7 +99,7 @@ def _content_header(buffer: bytes) -> tuple[int, Header] | None:
 
 
 class _Kept(BasicProperties):  # type: ignore[misc]
-    """Properties that nobody read."""
+    """Properties that are not decoded."""
 
     def __init__(self, octets: bytes) -> None:
         super().__init__()
@@ -107,16 +107,16 @@ class _Kept(BasicProperties):  # type: ignore[misc]
 
 
 def header_of(properties: Any) -> bytes:
-    """Give the payload of the content header frame that properties came in.
+    """Return the payload of the content header frame that properties came in.
 
     Raises:
-        TypeError: this pika has another way of reading frames.
+        TypeError: this version of pika reads frames in another way.
     """
     if not isinstance(properties, _Kept):
-        raise TypeError("this version of pika does not give the octets of content headers")
+        raise TypeError("this version of pika does not keep the bytes of content headers")
     return properties.octets
 
 
 def readable(name: str | bytes) -> str:
-    """Give a short string as text: of what is no UTF-8, pika gives the octets."""
+    """Return a short string as text: pika returns bytes for what is not UTF-8."""
     return name if isinstance(name, str) else name.decode("utf-8", "backslashreplace")

@@ -32,7 +32,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         prefetch = min(2 * pending.batches.rows, 100_000)
         self.handlers: list[Any]
         super().__init__(prefetch=prefetch, auto_accept=False, auto_settle=False)
-        # It would decode, and raise for what is no message.
+        # It would decode, and raise for what is not a message.
         children: list[Any] = self.handlers
         children[:] = [h for h in children if not isinstance(h, _IncomingMessageHandler)]
         self._url = url
@@ -62,7 +62,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             self._wait(event)
 
     def on_delivery(self, event: Any) -> None:
-        """Take the octets of a delivery once all are here."""
+        """Add a delivery to the landing once all its octets are here."""
         delivery = event.delivery
         if not delivery.link.is_receiver:
             return
@@ -103,7 +103,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         self._end(event.transport.condition)
 
     def on_link_closed(self, event: Any) -> None:
-        """End where the peer closed the link without an error, too."""
+        """End: the peer closed the link without an error."""
         if not event.link.state & proton.Endpoint.LOCAL_CLOSED:
             self._end(None)
 
@@ -114,7 +114,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
 
 
 def tag_of(delivery: Any) -> bytes:
-    """Give the octets of a delivery-tag; proton gives text, and raises where there is none."""
+    """Return the octets of a delivery-tag; proton raises where they are not UTF-8."""
     try:
         tag: str = delivery.tag
     except UnicodeDecodeError as error:
@@ -123,7 +123,7 @@ def tag_of(delivery: Any) -> bytes:
 
 
 def _is_redelivered(octets: bytes) -> bool:
-    """Tell whether the header says so: a delivery-count, or another acquirer before."""
+    """Return whether the header says so: a delivery-count, or another acquirer before."""
     try:
         header = scan(octets).section("header")
     except AmqpError:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import os
 import uuid
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 import attrs
 
@@ -23,14 +22,15 @@ except ModuleNotFoundError as _error:
 
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.errors import AmqpError
+from amqp10msg.files.atomic import replacing
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.primitives import ULong
 
 __all__ = ["LANDED", "Landing", "Spooled"]
 
-#: The columns of the files: those that the data source ``amqp10`` gives for messages, as far as a
-#: consumer knows them, and by what to remove duplicates.
+#: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
+#: tells duplicates.
 LANDED = pa.schema(
     [
         ("identity", pa.string()),
@@ -81,7 +81,7 @@ class Spooled:
 
     @property
     def identity(self) -> str:
-        """What two deliveries of one message have in common, whatever is between them.
+        """The same text for two deliveries of one message, however far apart.
 
         The message-id, with its type, where there is one; else a hash of the bare message (of all
         octets where they cannot be read): it does not tell a message that was sent twice from one
@@ -122,7 +122,7 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 def _text_identity(text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:  # octets that are no UTF-8, as surrogates
+    except UnicodeEncodeError:  # octets that are not UTF-8, as surrogates
         return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
     return f"string:{text}"
 
@@ -190,18 +190,9 @@ class Landing:
             field.name: pa.array([getattr(row, field.name) for row in self._rows], field.type)
             for field in LANDED
         }
-        name = f"{self._next:012d}.parquet"
-        unfinished, path = self._folder / f".{name}.tmp", self._folder / name
-        with unfinished.open("wb") as file:
+        path = self._folder / f"{self._next:012d}.parquet"
+        with replacing(path) as file:
             pq.write_table(pa.table(columns, schema=LANDED), file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.rename(path)
-        handle: Any = os.open(self._folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
         self._next += 1
         self._rows.clear()
         self.octets = 0

@@ -1,4 +1,4 @@
-"""Consumers of a queue into files: on disk first, acknowledged then.
+"""Consumers that write a queue to files: on disk first, then acknowledged.
 
 A crash at any moment loses nothing: what was not acknowledged is delivered again. What was on disk
 and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
@@ -25,7 +25,7 @@ class Batches:
         rows: messages.
         octets: of messages.
         seconds: since the first message of the file came; also how often it is looked at.
-        idle: end when no message came for so many seconds; None to go on for ever.
+        idle: end when no message came for so many seconds; None to run until stopped.
     """
 
     rows: int = 10_000
@@ -51,7 +51,7 @@ class _Pending:
         self.last = self.monotonic()
 
     def add(self, row: Spooled, delivery: Any) -> bool:
-        """Take a delivery; tell whether the file is full."""
+        """Add a delivery; return whether the file is full."""
         self.last = self.monotonic()
         if not self.deliveries:
             self.first = self.last
@@ -76,7 +76,7 @@ class _Pending:
         return idle is not None and self.monotonic() - self.last >= idle
 
     def take(self) -> list[Any]:
-        """Bring all to disk; give the deliveries to acknowledge."""
+        """Bring all to disk; return the deliveries to acknowledge."""
         self.landing.flush()
         taken, self.deliveries = self.deliveries, []
         self.total += len(taken)
@@ -138,7 +138,7 @@ def spool_basic(
 ) -> int:
     """Consume a queue of AMQP 0-9-1 by way of pika, until it is idle or the process is ended.
 
-    Every message is taken, also one with properties that nobody can read: its content header goes
+    Every message is taken, also one whose properties cannot be read: its content header goes
     to disk as it came.
 
     Args:

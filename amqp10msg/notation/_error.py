@@ -1,4 +1,4 @@
-"""The error of every notation: what was written down wrongly, and where."""
+"""The error of every notation: what was written wrongly, and where."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ __all__ = ["NotationError", "shown"]
 
 
 class NotationError(AmqpError, ValueError):
-    """Something written in a notation is not what the notation wants there.
+    """Something written in a notation is not what the notation requires there.
 
     Attributes:
-        reason: what stands there, and what would be right.
+        reason: what is there, and what would be right.
         path: where in the notation, ``$`` being the whole: ``$[2][1][0]``, ``$.header.ttl``.
     """
 

@@ -8,7 +8,6 @@ import datetime
 import decimal
 import math
 import re
-import struct
 import uuid
 from typing import Any
 
@@ -16,7 +15,7 @@ from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Composite, Field, from_described
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.notation._error import NotationError, shown
-from amqp10msg.notation._plain_writer import DECIMALS, INTEGERS, TYPES
+from amqp10msg.notation._types import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
 from amqp10msg.primitives import (
     FORMAT_CODES,
     AmqpMap,
@@ -31,7 +30,6 @@ from amqp10msg.primitives import (
 
 __all__ = ["PlainReader", "is_marker"]
 
-_DOUBLE = struct.Struct(">d")
 _MAX_DEPTH = 256
 _COMPOSITES: dict[str, Composite] = {
     entry.name.replace("-", "_"): entry for entry in COMPOSITES.values()
@@ -39,12 +37,12 @@ _COMPOSITES: dict[str, Composite] = {
 
 
 def is_marker(plain: Any) -> bool:
-    """Tell whether this says its type itself: an object of which a key begins with ``$``."""
+    """Return whether this names its type: an object with a key that begins with ``$``."""
     return isinstance(plain, dict) and any(str(key)[:1] == "$" for key in plain)
 
 
 class PlainReader:
-    """Reads values from JSON for people, knowing where it stands.
+    """Reads values from JSON for people and keeps track of its path.
 
     Values come out as `encode_value` takes them, every map as AmqpMap.
     """
@@ -107,12 +105,12 @@ class PlainReader:
         return AmqpMap(pairs)
 
     def marker(self, plain: dict[str, Any]) -> Any:
-        """Read an object that says its type."""
+        """Read an object that names its type."""
         name = next(key for key in map(str, plain) if key[:1] == "$")
         if name == "$array":
             return self.array(plain)
         if len(plain) > 1:
-            raise self.fault(f"{shown(name)} stands beside other keys: write such a map as $map")
+            raise self.fault(f"{shown(name)} must be the only key: write such a map as $map")
         content = plain[name]
         self.path.append(f".{name}")
         made = self.marked(name[1:], content)
@@ -135,7 +133,7 @@ class PlainReader:
         entry = _COMPOSITES.get(name.replace("-", "_"))
         if entry is None:
             raise self.fault(
-                f"no marker is called ${name}: use $ and the name of a type or composite, or "
+                f"there is no marker ${name}: use $ and the name of a type or composite, or "
                 "write a map with such keys as $map"
             )
         return self.composite(entry, content)
@@ -203,7 +201,7 @@ class PlainReader:
             self.path[-1] = f".{key}" if str(key).isidentifier() else f"[{shown(key)}]"
             index = by_name.get(str(key).replace("-", "_"))
             if index is None:
-                raise self.fault(f"no field is called so: use one of {', '.join(by_name)}")
+                raise self.fault(f"there is no such field: use one of {', '.join(by_name)}")
             made[index] = self.field(rows[index], item)
         self.path.pop()
         while made and made[-1] is None:
@@ -225,14 +223,14 @@ class PlainReader:
 
     def natural(self, name: str, plain: Any) -> Any:
         """Read a value that is known to be of this type."""
+        if name == "timestamp":
+            return self.timestamp(plain)
         if name in INTEGERS or name == "long":
             return self.integer(name, plain)
         if name in ("float", "double"):
             return self.real(name, plain)
         if name in DECIMALS:
             return self.decimal(name, plain)
-        if name == "timestamp":
-            return self.timestamp(plain)
         if name in ("list", "map", "array"):
             made = self.generic(plain)
             if TYPES[type(made)] != name:
@@ -264,26 +262,32 @@ class PlainReader:
                 return Symbol(plain)
             octets = plain.encode("utf-8")
         except ValueError as error:
-            raise self.fault(f"{shown(plain)} is no {name}: {error}") from None
+            raise self.fault(f"{shown(plain)} is not a valid {name}: {error}") from None
         return octets if name == "binary" else plain
 
     def integer(self, name: str, plain: Any) -> Any:
-        cls = INTEGERS.get(name)
-        low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        low, high, cls = integer_range(name)
         number = int(plain) if isinstance(plain, str) and _DIGITS.fullmatch(plain) else plain
         if type(number) is not int:
             raise self.wrong(f"an integer, for {name}", plain)
         if not low <= number <= high:
             raise self.wrong(f"{low} to {high}, for {name}", plain)
-        return cls(number) if cls else number
+        return cls(number)
+
+    def bits(self, name: str, plain: Any) -> Any:
+        """Read a number that is written as its bits, ``0x`` and hex; None if it is not."""
+        match = _HEX.fullmatch(plain) if isinstance(plain, str) else None
+        if match is None:
+            return None
+        width = WIDTHS[name]
+        if len(match[1]) != 2 * width:
+            raise self.wrong(f"{2 * width} hex digits, for the bits of a {name}", plain)
+        return of_bits(name, bytes.fromhex(match[1]))
 
     def real(self, name: str, plain: Any) -> Any:
-        if isinstance(plain, str) and (match := _HEX.fullmatch(plain)):
-            width = 4 if name == "float" else 8
-            if len(match[1]) != 2 * width:
-                raise self.wrong(f"{2 * width} hex digits, for the bits of a {name}", plain)
-            octets = bytes.fromhex(match[1])
-            return _DOUBLE.unpack(octets)[0] if width == 8 else Float.from_bits(int(match[1], 16))
+        made = self.bits(name, plain)
+        if made is not None:
+            return made
         number = _NOT_FINITE.get(plain, plain) if isinstance(plain, str) else plain
         if isinstance(number, bool) or not isinstance(number, (int, float)):
             raise self.wrong('a number, "NaN", "Infinity" or "-Infinity"', plain)
@@ -295,15 +299,13 @@ class PlainReader:
             raise self.fault(f"{shown(plain)} is too large for a {name}") from None
 
     def decimal(self, name: str, plain: Any) -> Any:
-        cls = DECIMALS[name]
-        if isinstance(plain, str) and (match := _HEX.fullmatch(plain)):
-            if len(match[1]) != 2 * cls.width:
-                raise self.wrong(f"{2 * cls.width} hex digits, for the bits of a {name}", plain)
-            return cls(int(match[1], 16))
+        made = self.bits(name, plain)
+        if made is not None:
+            return made
         if isinstance(plain, bool) or not isinstance(plain, (str, int)) or len(shown(plain)) > 60:
             raise self.wrong('a number in quotes, such as "1.50"', plain)
         try:
-            return cls.from_decimal(decimal.Decimal(plain))
+            return DECIMALS[name].from_decimal(decimal.Decimal(plain))
         except (ValueError, decimal.InvalidOperation):
             raise self.wrong(f'a number that a {name} holds, such as "1.50"', plain) from None
 

@@ -1,7 +1,6 @@
 """Values written in JSON for people: the part of `to_plain` below messages.
 
-A `natural` form needs somebody to say the type; one that is `marked`, ``{"$uint": 5}``, says it
-itself.
+A `natural` form is used where the type is known; one that is `marked`, ``{"$uint": 5}``, names it.
 """
 
 from __future__ import annotations
@@ -9,8 +8,6 @@ from __future__ import annotations
 import base64
 import math
 import re
-import struct
-import uuid
 from collections.abc import Iterable
 from typing import Any
 
@@ -18,57 +15,10 @@ import amqp10msg.delivery  # noqa: F401  (its composites are shown by their name
 from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Field, from_described
 from amqp10msg.errors import DecodeError
-from amqp10msg.primitives import (
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.notation._types import DECIMALS, INTEGERS, TYPES, bits_of
+from amqp10msg.primitives import AmqpMap, Array, Described, Float, Symbol, ULong
 
-__all__ = [
-    "DECIMALS",
-    "INTEGERS",
-    "TYPES",
-    "entries",
-    "fields_of",
-    "generic",
-    "marked",
-    "natural",
-]
-
-# The classes of types by name, and the names of the types of decoded values.
-INTEGERS: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int)
-}
-DECIMALS: dict[str, Any] = {cls.__name__.lower(): cls for cls in (Decimal32, Decimal64, Decimal128)}
-TYPES: dict[type, str] = {
-    **{cls: name for name, cls in (INTEGERS | DECIMALS).items()},
-    **{cls: cls.__name__.lower() for cls in (Float, Char, Symbol, Timestamp, Array, Described)},
-    type(None): "null",
-    bool: "boolean",
-    int: "long",
-    float: "double",
-    bytes: "binary",
-    str: "string",
-    uuid.UUID: "uuid",
-    list: "list",
-    dict: "map",
-    AmqpMap: "map",
-}
-_DOUBLE = struct.Struct(">d")
+__all__ = ["entries", "fields_of", "generic", "marked", "natural"]
 
 
 def generic(value: Any) -> Any:
@@ -102,8 +52,6 @@ def marked(value: Any) -> dict[str, Any]:
 
 def natural(name: str, value: Any) -> Any:
     """Write a value where its type is known to be this one."""
-    if name in INTEGERS or name == "long":
-        return int(value)
     if name == "timestamp":
         try:
             moment = value.to_datetime()
@@ -120,6 +68,8 @@ def natural(name: str, value: Any) -> Any:
         return number if same else f"0x{value.bits:0{2 * value.width}x}"
     if name in ("symbol", "char", "uuid"):
         return str(value)
+    if name in INTEGERS or name == "long":
+        return int(value)
     return value if name in ("null", "boolean", "string") else generic(value)
 
 
@@ -153,14 +103,13 @@ def _real(value: float) -> Any:
         return float(value)
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, Float):
-        return "NaN" if value.bits == 0x7FC00000 else f"0x{value.bits:08x}"
-    octets = _DOUBLE.pack(value)
-    return "NaN" if octets == b"\x7f\xf8" + bytes(6) else f"0x{octets.hex()}"
+    octets = bits_of(value)
+    quiet = b"\x7f\xc0" if isinstance(value, Float) else b"\x7f\xf8"
+    return "NaN" if octets.rstrip(b"\x00") == quiet else f"0x{octets.hex()}"
 
 
 def _pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
-    """Give the entries of either kind of map."""
+    """Return the entries of a dict or an AmqpMap."""
     return mapping.pairs if type(mapping) is AmqpMap else mapping.items()
 
 
@@ -185,13 +134,13 @@ def _array(value: Array) -> dict[str, Any]:
 
 
 def _default_code(value: Array) -> int:
-    """Tell the constructor that the array would be encoded with, did it not have its own."""
+    """Return the constructor that the array would be encoded with if it had none of its own."""
     octets = encode_value(Array(value.type, value.values))
     return octets[3] if octets[0] == 0xE0 else octets[9]
 
 
 def _composite(value: Described) -> Any:
-    """Write a composite under its name; None if that would not say all of it."""
+    """Write a composite under its name; None if that would lose a part of it."""
     if type(value.descriptor) is not ULong or type(value.value) is not list:
         return None
     entry = COMPOSITES.get(value.descriptor)

@@ -23,7 +23,7 @@ class Problem:
     Attributes:
         severity: ``error`` or ``warning``.
         text: what is wrong; one line.
-        clause: where the specification says so; may be empty.
+        clause: the clause of the specification; may be empty.
     """
 
     severity: str
@@ -44,7 +44,7 @@ class Row:
         end: where the whole value ends.
         name: the field's name; safe to print.
         type: its AMQP type and encoding; safe to print.
-        value: what it says; safe to print.
+        value: the value as text; safe to print.
         group: what kind of thing it is, for its colour: ``text``, ``number``, ``constant``,
             ``binary``, ``time``, ``shape`` or ``error``.
         problems: what is wrong in it.
@@ -76,7 +76,7 @@ _GROUPS = {
 
 
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
-    """Take a tree as it is; read octets or a message to one, with what `validate` says of them."""
+    """Return a tree as it is; parse octets or a message, with the violations in it."""
     if isinstance(data, Tree):
         return data
     octets = data.encode() if isinstance(data, Message) else bytes(data)
@@ -84,7 +84,7 @@ def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -
 
 
 def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
-    """Give the lines of a tree from top to bottom.
+    """Yield the lines of a tree from top to bottom.
 
     Args:
         tree: the tree.
@@ -109,7 +109,7 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -> Row:
     kind = inner.type
     if inner.encoding:
-        # list8 says that it is a list; str8-utf8 and smallint would leave one guessing.
+        # list8 names its type; str8-utf8 and smallint do not.
         kind = inner.encoding if inner.encoding.startswith(kind) else f"{kind} {inner.encoding}"
     descriptors = [child.value for child in merged[1::2]]
     known = node.value if node.type == "described" and node.value else None
@@ -153,7 +153,7 @@ def _count(number: int, noun: str, plural: str = "") -> str:
 
 
 def shown_value(node: Node, length: int) -> str:
-    """Write what a value says, in one printable line."""
+    """Write a value as one printable line."""
     value = node.value
     if node.type == "error":
         return "" if node.length == 0 else _count(node.length, "octet")
@@ -221,7 +221,7 @@ def quoted(text: str, length: int, *, more: bool = False) -> str:
     Args:
         text: the text.
         length: characters of it to show, at most.
-        more: the text goes on behind what is given here.
+        more: the text is only the beginning of a longer one.
     """
     shown = []
     for char in text[:length]:

@@ -15,7 +15,7 @@ __all__ = ["exact", "message_of", "sections_of", "written"]
 
 
 def exact(value: Any) -> Any:
-    """Give a value as decoding gives it, so that its Python type is its AMQP type exactly.
+    """Return a value as it would be decoded, so that its Python type is its AMQP type exactly.
 
     Composites and sections become `Described`, and every array has its format code.
 
@@ -32,7 +32,7 @@ def _decoded(octets: bytes) -> Any:
 def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
     """List the sections of a message in the order of the wire, their values as on the wire.
 
-    What is no section of Part 3 stands there whole, descriptor and all, beside None.
+    What is not a section of Part 3 is there as a whole, with its descriptor, and None as its kind.
 
     Raises:
         EncodeError: the message holds what cannot be encoded.

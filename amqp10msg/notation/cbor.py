@@ -22,11 +22,11 @@ map                         tag 41229: array of key, value, key, value …: the 
                             counts, which that of a CBOR map does not
 array                       tag 41230: array of the element constructor's format code and the
                             elements, these without tags; where the elements are described, an
-                            array of the descriptors stands in front of the code
+                            array of the descriptors precedes the code
 described                   tag 41231: array of the descriptor and what is described
 message                     tag 41232: array of the message-format and the sections, each an array
                             of the descriptor's code (112 to 120) and the section's value; for
-                            what is no section of Part 3, null and the whole value
+                            what is not a section of Part 3, null and the whole value
 =========================== =====================================================================
 
 The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
@@ -43,7 +43,6 @@ from __future__ import annotations
 import io
 import itertools
 import math
-import struct
 import uuid
 from typing import Any
 
@@ -53,26 +52,16 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import NotationError, shown
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.primitives import (
-    FORMAT_CODES,
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
+from amqp10msg.notation._types import (
+    DECIMALS,
+    INTEGERS,
+    TYPES,
+    WIDTHS,
+    bits_of,
+    integer_range,
+    of_bits,
 )
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
 
 __all__ = ["from_cbor", "to_cbor"]
@@ -82,14 +71,11 @@ UUID = 37
 FLOAT, DOUBLE, DECIMAL, CHAR, SYMBOL, MAP, ARRAY, DESCRIBED, MESSAGE = range(
     _FIRST + 8, _FIRST + 17
 )
-_INTEGERS: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
-}
-_DECIMALS: dict[int, Any] = {cls.width: cls for cls in (Decimal32, Decimal64, Decimal128)}
+_DECIMALS = {cls.width: name for name, cls in DECIMALS.items()}
 #: The tag of each type; what has none is CBOR's own.
 _TAGS: dict[str, int] = {
-    **{name: _FIRST + i for i, name in enumerate(_INTEGERS)},
-    **{cls.__name__.lower(): DECIMAL for cls in _DECIMALS.values()},
+    **{name: _FIRST + i for i, name in enumerate(INTEGERS)},
+    **dict.fromkeys(DECIMALS, DECIMAL),
     "float": FLOAT,
     "char": CHAR,
     "symbol": SYMBOL,
@@ -98,24 +84,7 @@ _TAGS: dict[str, int] = {
     "array": ARRAY,
 }
 _KNOWN = frozenset((*_TAGS.values(), DOUBLE, DESCRIBED, MESSAGE))
-_TYPES: dict[type, str] = {
-    type(None): "null",
-    bool: "boolean",
-    int: "long",
-    float: "double",
-    bytes: "binary",
-    str: "string",
-    uuid.UUID: "uuid",
-    list: "list",
-    dict: "map",
-    AmqpMap: "map",
-    **{
-        cls: cls.__name__.lower()
-        for cls in (*_INTEGERS.values(), *_DECIMALS.values(), Float, Char, Symbol, Array)
-    },
-}
 _BY_CODE = {kind.code: kind for kind in KINDS}
-_DOUBLE = struct.Struct(">d")
 _NAN = {"float": b"\x7f\xc0", "double": b"\x7f\xf8"}
 # Every level of AMQP takes two of CBOR, and a message three more.
 _MAX_DEPTH = 2 * 256 + 8
@@ -163,7 +132,7 @@ class _CborWriter:
     def item(self, value: Any) -> Any:
         if type(value) is Described:
             return self.tag(DESCRIBED, [self.item(value.descriptor), self.item(value.value)])
-        name = _TYPES[type(value)]
+        name = TYPES[type(value)]
         content = self.content(name, value)
         tag = _TAGS.get(name)
         if name == "double" and type(content) is bytes:
@@ -171,7 +140,7 @@ class _CborWriter:
         return content if tag is None else self.tag(tag, content)
 
     def content(self, name: str, value: Any) -> Any:
-        """Give what stands behind the tag of a type."""
+        """Return what follows the tag of a type."""
         if name == "list":
             return list(map(self.item, value))
         if name == "map":
@@ -182,33 +151,31 @@ class _CborWriter:
             if value.descriptors:
                 head.insert(0, list(map(self.item, value.descriptors)))
             return head + list(map(self.content, itertools.repeat(value.type), value.values))
-        if name in _INTEGERS:
+        if name in INTEGERS:
             return int(value)
         if name in ("float", "double"):
-            # CBOR's one NaN stands for the one without a payload.
-            octets = _DOUBLE.pack(value) if name == "double" else value.bits.to_bytes(4, "big")
+            # CBOR's one NaN is the one without a payload.
+            octets = bits_of(value)
             payload = math.isnan(value) and octets.rstrip(b"\x00") != _NAN[name]
             return octets if payload else float(value)
-        if name == "uuid":
-            return value.bytes
+        if name in WIDTHS:
+            return bits_of(value)
         if name == "char":
             return ord(value)
         if name == "symbol":
             return str(value)
-        if name.startswith("decimal"):
-            return value.bits.to_bytes(value.width, "big")
         return value
 
 
 def from_cbor(data: bytes | bytearray | memoryview) -> Any:
-    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` gives it.
+    """Read CBOR that `to_cbor` wrote: a `Message`, or a value as `decode_value` returns it.
 
     A message that breaks a rule which `Message.decode` enforces comes as its ``strict=False`` does.
     Input from anywhere is safe to read: only the tags of this form are passed on to cbor2, and no
     shared references.
 
     Raises:
-        NotationError: the octets are no CBOR of this form; the error says at which byte, or where
+        NotationError: the octets are not CBOR of this form; the error names the byte, or the place
             in the value.
         ImportError: cbor2 is not installed.
     """
@@ -230,7 +197,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         except EncodeError as error:
             raise NotationError(error.reason) from None
     except (cbor2.CBORError, UnicodeDecodeError) as error:
-        raise NotationError(f"the octets are no CBOR: {error}") from None
+        raise NotationError(f"the octets are not CBOR: {error}") from None
     except RecursionError:
         raise NotationError("values are nested too deeply for the interpreter's stack") from None
 
@@ -263,7 +230,7 @@ def _check(data: bytes) -> None:
             if detail == 31:
                 raise wrong("indefinite lengths are not part of this form")
             if detail > 27:
-                raise wrong(f"0x{data[start]:02X} begins no item")
+                raise wrong(f"no item begins with 0x{data[start]:02X}")
             if width > len(data) - pos:
                 raise wrong("the input ends in the middle of an item")
             number = int.from_bytes(data[pos : pos + width], "big")
@@ -290,7 +257,7 @@ def _check(data: bytes) -> None:
 
 
 class _CborReader:
-    """Makes AMQP values of what cbor2 gives, knowing where it stands.
+    """Makes AMQP values of what cbor2 returns and keeps track of its path.
 
     Two frames of Python for each level of nesting.
     """
@@ -338,7 +305,7 @@ class _CborReader:
                 width = len(item.value) if isinstance(item.value, bytes) else 0
                 if width not in _DECIMALS:
                     raise self.wrong("a byte string of 4, 8 or 16 octets", item.value)
-                return _DECIMALS[width](int.from_bytes(item.value, "big"))
+                return of_bits(_DECIMALS[width], item.value)
             name = _BY_TAG.get(item.tag)
             if name is None:
                 raise self.wrong("a value", item)
@@ -350,7 +317,7 @@ class _CborReader:
         return self.content(_UNTAGGED[kind], item)
 
     def content(self, name: str, content: Any) -> Any:
-        """Make a value of a type from what stands behind its tag."""
+        """Make a value of a type from what follows its tag."""
         if name not in _COMPOUND:
             return self.scalar(name, content)
         if not isinstance(content, _ARRAYS):
@@ -386,35 +353,30 @@ class _CborReader:
 
     def scalar(self, name: str, content: Any) -> Any:
         kind = type(content)
-        if name in _INTEGERS or name == "long":
-            cls = _INTEGERS.get(name)
-            low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        if name in INTEGERS or name == "long":
+            low, high, cls = integer_range(name)
             if kind is not int or not low <= content <= high:
                 raise self.wrong(f"an integer from {low} to {high}, for {name}", content)
-            return cls(content) if cls else content
+            return cls(content)
         if name in ("float", "double"):
             return self.real(name, content)
         if name == "char":
             if kind is not int or not 0 <= content <= 0x10FFFF or content >> 11 == 0x1B:
-                raise self.wrong("a Unicode code point that is no surrogate", content)
+                raise self.wrong("a Unicode code point that is not a surrogate", content)
             return Char(chr(content))
         if name == "symbol":
             if kind is not str or not content.isascii():
                 raise self.wrong("a text string in ASCII, for a symbol", content)
             return Symbol(content)
-        width = _WIDTHS.get(name, 0)
-        if width and (kind is not bytes or len(content) != width):
-            raise self.wrong(f"a byte string of {width} octets, for {name}", content)
-        if name == "uuid":
-            return uuid.UUID(bytes=content)
-        if width:
-            return _DECIMALS[width](int.from_bytes(content, "big"))
+        if name in WIDTHS:
+            if kind is not bytes or len(content) != WIDTHS[name]:
+                raise self.wrong(f"a byte string of {WIDTHS[name]} octets, for {name}", content)
+            return of_bits(name, content)
         if kind is not _PLAIN[name]:
             raise self.wrong(f"a {name}", content)
         return content
 
     def real(self, name: str, content: Any) -> Any:
-        width = 4 if name == "float" else 8
         if isinstance(content, float):
             if name == "double":
                 return content
@@ -427,16 +389,15 @@ class _CborReader:
             if made == content:
                 return made
             raise self.wrong("a number that 32 bits hold exactly", content)
+        width = WIDTHS[name]
         if not isinstance(content, bytes) or len(content) != width:
             raise self.wrong(f"a number or a byte string of {width} octets, for {name}", content)
-        if name == "double":
-            return _DOUBLE.unpack(content)[0]
-        return Float.from_bits(int.from_bytes(content, "big"))
+        return of_bits(name, content)
 
 
 _BY_TAG = {tag: name for name, tag in _TAGS.items()} | {DOUBLE: "double", DESCRIBED: "described"}
 _UNTAGGED: dict[type, str] = {
-    cls: name for cls, name in _TYPES.items() if name not in _TAGS and name != "uuid"
+    cls: name for cls, name in TYPES.items() if name not in _TAGS and name != "described"
 }
 _UNTAGGED[tuple] = "list"
 _ARRAYS = (list, tuple)  # inside of a tag, cbor2 may give tuples
@@ -446,5 +407,4 @@ _COMPOUND = {
     "described": "an array of a descriptor and a value",
     "array": "an array that begins with a format code of Part 1, 1.6",
 }
-_WIDTHS = {"uuid": 16} | {cls.__name__.lower(): width for width, cls in _DECIMALS.items()}
 _PLAIN: dict[str, type] = {"null": type(None), "boolean": bool, "binary": bytes, "string": str}

@@ -11,10 +11,10 @@ Sections and fields have the names that they have in Python: those of the specif
 underscores, so that no tool needs to quote them; dashes are read too. Fields that are null are left
 out.
 
-Where a field's declaration gives the type, the value stands there plainly. Elsewhere null, true,
-false, a string and a list stand for themselves, an integer is a long, a number with a point or an
+Where a field's declaration gives the type, the value is written plainly. Elsewhere null, true,
+false, a string and a list mean themselves, an integer is a long, a number with a point or an
 exponent is a double, and an object is a map with strings for keys (symbols in the annotations and
-the footer). All else says its type:
+the footer). All else names its type:
 
 ==================================== =============================================================
 ``{"$uint": 5}``                     so every integer type; digits in a string are read too
@@ -36,13 +36,13 @@ the footer). All else says its type:
 
 ``data`` is text or ``{"$base64": …}``. In place of ``data``, ``amqp_sequence`` and ``amqp_value``,
 ``body`` is read as `Message` takes one: octets are data, all else is an amqp-value.
-``message_format`` stands beside the sections where it is not 0.
+``message_format`` is added to the sections where it is not 0.
 
 A message with several body sections, and one that was decoded with ``strict=False`` and breaks the
 specification, is ``{"sections": [[name, content], …]}``, in the order of the wire; there a section
-with the wrong content has a value with a marker, and what is no section is called ``unknown``.
+with the wrong content has a value with a marker, and what is not a section is called ``unknown``.
 
-Reading gives back an equal message.
+Reading returns an equal message.
 """
 
 from __future__ import annotations
@@ -132,12 +132,12 @@ def from_plain(plain: Any) -> Message:
     """Read a message from plain JSON.
 
     Args:
-        plain: what `to_plain` gives for a message, or the like written by hand and read with
+        plain: what `to_plain` returns for a message, or the like written by hand and read with
             `json.loads`.
 
     Raises:
-        NotationError: it is no plain JSON of a message, or not of one that the specification
-            allows; the error's path says where. Only under ``sections`` may a message break the
+        NotationError: it is not plain JSON of a message, or not of one that the specification
+            allows; the error has the path. Only under ``sections`` may a message break the
             specification.
     """
     reader = PlainReader()
@@ -156,7 +156,7 @@ def _read_message(reader: PlainReader, plain: Any) -> Message:
     message_format = reader.natural("uint", given.pop("message_format", 0))
     if "sections" in given:
         if len(given) > 1:
-            raise reader.fault("under sections stand all of them: nothing else may stand beside it")
+            raise reader.fault("sections must be the only key: it lists all sections")
         return message_of(_listed(reader, given["sections"]), message_format=message_format)
     parts: list[tuple[SectionKind, bytes]] = []
     for key, item in given.items():
@@ -167,7 +167,7 @@ def _read_message(reader: PlainReader, plain: Any) -> Message:
             kind = _DATA if type(value) is bytes else _VALUE
         elif kind is None:
             raise reader.fault(
-                f"no section is called so: use one of {', '.join(_NAMES)}, body, message_format, "
+                f"there is no such section: use one of {', '.join(_NAMES)}, body, message_format, "
                 "sections"
             )
         else:
@@ -175,7 +175,7 @@ def _read_message(reader: PlainReader, plain: Any) -> Message:
         parts.append((kind, _written(reader, kind, value)))
     reader.path = []
     if sum(kind in BODY_KINDS for kind, _ in parts) > 1:
-        raise reader.fault("a body is of one kind: several sections of it stand under sections")
+        raise reader.fault("a body has sections of one kind: write several of them under sections")
     parts.sort(key=lambda part: part[0].order)
     octets = b"".join(octets for _, octets in parts)
     try:
@@ -189,10 +189,10 @@ _SPLIT = re.compile(r"([^\[]*)(.*)", re.DOTALL)
 
 
 def value_from_plain(plain: Any) -> Any:
-    """Read a value from plain JSON, as `decode_value` gives it.
+    """Read a value from plain JSON, as `decode_value` returns it.
 
     Raises:
-        NotationError: it is no plain JSON; the error's path says where.
+        NotationError: it is not plain JSON; the error has the path.
     """
     reader = PlainReader()
     try:

@@ -43,12 +43,12 @@ def render_text(
 ) -> str:
     """Write what every octet means: offset, octets, field, type and value, a line for each field.
 
-    Nothing that stands in a message gets through to a terminal unescaped. Below a field stands
-    what is wrong with it, marked ``!`` for an error and ``?`` for a warning.
+    Nothing in a message reaches a terminal unescaped. Below a field is what is wrong with it,
+    marked ``!`` for an error and ``?`` for a warning.
 
     Args:
         data: an encoded message or encoded values, a `Message`, or a tree of `parse_tree`. Unless
-            it is a tree already, what `validate` says of it is shown too.
+            it is a tree already, the violations that `validate` finds are shown too.
         color: colour it with escape sequences for a terminal.
         width: columns that a line may take, 70 or more; None for no bound.
 
@@ -99,7 +99,7 @@ def render_text(
 
 
 def _octets(data: bytes, row: Row, width: int) -> Iterator[str]:
-    """Give the octets of a line in hex, eight at a time; of many only the first."""
+    """Yield the octets of a line in hex, eight at a time; of many only the first."""
     room = _PER_LINE * _MAX_LINES
     stop = row.stop if row.stop - row.offset <= room else row.offset + room - _PER_LINE
     yield f"{data[row.offset : min(row.offset + _PER_LINE, stop)].hex(' '):<{width}}"

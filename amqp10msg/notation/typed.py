@@ -30,19 +30,16 @@ amqp-value                                  a value
 
 What a lenient decoding lets through has its own forms. A known section that holds what it must not
 has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
-name of a type. What is no section of Part 3 is ``["unknown", value]``. Written by hand,
+name of a type. What is not a section of Part 3 is ``["unknown", value]``. Written by hand,
 ``["raw", hex]`` puts octets into a message as they are.
 
-The typed form says which values of which types a message holds, not which of several encodings of
-a value it used; only an array's constructor is kept. A message's message-format is no part of it.
+The typed form holds the values of a message and their types, not which of several encodings of a
+value it used; only an array's constructor is kept. A message's message-format is not part of it.
 """
 
 from __future__ import annotations
 
 import re
-import struct
-import uuid
-from collections.abc import Callable
 from typing import Any
 
 from amqp10msg._core import decode_value, encode_value
@@ -51,31 +48,12 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import NotationError, shown
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.primitives import (
-    FORMAT_CODES,
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.notation._types import INTEGERS, TYPES, WIDTHS, bits_of, integer_range, of_bits
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
 
 __all__ = ["from_typed", "to_typed"]
 
-_DOUBLE = struct.Struct(">d")
 _MAX_DEPTH = 256
 _KINDS = {kind.name: kind for kind in KINDS}
 
@@ -85,7 +63,7 @@ def to_typed(value: Any) -> list[Any]:
 
     Args:
         value: a `Message`, or whatever `encode_value` takes: a value, a section, a composite. A
-            composite gives ``["described", ["ulong", code], ["list", […]]]``.
+            composite is written as ``["described", ["ulong", code], ["list", […]]]``.
 
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
@@ -104,75 +82,50 @@ def to_typed(value: Any) -> list[Any]:
 
 
 def _content(kind: SectionKind, value: Any) -> Any:
-    """Give a section's content in the form of its kind, or as a value where it is not of it."""
+    """Return a section's content in the form of its kind, or as a value where it is not of it."""
     typed = _typed(value)
     return typed[1] if typed[0] == kind.source else typed
 
 
 # One frame of Python for each level of nesting: 256 levels must fit the interpreter's stack.
 def _typed(value: Any) -> list[Any]:
-    return _WRITERS[type(value)](value)
-
-
-def _typed_pairs(value: Any) -> list[Any]:
-    pairs = value.pairs if type(value) is AmqpMap else value.items()
-    return ["map", [list(map(_typed, pair)) for pair in pairs]]
-
-
-def _typed_array(value: Array) -> list[Any]:
-    typed = ["array", f"{value.code:02x}", list(map(_typed, value.values))]
-    if value.descriptors:
-        typed.append(list(map(_typed, value.descriptors)))
-    return typed
-
-
-def _integer(name: str) -> Callable[[int], list[Any]]:
-    return lambda value: [name, int(value)]
-
-
-_WRITERS: dict[type, Callable[[Any], list[Any]]] = {
-    type(None): lambda _: ["null"],
-    bool: lambda value: ["boolean", value],
-    UByte: _integer("ubyte"),
-    UShort: _integer("ushort"),
-    UInt: _integer("uint"),
-    ULong: _integer("ulong"),
-    Byte: _integer("byte"),
-    Short: _integer("short"),
-    Int: _integer("int"),
-    int: _integer("long"),
-    Timestamp: _integer("timestamp"),
-    Float: lambda value: ["float", f"{value.bits:08x}"],
-    float: lambda value: ["double", _DOUBLE.pack(value).hex()],
-    Decimal32: lambda value: ["decimal32", f"{value.bits:08x}"],
-    Decimal64: lambda value: ["decimal64", f"{value.bits:016x}"],
-    Decimal128: lambda value: ["decimal128", f"{value.bits:032x}"],
-    Char: lambda value: ["char", ord(value)],
-    uuid.UUID: lambda value: ["uuid", value.hex],
-    bytes: lambda value: ["binary", value.hex()],
-    str: lambda value: ["string", value],
-    Symbol: lambda value: ["symbol", str(value)],
-    list: lambda value: ["list", list(map(_typed, value))],
-    dict: _typed_pairs,
-    AmqpMap: _typed_pairs,
-    Array: _typed_array,
-    Described: lambda value: ["described", _typed(value.descriptor), _typed(value.value)],
-}
+    name = TYPES[type(value)]
+    if name == "list":
+        return [name, list(map(_typed, value))]
+    if name == "map":
+        pairs = value.pairs if type(value) is AmqpMap else value.items()
+        return [name, [[_typed(key), _typed(item)] for key, item in pairs]]
+    if name == "array":
+        typed = [name, f"{value.code:02x}", list(map(_typed, value.values))]
+        return [*typed, list(map(_typed, value.descriptors))] if value.descriptors else typed
+    if name == "described":
+        return [name, _typed(value.descriptor), _typed(value.value)]
+    if name in INTEGERS or name == "long":
+        return [name, int(value)]
+    if name in WIDTHS:
+        return [name, bits_of(value).hex()]
+    if name == "binary":
+        return [name, value.hex()]
+    if name == "char":
+        return [name, ord(value)]
+    if name == "symbol":
+        return [name, str(value)]
+    return [name] if value is None else [name, value]
 
 
 def from_typed(typed: Any) -> Any:
     """Read typed JSON: a `Message` from a list of sections, else the value.
 
-    Values come as `decode_value` gives them. Sections that break a rule which `Message.decode`
+    Values come as `decode_value` returns them. Sections that break a rule which `Message.decode`
     enforces give a message as its ``strict=False`` does, with `violations`. A last item that is an
     object is a remark and is passed over: ``["boolean", false, {"code": "56"}]``.
 
     Args:
-        typed: what `to_typed` gives, or the same from ``json.loads``. The empty list is a message
+        typed: what `to_typed` returns, or the same from ``json.loads``. The empty list is a message
             without sections.
 
     Raises:
-        NotationError: it is not typed JSON; the error's path says where.
+        NotationError: it is not typed JSON; the error has the path.
         DecodeError: ``raw`` octets do not fit together to encoded values.
     """
     reader = _TypedReader()
@@ -205,26 +158,12 @@ def _path(steps: tuple[int, ...] | list[int]) -> str:
 
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
-_SIMPLE: dict[str, Any] = {
-    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
-}
-_BITS: dict[str, tuple[int, Callable[[bytes], Any]]] = {
-    "float": (4, lambda octets: Float.from_bits(int.from_bytes(octets, "big"))),
-    "double": (8, lambda octets: _DOUBLE.unpack(octets)[0]),
-    "decimal32": (4, lambda octets: Decimal32(int.from_bytes(octets, "big"))),
-    "decimal64": (8, lambda octets: Decimal64(int.from_bytes(octets, "big"))),
-    "decimal128": (16, lambda octets: Decimal128(int.from_bytes(octets, "big"))),
-    "uuid": (16, lambda octets: uuid.UUID(bytes=octets)),
-}
 _ITEMS = {"null": 1, "array": 3, "described": 3}
-_TYPES = (
-    *("null", "boolean", *_SIMPLE, "long", *_BITS, "char", "binary", "string", "symbol"),
-    *("list", "map", "array", "described"),
-)
+_TYPES = tuple(dict.fromkeys(TYPES.values()))
 
 
 class _TypedReader:
-    """Reads typed values, knowing where it stands."""
+    """Reads typed values and keeps track of its path."""
 
     def __init__(self, path: tuple[int, ...] = (), careful: bool = False) -> None:
         self.path = list(path)
@@ -271,7 +210,7 @@ class _TypedReader:
     def scalar_object(self, name: str, found: Any) -> NotationError:
         if name in ("string", "symbol") and "hex" in found:
             return NotationError(
-                f"octets that are no valid text cannot stand in a {name}: use binary",
+                f"a {name} cannot hold octets that are not valid text: use binary",
                 _path([*self.path, 1]),
             )
         return self.wrong(f"what a {name} holds", found, 1)
@@ -281,11 +220,10 @@ class _TypedReader:
             if not isinstance(item, bool):
                 raise self.wrong("true or false", item, 1)
             return item
-        if name in _SIMPLE or name in ("long", "char"):
+        if name in INTEGERS or name in ("long", "char"):
             return self.integer(name, item)
-        if name in _BITS:
-            width, make = _BITS[name]
-            return make(self.hex(item, 1, width))
+        if name in WIDTHS:
+            return of_bits(name, self.hex(item, 1, WIDTHS[name]))
         if name == "binary":
             return self.hex(item, 1)
         if not isinstance(item, str):
@@ -305,13 +243,12 @@ class _TypedReader:
             raise self.wrong(f"an integer for {name}", item, 1)
         if name == "char":
             if not 0 <= item <= 0x10FFFF or 0xD800 <= item <= 0xDFFF:
-                raise self.wrong("a Unicode code point that is no surrogate", item, 1)
+                raise self.wrong("a Unicode code point that is not a surrogate", item, 1)
             return Char(chr(item))
-        cls = _SIMPLE.get(name)
-        low, high = (cls.min, cls.max) if cls else (-(2**63), 2**63 - 1)
+        low, high, cls = integer_range(name)
         if not low <= item <= high:
             raise self.wrong(f"{low} to {high} for {name}", item, 1)
-        return cls(item) if cls else item
+        return cls(item)
 
     def hex(self, item: Any, step: int, width: int | None = None) -> bytes:
         what = "hex" if width is None else f"{2 * width} hex digits"
@@ -348,7 +285,7 @@ class _TypedReader:
             key = self.value(pair[0])
             octets = _encoded(key, pair[0], tuple(self.path))
             if octets in seen:
-                raise NotationError("this key stands in the map twice", _path(self.path))
+                raise NotationError("duplicate map key", _path(self.path))
             seen.add(octets)
             self.path[-1] = 1
             made.append((key, self.value(pair[1])))
@@ -364,7 +301,7 @@ class _TypedReader:
         for index, item in enumerate(items[2]):
             if item[0] != row.type:
                 raise self.wrong(
-                    f"{row.type}, which the array's constructor {code:02x} stands for",
+                    f"{row.type}, the type of the array's constructor {code:02x}",
                     item,
                     *(2, index),
                 )
@@ -407,5 +344,5 @@ class _TypedReader:
 
 
 def _is_value(content: Any) -> bool:
-    """Tell a value from the content of a section, which never begins with a type's name."""
+    """Return whether this is a value, not a section's content, which begins with no type's name."""
     return isinstance(content, list) and bool(content) and isinstance(content[0], str)

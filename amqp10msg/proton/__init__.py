@@ -1,10 +1,10 @@
-"""Messages to and from python-qpid-proton, and their exact octets through its links.
+"""Messages to and from python-qpid-proton, and their exact bytes through its links.
 
 Needs the extra ``amqp10msg[proton]``.
 
-    send(event.sender, message)        # the octets of message.encode(), unchanged
+    send(event.sender, message)        # the bytes of message.encode(), unchanged
     message = receive(event.delivery)  # decoded here, not by proton
-    made = to_proton(message)          # a proton.Message; refuses what it would lose
+    made = to_proton(message)          # a proton.Message; raises if something would be lost
     message = from_proton(made)
 """
 

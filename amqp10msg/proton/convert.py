@@ -1,10 +1,9 @@
-"""To and from proton.Message.
+"""Conversions to and from proton.Message.
 
-Strategy: header and properties cross as octets, because proton's attributes blur them (seconds as
-floats, cut to milliseconds; absent and empty alike). Annotations, application properties and the
-body cross as Python values, because proton's decoder drops nested described values and hands out
-views of memory that it reuses. What proton makes of a message is then encoded, read back and
-compared: nothing is lost in silence.
+Header and properties are passed as bytes, because proton's attributes blur them (seconds as floats,
+cut to milliseconds; absent and empty alike). Annotations, application properties and the body are
+passed as Python values, because proton's decoder drops nested described values and returns views of
+memory that it reuses. The result is then encoded, decoded and compared: nothing is lost silently.
 """
 
 from __future__ import annotations
@@ -51,8 +50,10 @@ def _same(value: Any) -> Any:
     return value
 
 
-_TO_PROTON: dict[type, Callable[[Any], Any]] = {
-    **dict.fromkeys((type(None), bool, int, float, bytes, str, uuid.UUID), _same),
+_SAME: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+    (type(None), bool, int, float, bytes, str, uuid.UUID), _same
+)
+_CLASSES: dict[type, Any] = {
     UByte: proton.ubyte,
     UShort: proton.ushort,
     UInt: proton.uint,
@@ -61,32 +62,26 @@ _TO_PROTON: dict[type, Callable[[Any], Any]] = {
     Short: proton.short,
     Int: proton.int32,
     Float: proton.float32,
-    Decimal32: lambda value: proton.decimal32(value.bits),
-    Decimal64: lambda value: proton.decimal64(value.bits),
-    Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
     Char: proton.char,
     Timestamp: proton.timestamp,
     Symbol: proton.symbol,
 }
+_TO_PROTON: dict[type, Callable[[Any], Any]] = {
+    **_SAME,
+    **_CLASSES,
+    Decimal32: lambda value: proton.decimal32(value.bits),
+    Decimal64: lambda value: proton.decimal64(value.bits),
+    Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
+}
 _FROM_PROTON: dict[type, Callable[[Any], Any]] = {
-    **dict.fromkeys((type(None), bool, int, float, bytes, str, uuid.UUID), _same),
-    # Views of memory that the proton.Message frees or overwrites: take the octets while they last.
+    **_SAME,
+    **{theirs: ours for ours, theirs in _CLASSES.items()},
+    # Views of memory that the proton.Message frees or overwrites: copy them while they are valid.
     bytearray: bytes,
     memoryview: bytes,
-    proton.ubyte: UByte,
-    proton.ushort: UShort,
-    proton.uint: UInt,
-    proton.ulong: ULong,
-    proton.byte: Byte,
-    proton.short: Short,
-    proton.int32: Int,
-    proton.float32: Float,
     proton.decimal32: Decimal32,
     proton.decimal64: Decimal64,
     proton.decimal128: lambda value: Decimal128(int.from_bytes(value, "big")),
-    proton.char: Char,
-    proton.timestamp: Timestamp,
-    proton.symbol: Symbol,
 }
 _ARRAY_TYPES = {
     code: "boolean" if code == proton.Data.BOOL else name
@@ -94,10 +89,15 @@ _ARRAY_TYPES = {
     if code != proton.Data.DESCRIBED
 }
 _ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
-# What proton's attributes pass through C strings; from 0.40 on, proton keeps and sends all of it.
+# Attributes that proton passes through C strings; from 0.40 on, it keeps and sends all of the text.
 _C_STRINGS = (
-    *("to", "subject", "reply_to", "content_type", "content_encoding"),
-    *("group_id", "reply_to_group_id"),
+    "to",
+    "subject",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "group_id",
+    "reply_to_group_id",
 )
 
 
@@ -113,7 +113,7 @@ def _to_value(value: Any) -> Any:
         return {_to_key(key): _to_value(item) for key, item in value.pairs}
     if isinstance(value, Array):
         if len(value.descriptors) > 1:
-            raise EncodeError("an array of proton's has one descriptor at most")
+            raise EncodeError("an array of proton has at most one descriptor")
         descriptor: Any = proton.UNDESCRIBED
         if value.descriptors:
             descriptor = _to_value(value.descriptors[0])
@@ -148,8 +148,8 @@ def _from_value(value: Any) -> Any:
     if isinstance(value, proton.Array):
         if value.type not in _ARRAY_TYPES:
             raise EncodeError(
-                f"{value!r} is an array of no AMQP type; for an array of described values give "
-                "proton.Array the descriptor and the type of what is described"
+                f"{value!r} is an array without an AMQP type; for an array of described values, "
+                "pass proton.Array the descriptor and the type of the values that are described"
             )
         descriptor: Any = value.descriptor
         return Array(
@@ -160,20 +160,20 @@ def _from_value(value: Any) -> Any:
     if isinstance(value, proton.Described):
         return Described(_from_value(value.descriptor), _from_value(value.value))
     raise EncodeError(
-        f"{type(value).__name__} is no type that proton encodes: use str, bytes, int, float, bool, "
+        f"proton does not encode {type(value).__name__}: use str, bytes, int, float, bool, "
         "uuid.UUID, list, dict or one of proton's own classes"
     )
 
 
 def _from_property(value: Any) -> Any:
-    # Proton makes plain strings of subclasses of str here, for the sake of their keys.
+    # Proton encodes subclasses of str as plain strings here.
     if isinstance(value, str) and type(value) not in _FROM_PROTON:
         return str(value)
     return _from_value(value)
 
 
 def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
-    """Convert a map section, naming the entry in an error."""
+    """Convert a map section; an error names the entry."""
     if mapping is None:
         return None
     if not isinstance(mapping, dict):
@@ -191,20 +191,20 @@ def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
 
 
 def from_proton(message: proton.Message) -> Message:
-    """Take what a proton.Message says, every value with its exact AMQP type.
+    """Convert a proton.Message, every value with its exact AMQP type.
 
-    Proton writes a header and properties even where they are empty; here they are None then. A body
+    Proton encodes a header and properties even if they are empty; here they are None then. A body
     of bytes or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton
     sends it, else an `AmqpValue`. The message-format, which proton does not know, is 0.
 
     Args:
-        message: is left as it was; no other thread may use it meanwhile. What proton decoded into
-            it is copied.
+        message: unchanged afterwards; no other thread may use it meanwhile. What proton decoded
+            into it is copied.
 
     Raises:
-        EncodeError: a value has no AMQP encoding; the error says where it stands.
-        DecodeError: proton decoded a header or properties that break the specification, such as a
-            subject that is not UTF-8, and keeps them.
+        EncodeError: a value has no AMQP encoding; the error names the place.
+        DecodeError: proton decoded a header or properties that violate the specification, such as
+            a subject that is not UTF-8, and keeps them.
     """
     body: Any = message.body
     if body is not None:
@@ -237,7 +237,7 @@ def from_proton(message: proton.Message) -> Message:
 def _encoded_head(message: Any) -> bytes:
     """Have proton encode header and properties alone.
 
-    What it decoded stands in the same buffers that encoding fills: encoding all of a message whose
+    What it decoded is in the buffers that encoding fills: encoding all of a message whose
     properties or body were changed since would overwrite what is still to be read.
     """
     held = {
@@ -261,7 +261,7 @@ class Loss:
     """One thing that a proton.Message cannot hold.
 
     Attributes:
-        path: where it stands, such as ``header.ttl`` or ``footer``.
+        path: the place, such as ``header.ttl`` or ``footer``.
         text: what becomes of it.
     """
 
@@ -270,30 +270,30 @@ class Loss:
 
 
 def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
-    """Make a proton.Message that says the same, every value with its AMQP type.
+    """Convert to a proton.Message, every value with its AMQP type.
 
-    Whether a header, properties or a field that says what is the default anyway are absent or
-    written out is no loss, and proton chooses the encodings. A body of `Data` or `AmqpSequence`
-    makes `inferred` true.
+    It is not a loss if an empty header or properties, or a field with its default value, become
+    explicit or absent, and proton chooses the encodings. A body of `Data` or `AmqpSequence` makes
+    `inferred` true.
 
     Args:
         message: is not changed.
-        lossy: convert all the same where `losses` lists something.
+        lossy: convert even if there are `losses`.
 
     Raises:
-        EncodeError: proton would lose something, and `lossy` is false; or the message breaks the
-            specification; or it holds what proton cannot express at all: a map key that Python
-            cannot hash, an array with several descriptors, or more values than fit its buffers.
+        EncodeError: there are losses, and `lossy` is false; or the message violates the
+            specification; or proton cannot express it at all: a map key that Python cannot hash,
+            an array with several descriptors, or more values than fit its buffers.
     """
     made, lost = _convert(message)
     if lost and not lossy:
         more = f" and {len(lost) - 1} more, see losses()" if len(lost) > 1 else ""
-        raise EncodeError(f"{lost[0].text}{more}; lossy=True converts all the same", lost[0].path)
+        raise EncodeError(f"{lost[0].text}{more}; lossy=True converts anyway", lost[0].path)
     return made
 
 
 def losses(message: Message) -> tuple[Loss, ...]:
-    """List what `to_proton` would lose of a message; empty where it loses nothing.
+    """Return what `to_proton` would lose of a message.
 
     Raises:
         EncodeError: proton cannot express the message even with losses, as `to_proton` says.
@@ -329,7 +329,7 @@ def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
 
 
 def _left_out(message: Message, said: Message) -> Iterator[Loss]:
-    """Name what has no place in a proton.Message."""
+    """Yield what has no place in a proton.Message."""
     if message.message_format:
         yield Loss("message-format", f"proton sends 0 in place of {message.message_format:#x}")
     if message.footer is not None:
@@ -352,7 +352,7 @@ def _joined(body: list[Any]) -> Any:
 
 
 def _exact(message: Message, body: Any) -> Message:
-    """Give what proton can hold of a message, all values in their exact types."""
+    """Return what proton can hold of a message, all values in their exact types."""
     fresh = Message(
         body,
         header=message.header,
@@ -383,7 +383,7 @@ def _content(body: Any) -> Any:
 
 
 def _differences(said: Message, back: Message) -> Iterator[Loss]:
-    """Compare a message with what proton made of it."""
+    """Yield the differences between a message and what proton made of it."""
     for kind in KINDS[:5]:
         ours, theirs = getattr(said, kind.attribute), getattr(back, kind.attribute)
         if kind.source == "list":

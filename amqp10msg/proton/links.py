@@ -1,4 +1,4 @@
-"""Exact octets through the links of proton, and handlers whose messages are decoded here."""
+"""Exact bytes through the links of proton, and handlers whose messages are decoded here."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ def send(
     tag: str | bytes | None = None,
     settled: bool = False,
 ) -> proton.Delivery:
-    """Send a message through a proton sender, octet for octet as it encodes.
+    """Send a message through a proton sender, byte for byte as it encodes.
 
     Like proton's own ``send`` this only queues the message; without credit it waits on the link.
 
     Args:
         sender: an open proton.Sender.
-        message: a message, or the octets of one.
-        tag: the delivery-tag, at most 32 octets, unique on the link; counted up where None.
-        settled: send it settled, and expect no outcome. On a link that sends settled it always is.
+        message: a message, or its bytes.
+        tag: the delivery-tag, at most 32 bytes, unique on the link; counted up if None.
+        settled: send it settled, without an outcome, as a link that sends settled always does.
 
     Returns:
         The delivery, to follow its outcome.
@@ -51,8 +51,8 @@ def send(
     if isinstance(message, Message):
         if message.message_format:
             raise EncodeError(
-                f"proton sends 0 in place of {message.message_format:#x}; where the receiver knows "
-                "better, send message.encode()",
+                f"proton sends 0 in place of {message.message_format:#x}; if the receiver knows "
+                "the message-format otherwise, send message.encode()",
                 "message-format",
             )
         octets = message.encode()
@@ -61,9 +61,9 @@ def send(
     link: Any = sender
     longest = link.remote_max_message_size
     if longest and len(octets) > longest:
-        raise EncodeError(f"{len(octets)} octets exceed the {longest} that the peer takes")
+        raise EncodeError(f"{len(octets)} bytes exceed the peer's max-message-size of {longest}")
     if link.current is not None:
-        raise ValueError("another delivery of this link is not complete: advance() the link first")
+        raise ValueError("another delivery on this link is not complete: advance() the link first")
     if settled and link.snd_settle_mode == proton.Link.SND_UNSETTLED:
         raise ValueError("this link was opened to send unsettled (proton.Link.SND_UNSETTLED)")
     delivery: proton.Delivery = link.delivery(link.delivery_tag() if tag is None else tag)
@@ -83,12 +83,12 @@ class _Sendable:
 
 
 def sendable(message: Message | bytes) -> Any:
-    """Give what proton's own send methods take for a message, to send its exact octets.
+    """Return what proton's own send methods take for a message, to send its exact bytes.
 
         blocking_sender.send(sendable(message), timeout=5)
 
     Args:
-        message: a message, or the octets of one. What `send` raises, proton's method then raises.
+        message: a message, or its bytes. What `send` raises, proton's method then raises.
     """
     return _Sendable(message)
 
@@ -98,11 +98,11 @@ _TAKEN = "amqp10msg_taken"
 
 
 def receive_octets(delivery: proton.Delivery) -> bytes | None:
-    """Take the exact octets of a delivery once all of it is here; None until then.
+    """Return the exact bytes of a delivery once it is complete; None until then.
 
-    Of a delivery that is still arriving, what is here is taken off the link and kept, so that a
-    message may be larger than the session's window: call this again at the next delivery event. An
-    aborted delivery gives None for ever. The delivery is not settled.
+    What has arrived of an incomplete delivery is taken off the link and kept, so that a message may
+    be larger than the session's window: call this again at the next delivery event. For an aborted
+    delivery it always returns None. The delivery is not settled.
 
     Args:
         delivery: of a receiver, as in ``on_delivery``.
@@ -136,21 +136,21 @@ def receive(
     limits: Limits | None = None,
     message_format: int = 0,
 ) -> Message | None:
-    """Take the message of a delivery once all of it is here, decoded here and not by proton.
+    """Return the message of a complete delivery, decoded by this library and not by proton.
 
-    It keeps its exact octets: ``encode()`` gives what arrived. The delivery is not settled.
+    It keeps its exact bytes: ``encode()`` returns what arrived. The delivery is not settled.
 
     Args:
         delivery: of a receiver, as in ``on_delivery``.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
-        message_format: of the transfer, where it is known otherwise: proton does not tell it.
+        message_format: of the transfer, if it is known otherwise: proton does not report it.
 
     Returns:
-        None where the delivery is not complete, as in `receive_octets`.
+        None if the delivery is not complete, as in `receive_octets`.
 
     Raises:
-        DecodeError: the octets are no message; the error's `data` holds them.
+        DecodeError: the bytes, in the error's `data`, are not a message.
     """
     octets = receive_octets(delivery)
     if octets is None:
@@ -159,7 +159,7 @@ def receive(
 
 
 class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
-    """Proton's handler of deliveries, except for who takes the octets and decodes them."""
+    """Proton's handler of deliveries, but this library takes the bytes and decodes them."""
 
     def __init__(self, replaced: Any, strict: bool, limits: Limits | None) -> None:
         super().__init__(replaced.auto_accept, replaced.delegate)
@@ -202,10 +202,10 @@ class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's hand
 
 
 class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's handler, see above
-    """Proton's MessagingHandler whose messages are decoded here: change the import, and no more.
+    """Proton's MessagingHandler whose messages are decoded here: only the import changes.
 
-    In ``on_message``, ``event.message`` is a `Message` of this library with its exact octets. To
-    give another handler of proton's the same, put this class in front of it:
+    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. For
+    another handler of proton, put this class in front of it:
     ``class Client(MessagingHandler, TransactionalClientHandler)``.
 
     Args:
@@ -225,8 +225,8 @@ class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's han
     def on_decode_error(self, event: Any, error: DecodeError) -> None:
         """Called instead of ``on_message`` when a delivery does not decode.
 
-        This one logs a warning and rejects the delivery; the peer is told the error's condition. An
-        override that returns accepts it, like ``on_message``; the octets are in ``error.data``.
+        This logs a warning and rejects the delivery with the error's condition. An override that
+        returns accepts it, like ``on_message``; the bytes are in ``error.data``.
 
         Raises:
             proton.handlers.Reject: always.
@@ -241,24 +241,24 @@ def install(
     strict: bool = True,
     limits: Limits | None = None,
 ) -> None:
-    """Have a handler that exists decode with this library, as `MessagingHandler` does.
+    """Make an existing handler decode with this library, as `MessagingHandler` does.
 
-    For the handler inside of proton's blocking receiver:
+    For the handler inside proton's blocking receiver:
 
         receiver = connection.create_receiver("queue")
         install(receiver.fetcher)
         message = receiver.receive()
 
     Args:
-        handler: a MessagingHandler of proton's. What does not decode goes to its method
-            ``on_decode_error(event, error)``; if it has none, the delivery is rejected and the
-            DecodeError raised out of the container, or out of the blocking ``receive``.
+        handler: a MessagingHandler of proton. What does not decode goes to its method
+            ``on_decode_error(event, error)``; without one, the delivery is rejected and the
+            DecodeError raised by the container, or by the blocking ``receive``.
         strict: as in `Message.decode`.
         limits: as in `Message.decode`.
 
     Raises:
-        ValueError: the handler handles no incoming messages, or is None, like the fetcher of a
-            blocking receiver that was given a handler of its own.
+        ValueError: the handler does not handle incoming messages, or is None, like the fetcher of
+            a blocking receiver with a handler of its own.
     """
     children: Any = handler.handlers if handler is not None else []
     for index, child in enumerate(children):

@@ -1,4 +1,4 @@
-"""From a function of Arrow batches to a function of DataFrames, with its schema checked."""
+"""Functions of Arrow batches as functions of DataFrames, with schemas checked."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
-from amqp10msg.columns._room import in_pieces
-from amqp10msg.jobs._fitting import fitted_schema
+from amqp10msg.columns import in_pieces
+from amqp10msg.jobs.spark_types import schema_for_spark
 
 __all__ = [
     "kept_names",
@@ -27,17 +27,17 @@ Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
-    """Give the schema of Spark for one of Arrow that is fitted."""
+    """Return the schema of Spark for an Arrow schema of `schema_for_spark`."""
     return from_arrow_schema(schema)
 
 
 def quoted(name: str) -> str:
-    """Write the name of a column so that Spark takes it for nothing else."""
+    """Quote the name of a column."""
     return f"`{name.replace('`', '``')}`"
 
 
 def required(df: DataFrame, column: str, *types: DataType) -> StructField:
-    """Give the field of a column.
+    """Return the field of a column.
 
     Raises:
         ValueError: the DataFrame has no such column, or it is of another type.
@@ -88,7 +88,7 @@ def mapped(
         keep: the columns that come first, as they are.
         read: the columns that `work` needs.
     """
-    new = fitted_schema(new)
+    new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
     made = StructType([*kept.fields, *spark_schema(new).fields])
     names = list(dict.fromkeys([*keep, *read]))

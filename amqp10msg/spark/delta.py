@@ -19,7 +19,7 @@ def to_delta(
     quarantine: str | Path | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Callable[[DataFrame, int], None]:
-    """Give what ``foreachBatch`` calls to append the batches of a stream to a Delta table.
+    """Return what ``foreachBatch`` calls to append the batches of a stream to a Delta table.
 
     Each batch is one transaction of the table, which has its number; one that Spark repeats,
     because something was killed before the checkpoint had it, is found there and left out. The rows

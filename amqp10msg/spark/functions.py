@@ -1,4 +1,4 @@
-"""Columns of encoded messages as typed columns, and back; and what is wrong with them."""
+"""Columns of encoded messages as typed columns and back, and their violations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
-from amqp10msg.jobs._judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
 
 __all__ = [
@@ -59,8 +59,8 @@ def decode(
             None.
 
     Raises:
-        ValueError: a column is not there, is of another type, or stands for two things; no profile
-            is called so.
+        ValueError: a column is not there, is of another type, or is ambiguous; no such
+            profile.
     """
     required(df, column, BINARY)
     read = [column]
@@ -95,7 +95,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         encoded (it is null then), null otherwise.
 
     Raises:
-        ValueError: a column is not there, or stands for two things.
+        ValueError: a column is not there, or is ambiguous.
     """
     known = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
     read = [name for name in df.columns if name in known]
@@ -132,7 +132,7 @@ def validate(
     column: str = "wire",
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
-    """Hold the messages of a column to the rules of a profile.
+    """Judge the messages of a column by the rules of a profile.
 
     Args:
         df: a DataFrame with a column of encoded messages.
@@ -146,7 +146,7 @@ def validate(
         `amqp10msg.validate` finds.
 
     Raises:
-        ValueError: no profile is called so; a column is not there, or stands for two things.
+        ValueError: there is no such profile; a column is not there, or is ambiguous.
     """
     if profile not in validation.PROFILES:
         raise ValueError(f"no profile is called {profile!r}: use {', '.join(validation.PROFILES)}")
@@ -172,7 +172,7 @@ def decode_values(
         to: the name of the new column, which has the same form with a struct for each value;
             `column` itself where None, which is replaced.
         options: passed on to `amqp10msg.columns.decode_values`, such as its policy for values that
-            are no encoded ones.
+            are not encoded ones.
 
     Raises:
         ValueError: the column is not there, or of another form.
@@ -258,7 +258,7 @@ def _bounds(array: Any) -> tuple[int, int]:
 
 
 def _offsets(array: Any, start: int) -> Any:
-    """Give the offsets of an array that may be a slice, from 0 on."""
+    """Return the offsets of an array that may be a slice, from 0 on."""
     offsets = array.offsets.to_numpy()[: len(array) + 1] - start
     return pa.array(offsets, pa.int32())
 

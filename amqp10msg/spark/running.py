@@ -15,8 +15,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files import Range
 from amqp10msg.jobs import Job
-from amqp10msg.jobs._output import Done
-from amqp10msg.jobs._parts import (
+from amqp10msg.jobs.inputs import (
     PARQUET,
     RANGE_OCTETS,
     Input,
@@ -25,7 +24,8 @@ from amqp10msg.jobs._parts import (
     input_of,
     is_parquet,
 )
-from amqp10msg.jobs._running import Work, carry_out
+from amqp10msg.jobs.output import Done
+from amqp10msg.jobs.running import Work, carry_out
 from amqp10msg.spark.sink import output_at, write
 
 __all__ = ["run"]
@@ -81,7 +81,7 @@ def run(
 
 
 def _is_connect(session: object) -> bool:
-    """Tell whether a session is one of Spark Connect: its files are the server's."""
+    """Return whether a session is one of Spark Connect: its files are the server's."""
     return not isinstance(session, SparkSession)
 
 
@@ -105,7 +105,7 @@ def _read(
 
 
 def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]:
-    """Have a task do each part; give what they made.
+    """Do each part in a task; return what they made.
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """
@@ -118,7 +118,7 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
     try:
         return numbered.map(partial(_attempt, work)).collect()
     except Py4JError as error:
-        # Of a DataFrame Spark tells it so by itself. None where the JVM itself is gone.
+        # Spark does this itself for a DataFrame. None where the JVM itself is gone.
         thrown = getattr(error, "java_exception", None)
         reason = str(error) if thrown is None else str(thrown.getMessage())
         raise PySparkException(reason) from error

@@ -21,7 +21,7 @@ __all__ = ["java_home", "session"]
 # What is set unless the caller says otherwise, and why.
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # timestamps of AMQP are UTC
-    # mapInArrow matches columns by position, and without this nobody checks them.
+    # mapInArrow matches columns by position, and without this they are not checked.
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.sql.catalogImplementation": "in-memory",
     "spark.ui.enabled": "false",
@@ -42,7 +42,7 @@ def session(
     """Start a session, or take the one that runs, with the data source ``amqp10`` registered.
 
     Sets in the environment what is not set there: ``PYSPARK_PYTHON`` (this interpreter, since
-    workers otherwise start whatever ``python3`` is on the path), and for a local master
+    workers otherwise start the ``python3`` on the path), and for a local master
     ``SPARK_LOCAL_IP`` (the loopback interface) and, where there is no Java, ``JAVA_HOME``.
 
     Args:
@@ -86,7 +86,7 @@ def session(
 
 
 def java_home() -> str | None:
-    """Give a ``JAVA_HOME`` for Spark where none is set and no ``java`` is on the path.
+    """Return a ``JAVA_HOME`` for Spark where none is set and no ``java`` is on the path.
 
     Returns:
         None where Java is there already; else a temporary folder, removed at exit, that wraps the

@@ -21,9 +21,9 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from amqp10msg.jobs._job import Job
-from amqp10msg.jobs._output import BAD, BATCHES, GOOD, STATS, Done, Output
-from amqp10msg.jobs._places import write_synced
+from amqp10msg.files.atomic import write_whole
+from amqp10msg.jobs import Job
+from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
 
 __all__ = ["JobWriter", "SparkError", "StreamJobWriter", "output_at", "write"]
 
@@ -64,7 +64,7 @@ def write(
 
 
 def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
-    """Give the output at a path as the driver sees it: executors have another current folder."""
+    """Return the output at a path as the driver sees it: executors have another current folder."""
     target = Path(str(path).removeprefix("file://")).absolute()
     return Output(target, options.get("compression", "snappy"))
 
@@ -166,5 +166,5 @@ class StreamJobWriter(_JobSink, DataSourceStreamArrowWriter):
                 "would overwrite: give each query, with its checkpoint, a folder of its own"
             )
         made = self._output.unfinished / _QUERY
-        write_synced(made, query)
+        write_whole(made, query)
         self._output.put(made, _QUERY)

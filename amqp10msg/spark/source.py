@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
-from amqp10msg.jobs._parts import (
+from amqp10msg.jobs.inputs import (
     MESSAGES,
     RANGE_OCTETS,
     Reading,
@@ -63,27 +63,27 @@ class Amqp10(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Give the name for ``format``."""
+        """Return the name for ``format``."""
         return "amqp10"
 
     def schema(self) -> StructType:
-        """Give the columns of `MESSAGES`."""
+        """Return the columns of `MESSAGES`."""
         return spark_schema(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
-        """Give what reads all files that are there."""
+        """Return the reader of all files that are there."""
         return _Reader(_Options.of(self.options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802
-        """Give what reads files as they come."""
+        """Return the reader of files as they come."""
         return _StreamReader(_Options.of(self.options))
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
-        """Give what does a job in the sink."""
+        """Return the sink that does a job."""
         return JobWriter(self.options, schema.fieldNames(), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802
-        """Give what does a job in the sink of a stream, batch by batch."""
+        """Return the sink of a stream that does a job batch by batch."""
         if overwrite:
             raise ValueError("amqp10 as a sink of streams appends: use outputMode('append')")
         return StreamJobWriter(self.options, schema.fieldNames())

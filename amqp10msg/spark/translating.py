@@ -9,7 +9,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StringType
 
-from amqp10msg.jobs._translating import REPORT, Translator
+from amqp10msg.jobs.translating import REPORT, Translator
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
 from amqp10msg.translate import Circumstances
 
@@ -28,7 +28,7 @@ def translate(
 ) -> DataFrame:
     """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
 
-    A message of 0-9-1 stands in four columns: ``content_header``, the payload of its content header
+    A message of 0-9-1 has four columns: ``content_header``, the payload of its content header
     frame; ``payload``, the body; ``exchange`` and ``routing_key``, which may be absent on input.
 
     Args:
@@ -41,13 +41,13 @@ def translate(
         keep: the columns of `df` to carry through; all but those read where None.
 
     Returns:
-        A DataFrame with the kept columns and the translated messages; with ``losses``, what they do
-        not say as the originals did, values as JSON; and with ``error_code``, ``error_offset`` and
-        ``error_text`` where a message was refused or cannot be read.
+        A DataFrame with the kept columns and the translated messages; with ``losses``, what the
+        translation did not carry over, values as JSON; and with ``error_code``, ``error_offset``
+        and ``error_text`` where a message was refused or cannot be read.
 
     Raises:
-        ValueError: no profile is called so; a column is not there, is of another type, or stands
-            for two things.
+        ValueError: there is no such profile; a column is not there, is of another type, or is
+            ambiguous.
     """
     translator = Translator(to, profile, strict, circumstances)
     if to == "basic":
@@ -62,7 +62,7 @@ def translate(
         read = ["content_header", "payload", *optional]
         new = pa.schema([(column, pa.binary()), *REPORT])
     names = kept_names(df, keep, read, new.names)
-    # The one message of 1.0 stands in a column of any name.
+    # The message of 1.0 may be in a column of any name.
     sources = ["wire"] if to == "basic" else read
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:

@@ -1,9 +1,9 @@
 """Hypothesis strategies for AMQP values, sections and messages, drawn from the declarations.
 
-For testing code that handles AMQP messages: `messages` gives valid messages with every section and
-type, `encodings` every way a peer may spell one on the wire, `malformed` octets that a decoder must
-refuse, and `mutated` octets that have gone wrong on the way. Values are drawn as the decoder gives
-them, so that comparing with `amqp10msg.primitives.identical` is exact.
+For testing code that handles AMQP messages: `messages` draws valid messages with every section and
+type, `encodings` every encoding that a peer may choose, `malformed` bytes that a decoder must
+refuse, and `mutated` bytes that were damaged in transit. Values have the types in which they are
+decoded, so that comparing with `amqp10msg.primitives.identical` is exact.
 
     from hypothesis import given
     from amqp10msg import Message

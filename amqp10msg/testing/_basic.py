@@ -37,7 +37,7 @@ _RANGES = {
 
 
 def _octets(most: int) -> SearchStrategy[str]:
-    """Texts, and octets that are none as the decoder gives them."""
+    """Text, and bytes that are not UTF-8, as they are decoded."""
     return (st.text(max_size=most // 4) | st.binary(max_size=most)).map(
         lambda drawn: drawn if isinstance(drawn, str) else drawn.decode("utf-8", "surrogateescape")
     )
@@ -112,8 +112,11 @@ _USUAL: dict[str, list[Any]] = {
     "priority": [0, 4, 9, 10],
     "correlation_id": ["urn:uuid:58b867b0-8151-1f56-1bd4-73229807fd60", "ID:AMQP_ULONG:5"],
     "message_id": [
-        *("urn:uuid:58b867b0-8151-1f56-1bd4-73229807fd60", "ID:AMQP_BINARY:00FF", "42"),
-        *("urn:uuid:58B867B0-8151-1F56-1BD4-73229807FD60", "ID:AMQP_BINARY:00ff"),
+        "urn:uuid:58b867b0-8151-1f56-1bd4-73229807fd60",
+        "urn:uuid:58B867B0-8151-1F56-1BD4-73229807FD60",
+        "ID:AMQP_BINARY:00FF",
+        "ID:AMQP_BINARY:00ff",
+        "42",
     ],
     "expiration": ["60000", "007", "+5", "4294967296", "abc", "", "-1", "0"],
     "timestamp": [0, 1_700_000_000, 2**63 // 1000, 2**63 // 1000 + 1, 2**64 - 1],

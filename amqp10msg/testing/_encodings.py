@@ -1,8 +1,8 @@
-"""Every legal way to spell a value, section or message on the wire.
+"""Every legal encoding of a value, section or message.
 
-This writer shares nothing with the kernel's: Part 1, 1.6 is spelled out again, with a choice
+This writer shares nothing with the kernel's: it implements Part 1, 1.6 again, with a choice
 wherever the specification leaves one. The first choice is always the canonical one, so that
-hypothesis shrinks towards the octets that the library itself writes.
+hypothesis shrinks towards the bytes that the library itself writes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _core
+from amqp10msg import decode_value, encode_value
 from amqp10msg.composite import Field, composite_of
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -45,38 +45,23 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
 
-__all__ = ["TYPE_NAMES", "Speller", "constructors_for", "encodings", "forms_of"]
+__all__ = ["Canonical", "constructors_for", "encodings"]
 
 T = TypeVar("T")
 
 #: The AMQP type of a Python type that carries it.
 TYPE_NAMES: dict[type, str] = {
+    **{cls: cls.__name__.lower() for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int)},
+    **{cls: cls.__name__.lower() for cls in (Float, Decimal32, Decimal64, Decimal128, Char)},
+    **{cls: cls.__name__.lower() for cls in (Timestamp, Symbol, Array, Described, uuid.UUID, list)},
     type(None): "null",
     bool: "boolean",
-    UByte: "ubyte",
-    UShort: "ushort",
-    UInt: "uint",
-    ULong: "ulong",
-    Byte: "byte",
-    Short: "short",
-    Int: "int",
     int: "long",
-    Float: "float",
     float: "double",
-    Decimal32: "decimal32",
-    Decimal64: "decimal64",
-    Decimal128: "decimal128",
-    Char: "char",
-    Timestamp: "timestamp",
-    uuid.UUID: "uuid",
     bytes: "binary",
     str: "string",
-    Symbol: "symbol",
-    list: "list",
     dict: "map",
     AmqpMap: "map",
-    Array: "array",
-    Described: "described",
 }
 _BY_NAME = {name: cls for cls, name in TYPE_NAMES.items() if cls is not AmqpMap}
 _INTEGERS = {
@@ -97,7 +82,7 @@ _CLASSES = {kind.cls: kind for kind in KINDS}
 
 
 def forms_of(value: Any) -> list[tuple[int, bytes]]:
-    """Give every (format code, octets behind it) of a simple value, the smallest first."""
+    """Return every (format code, bytes after it) of a simple value, the smallest first."""
     name = TYPE_NAMES[type(value)]
     if name == "null":
         return [(0x40, b"")]
@@ -130,7 +115,7 @@ def forms_of(value: Any) -> list[tuple[int, bytes]]:
 
 
 def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
-    """Give the forms of a compound or array of this content, the smallest first."""
+    """Return the forms of a compound or array with this content, the smallest first."""
     forms = [(code + 0x10, struct.pack(">II", len(content) + 4, count) + content)]
     if len(content) < 255 and count < 256:
         forms.insert(0, (code, bytes([len(content) + 1, count]) + content))
@@ -140,7 +125,7 @@ def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
 
 
 def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
-    """List the format codes behind which all of these values of one type can stand in an array.
+    """Return the format codes that an array of these values of one type can have.
 
     Example:
         >>> from amqp10msg import UInt
@@ -154,7 +139,7 @@ def constructors_for(type_name: str, values: Iterable[Any]) -> list[int]:
     fitting = {code for code, row in FORMAT_CODES.items() if row.type == type_name}
     for value in values:
         if type_name in _SIZED:
-            first = _core.encode_value(value)[0]
+            first = encode_value(value)[0]
             allowed = {_SIZED[type_name] + 0x10}
             if not first & 0x10:
                 allowed |= {_SIZED[type_name], first}
@@ -168,7 +153,7 @@ _SEED = st.binary(min_size=16, max_size=16)
 
 
 class Speller:
-    """Spells values as a hypothesis data source decides."""
+    """Encodes values, with the choices that hypothesis draws."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self.draw = draw
@@ -176,7 +161,7 @@ class Speller:
         self.bound = 1  # of the seed: how many choices are left in it
 
     def choose(self, options: Sequence[T]) -> T:
-        """Take one of the options."""
+        """Return one of the options."""
         count = len(options)
         if count == 1:
             return options[0]
@@ -188,7 +173,7 @@ class Speller:
         return options[index]
 
     def value(self, value: Any) -> bytes:
-        """Spell any value, composite or section."""
+        """Encode any value, composite or section."""
         if isinstance(value, Described):
             return b"\x00" + self.value(value.descriptor) + self.value(value.value)
         if type(value) in _CLASSES or (attrs.has(type(value)) and not isinstance(value, Array)):
@@ -197,7 +182,7 @@ class Speller:
         return bytes([code]) + octets
 
     def forms(self, value: Any) -> list[tuple[int, bytes]]:
-        """Give the forms of a value that is not described, its content spelled once."""
+        """Return the forms of a value that is not described, its content encoded once."""
         if isinstance(value, (list, tuple)):
             return _sized(0xC0, len(value), b"".join(map(self.value, value)))
         if isinstance(value, (dict, AmqpMap)):
@@ -208,11 +193,11 @@ class Speller:
             return self.array(value)
         if type(value) not in TYPE_NAMES:
             # datetime, Decimal, subclasses: the kernel says which AMQP value they are.
-            value = _core.decode_value(_core.encode_value(value))
+            value = decode_value(encode_value(value))
         return forms_of(value)
 
     def array(self, array: Array) -> list[tuple[int, bytes]]:
-        """Give the forms of an array; one that has no constructor of its own gets any that fits."""
+        """Return the forms of an array; without a constructor of its own it gets any that fits."""
         values = [_typed(array.type, value) for value in array.values]
         fitting = constructors_for(array.type, values)
         if array.code is not None and array.code not in fitting:
@@ -223,25 +208,25 @@ class Speller:
         return _sized(0xE0, len(values), content)
 
     def element(self, code: int, value: Any) -> bytes:
-        """Spell one element behind a shared constructor."""
+        """Encode one element for a shared constructor."""
         if FORMAT_CODES[code].category not in {"compound", "array"} and code != 0x45:
             return next(octets for have, octets in forms_of(value) if have == code)
         found = [octets for have, octets in self.forms(value) if have == code]
         if not found:
-            # Its content, spelled at large, outgrew the constructor: now in the smallest form.
-            found = [octets for have, octets in _Canonical().forms(value) if have == code]
+            # Its content, in wide forms, outgrew the constructor: now in the smallest form.
+            found = [octets for have, octets in Canonical().forms(value) if have == code]
         return found[0]
 
     # Composites, sections, messages.
 
     def descriptor(self, code: int, symbol: str) -> bytes:
-        """Spell a descriptor: as ulong of either width, or as symbol."""
+        """Encode a descriptor: as ulong of either width, or as symbol."""
         forms = forms_of(ULong(code)) + forms_of(Symbol(symbol))
         form, octets = self.choose(forms)
         return bytes([0, form]) + octets
 
     def section(self, section: Any) -> bytes:
-        """Spell a section or composite with its descriptor."""
+        """Encode a section or composite with its descriptor."""
         kind = _CLASSES.get(type(section))
         if kind is None or (kind.source == "list" and not isinstance(section, AmqpSequence)):
             entry = composite_of(type(section))
@@ -258,7 +243,7 @@ class Speller:
         return head + self.value(pairs)
 
     def fields(self, rows: Sequence[Field], value: Any) -> bytes:
-        """Spell the list of a composite: defaults as null or in full, trailing nulls or none."""
+        """Encode the list of a composite: defaults as null or in full, trailing nulls or none."""
         spelled = [self.field(row, getattr(value, row.name)) for row in rows]
         least = len(spelled)
         while least and spelled[least - 1] == b"\x40":
@@ -268,7 +253,7 @@ class Speller:
         return bytes([code]) + octets
 
     def field(self, row: Field, value: Any) -> bytes:
-        """Spell one field; null, the default and (where it is multiple) an empty array are one."""
+        """Encode one field: null, the default and, if multiple, an empty array are the same."""
         if value is None or (value == row.default and not row.mandatory):
             absent = [b"\x40"]
             if row.multiple:
@@ -284,11 +269,11 @@ class Speller:
         return self.choose([self.value(items[0]), together]) if len(items) == 1 else together
 
     def message(self, message: Message) -> bytes:
-        """Spell every section of a message, in order."""
+        """Encode every section of a message, in order."""
         return b"".join(self.section(section) for _, section in message.sections())
 
 
-class _Canonical(Speller):
+class Canonical(Speller):
     """Chooses the smallest form everywhere."""
 
     def __init__(self) -> None:
@@ -299,13 +284,11 @@ class _Canonical(Speller):
 
 
 def _annotation_key(key: Any) -> Any:
-    if isinstance(key, str):
-        return Symbol(key)
-    return ULong(key)
+    return Symbol(key) if isinstance(key, str) else ULong(key)
 
 
 def _typed(type_name: str, value: Any) -> Any:
-    """Take a plain Python value as this type, where it is not of it already."""
+    """Convert a plain Python value to this type, where it is not of it already."""
     if isinstance(value, Enum):
         value = value.value
     if TYPE_NAMES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
@@ -325,10 +308,10 @@ def _field_value(row: Field, value: Any) -> Any:
 def encodings(value: Any) -> SearchStrategy[bytes]:
     """Every legal encoding of a value, composite, section or message, the smallest first.
 
-    Wide forms and small ones, booleans with and without an octet, descriptors as ulong of either
+    Wide forms and small ones, booleans with and without a byte, descriptors as ulong of either
     width or as symbol, list0, list8 and list32, defaults as null or in full, trailing nulls. An
-    `Array` keeps the constructor it has, because that is part of what was read. All of them decode
-    to the same value.
+    `Array` keeps its constructor, which is part of its value. All encodings decode to the same
+    value.
 
     Example:
         >>> from hypothesis import given
@@ -347,7 +330,7 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
     if isinstance(value, Message):
         value.encode()
     else:
-        _core.encode_value(value)
+        encode_value(value)
 
     @st.composite
     def spelled(draw: st.DrawFn) -> bytes:

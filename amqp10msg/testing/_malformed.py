@@ -1,4 +1,4 @@
-"""Octets that a decoder must refuse, and octets that went wrong on the way."""
+"""Bytes that a decoder must refuse, and bytes that were damaged in transit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _core
+from amqp10msg import decode_value, skip_value
 from amqp10msg.errors import DecodeError
 from amqp10msg.parts import scan
 from amqp10msg.primitives import FORMAT_CODES
@@ -17,7 +17,7 @@ from amqp10msg.testing._values import values
 
 __all__ = ["malformed", "mutated"]
 
-# Values that are broken within, each with a complete frame around the fault.
+# Invalid values whose sizes and counts are as they should be, where those are not the fault.
 _BROKEN_VALUES: dict[str, bytes] = {
     "unknown-constructor": b"\x3f",
     "reserved-constructor": b"\x57\x00",
@@ -55,7 +55,7 @@ def _deep() -> bytes:
 
 _BROKEN_VALUES["nested-too-deeply"] = _deep()
 
-# Ways to stand inside of a value that is whole otherwise.
+# Ways to be inside of a value that is otherwise valid.
 _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
     lambda inner: b"\xd0" + (len(inner) + 4).to_bytes(4, "big") + b"\x00\x00\x00\x01" + inner,
     lambda inner: (
@@ -113,7 +113,7 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
     if way == 1:
         broken = draw(_malformed_values())
         if _first_is_whole(broken):
-            return b"\x00\x53\x77" + broken[: _core.skip_value(broken)] + b"\x3f"
+            return b"\x00\x53\x77" + broken[: skip_value(broken)] + b"\x3f"
         return b"\x00\x53\x77" + broken
     encoded = draw(messages().flatmap(encodings))
     ends = {0, *(part.end for part in scan(encoded))}
@@ -122,16 +122,16 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
 
 
 def _first_is_whole(octets: bytes) -> bool:
-    """Tell whether a value and something behind it stand here, which may be a section."""
+    """Whether this is a value with something after it, which may be a section."""
     try:
-        _core.decode_value(octets)
+        decode_value(octets)
     except DecodeError as error:
         return error.rule == "trailing-bytes"
     return True
 
 
 def malformed(of: str = "message") -> SearchStrategy[bytes]:
-    """Octets that must be refused: truncated, forged, mistyped, misplaced, nested too deeply.
+    """Bytes that must be refused: truncated, forged, mistyped, misplaced, nested too deeply.
 
     Example:
         >>> from hypothesis import given
@@ -188,9 +188,9 @@ def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
 
 
 def mutated(data: bytes) -> SearchStrategy[bytes]:
-    """Octets with a few faults in them; they may still mean something, by chance.
+    """Bytes with a few faults in them, which may still be valid by chance.
 
-    Octets are replaced, inserted, doubled and lost, sizes and counts forged, the end cut off.
+    Bytes are replaced, inserted, doubled and lost, sizes and counts forged, the end cut off.
 
     Example:
         >>> from hypothesis import given

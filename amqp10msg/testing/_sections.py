@@ -36,7 +36,7 @@ __all__ = [
 
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:
-    """Dicts as the annotations sections hold them (Part 3, 3.2.10).
+    """Dicts of annotations (Part 3, 3.2.10).
 
     Example:
         >>> from hypothesis import given
@@ -62,7 +62,7 @@ def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[
 def application_property_maps(
     items: SearchStrategy[Any] | None = None,
 ) -> SearchStrategy[dict[str, Any]]:
-    """Dicts as the application-properties section holds them (Part 3, 3.2.5).
+    """Dicts of application properties (Part 3, 3.2.5).
 
     Example:
         >>> from hypothesis import given
@@ -81,7 +81,7 @@ def application_property_maps(
 
 
 def _restricted(row: Field) -> SearchStrategy[Any] | None:
-    """Maps whose keys and values the restricted type limits further."""
+    """Maps whose keys and values the restricted type limits further, if it does."""
     symbols = values_of("symbol")
     if row.restricted == "fields":
         return maps(symbols, values(max_leaves=3), max_size=3)
@@ -93,16 +93,15 @@ def _restricted(row: Field) -> SearchStrategy[Any] | None:
     return None
 
 
+_INTEGERS = {"ubyte", "ushort", "uint", "ulong", "byte", "short", "int", "long", "timestamp"}
+
+
 def _plain(type_name: str) -> SearchStrategy[Any]:
-    """Values as a composite's field gives them: of its type, without saying so."""
+    """Values as attributes of a composite hold them: plain str and int."""
     drawn = values_of(type_name)
     if type_name in {"symbol", "char"}:
         return drawn.map(str)
-    if type_name in {
-        *("ubyte", "ushort", "uint", "ulong", "byte", "short", "int", "long", "timestamp"),
-    }:
-        return drawn.map(int)
-    return drawn
+    return drawn.map(int) if type_name in _INTEGERS else drawn
 
 
 def _field(row: Field, depth: int) -> SearchStrategy[Any]:
@@ -132,7 +131,7 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.requires and providers and depth:
         return st.one_of([_composite(cls, depth - 1) for cls in providers])
     if row.requires:
-        # Nothing here provides it (global-tx-id), or it is deep enough: an extension's.
+        # No composite provides it (global-tx-id), or it is deep enough: an extension's.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
         return st.builds(Described, extension, st.lists(simple_values(), max_size=2))
     if row.size is not None:
@@ -161,7 +160,7 @@ def composites(cls: type) -> SearchStrategy[Any]:
         cls: a class of `amqp10msg.composite.COMPOSITES`, such as `Header` or an outcome.
 
     Raises:
-        TypeError: the class is no composite.
+        TypeError: the class is not a composite.
     """
     rows(cls)
     return named(f"composites({cls.__name__})", _composite(cls, depth=3))
@@ -242,7 +241,7 @@ def termini(role: str | None = None) -> SearchStrategy[Any]:
 
 
 def bodies() -> SearchStrategy[Any]:
-    """Bodies as `Message.body` gives them: a section, or a list of several of one kind.
+    """Bodies as in `Message.body`: a section, or a list of several of one kind.
 
     Example:
         >>> from hypothesis import given
@@ -288,7 +287,7 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
             `amqp10msg.sections.KINDS`.
 
     Raises:
-        ValueError: no section is called so.
+        ValueError: there is no such section.
     """
     found = _kind_of(kind)
     if found.cls is Data:
@@ -310,7 +309,7 @@ def _messages(draw: st.DrawFn, strategies: dict[str, SearchStrategy[Any]]) -> Me
 
 
 def _made_valid(message: Message) -> Message:
-    """Take back what the sections rule out together, where hypothesis drew both."""
+    """Remove what is invalid only together with what another section holds."""
     properties = message.properties
     if properties is not None and properties.content_encoding is not None:
         body = message.body[0] if isinstance(message.body, list) else message.body
@@ -324,7 +323,7 @@ def _made_valid(message: Message) -> Message:
 def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message]:
     """Messages that are valid by Part 3, 3.2: a body, and each other section present or absent.
 
-    Warnings `validate` may have: most annotation keys are reserved, most content types no MIME.
+    `validate` may still warn: most annotation keys are reserved, most content types not MIME.
 
     Example:
         >>> from hypothesis import given, strategies as st
@@ -336,11 +335,11 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
         >>> test_round_trip()
 
     Args:
-        attributes: a strategy for an attribute of `Message`, in place of what the declarations
-            give, or None to leave the section out; ``body=None`` gives messages without a body.
+        attributes: a strategy for an attribute of `Message`, in place of the declarations', or
+            None to leave the section out; ``body=None`` draws messages without a body.
 
     Raises:
-        TypeError: a name is no attribute of a message.
+        TypeError: a message has no such attribute.
     """
     strategies: dict[str, SearchStrategy[Any]] = {"body": bodies()}
     for kind in KINDS:
@@ -353,5 +352,5 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
             raise TypeError(f"a message has no {name!r}: use {', '.join(strategies)}")
         strategies[name] = st.none() if strategy is None else strategy
     drawn = _messages(strategies)
-    # What the user's own strategies give is left as it is.
+    # What the user's own strategies draw is left as it is.
     return drawn if "properties" in attributes else drawn.map(_made_valid)

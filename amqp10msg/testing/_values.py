@@ -1,4 +1,4 @@
-"""Strategies for the values of Part 1, in the form that the decoder gives them."""
+"""Strategies for the values of Part 1, in the form in which they are decoded."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import _core
+from amqp10msg import decode_value
 from amqp10msg.primitives import (
     FORMAT_CODES,
     AmqpMap,
@@ -30,7 +30,7 @@ from amqp10msg.primitives import (
     ULong,
     UShort,
 )
-from amqp10msg.testing._encodings import constructors_for
+from amqp10msg.testing._encodings import Canonical, constructors_for
 
 __all__ = [
     "SIMPLE_TYPES",
@@ -71,27 +71,33 @@ def _drawn_from(draw: st.DrawFn, shown: Shown) -> Any:
 
 
 def named(name: str, strategy: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Let a strategy show itself as this name, and not as pages of what it draws from."""
+    """Give a strategy this short name as its repr, in place of pages of what it draws from."""
     return _drawn_from(Shown(name, strategy))
 
 
-def _integers(cls: Any) -> SearchStrategy[Any]:
-    """Integers of a class, its bounds and those of its one-octet forms more often than others."""
-    edges = [0, 1, 127, 128, 255, 256, -1, -128, -129, cls.min, cls.max]
-    fitting = sorted({edge for edge in edges if cls.min <= edge <= cls.max}, key=abs)
-    return (st.integers(cls.min, cls.max) | st.sampled_from(fitting)).map(cls)
+def _integers(low: int, high: int) -> SearchStrategy[int]:
+    """Integers; the bounds, and those of the one-byte forms, more often than others."""
+    edges = {0, 1, 127, 128, 255, 256, -1, -128, -129, low, high}
+    fitting = sorted((edge for edge in edges if low <= edge <= high), key=abs)
+    return st.integers(low, high) | st.sampled_from(fitting)
 
 
-class _Long:
-    min, max = -(2**63), 2**63 - 1
-
-    def __new__(cls, value: int) -> Any:
-        return value
+def _integers_of(cls: Any) -> SearchStrategy[Any]:
+    return _integers(cls.min, cls.max).map(cls)
 
 
 _FLOAT_EDGES = [
-    *(0, 1 << 31, 0x3F800000, 1, 0x7F7FFFFF, 0x7F800000, 0xFF800000),
-    *(0x7FC00000, 0x7F800001, 0xFFC12345, 0x7FFFFFFF),  # NaNs: quiet, signalling, with payloads
+    0,
+    1,
+    1 << 31,
+    0x3F800000,
+    0x7F7FFFFF,
+    0x7F800000,
+    0xFF800000,
+    0x7FC00000,  # from here on NaNs: quiet, signalling, with payloads
+    0x7F800001,
+    0xFFC12345,
+    0x7FFFFFFF,
 ]
 
 
@@ -101,11 +107,11 @@ def _bits(width: int, make: Any, edges: Sequence[int] = ()) -> SearchStrategy[An
 
 
 def _double(bits: int) -> float:
-    return _core.decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
+    return decode_value(b"\x82" + bits.to_bytes(8, "big"))  # type: ignore[no-any-return]
 
 
 def _widened(narrow: SearchStrategy[Any]) -> SearchStrategy[Any]:
-    """Repeat some short texts past 255 octets, where the one-octet size ends."""
+    """Repeat some short texts past 255 bytes, where the one-byte size ends."""
     return narrow | st.builds(
         lambda text, times: text * times, narrow.filter(lambda text: 0 < len(text) < 9), _TIMES
     )
@@ -121,7 +127,6 @@ def symbol_text() -> SearchStrategy[str]:
 
 
 def _described(value: SearchStrategy[Any]) -> SearchStrategy[Described]:
-    # A descriptor that a composite has would make another value of it in places.
     descriptor = values_of("ulong") | values_of("symbol")
     return st.builds(Described, descriptor | value, value)
 
@@ -141,7 +146,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
         type_name: the name in Part 1, such as ``timestamp``; one of `TYPES`, or ``*`` for any.
 
     Raises:
-        ValueError: no type is called so.
+        ValueError: there is no such type.
     """
     if type_name != "*" and type_name not in TYPES:
         raise ValueError(f"no AMQP type is called {type_name!r}: use one of {TYPES}")
@@ -164,14 +169,14 @@ def _strategy_of(type_name: str) -> SearchStrategy[Any]:
 _SCALARS: dict[str, SearchStrategy[Any]] = {
     "null": st.none(),
     "boolean": st.booleans(),
-    "ubyte": _integers(UByte),
-    "ushort": _integers(UShort),
-    "uint": _integers(UInt),
-    "ulong": _integers(ULong),
-    "byte": _integers(Byte),
-    "short": _integers(Short),
-    "int": _integers(Int),
-    "long": _integers(_Long),
+    "ubyte": _integers_of(UByte),
+    "ushort": _integers_of(UShort),
+    "uint": _integers_of(UInt),
+    "ulong": _integers_of(ULong),
+    "byte": _integers_of(Byte),
+    "short": _integers_of(Short),
+    "int": _integers_of(Int),
+    "long": _integers(-(2**63), 2**63 - 1),
     "float": _bits(32, Float.from_bits, _FLOAT_EDGES),
     "double": st.floats()
     | _bits(64, _double, [0, 1 << 63, 0x7FF0000000000001, 0xFFF8000000000ABC]),
@@ -179,7 +184,7 @@ _SCALARS: dict[str, SearchStrategy[Any]] = {
     "decimal64": _bits(64, Decimal64, [0, 0x31A0000000000001, 0x7C00000000000001]),
     "decimal128": _bits(128, Decimal128, [0, 1 << 127, 0x7C << 120]),
     "char": st.characters(exclude_categories=["Cs"]).map(Char),
-    "timestamp": _integers(Timestamp),
+    "timestamp": _integers_of(Timestamp),
     "uuid": st.uuids(),
     "binary": _widened(st.binary(max_size=40)),
     "string": _widened(st.text(max_size=40)),
@@ -203,7 +208,7 @@ def simple_values() -> SearchStrategy[Any]:
 
 
 def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
-    """Give pairs as the decoder would: a dict where one can hold them, else an AmqpMap."""
+    """Return the pairs as they are decoded: a dict where one can hold them, else an AmqpMap."""
     listed = list(pairs)
     try:
         made = dict(listed)
@@ -215,32 +220,21 @@ def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
     return made
 
 
+class _Identity(Canonical):
+    """Encodes what tells AMQP keys apart: type and value, but not the constructor of an array."""
+
+    def array(self, array: Array) -> list[tuple[int, bytes]]:
+        return super().array(Array(array.type, array.values, descriptors=array.descriptors))
+
+
 def _identity(pair: tuple[Any, Any]) -> bytes:
-    """What tells AMQP keys apart: type and value, but not the constructor of an array."""
-    return _core.encode_value(_nameless(pair[0]))
-
-
-def _nameless(value: Any) -> Any:
-    if isinstance(value, Array):
-        return Array(
-            value.type,
-            map(_nameless, value.values),
-            descriptors=map(_nameless, value.descriptors),
-        )
-    if isinstance(value, list):
-        return list(map(_nameless, value))
-    if isinstance(value, Described):
-        return Described(_nameless(value.descriptor), _nameless(value.value))
-    if isinstance(value, (dict, AmqpMap)):
-        pairs = value.pairs if isinstance(value, AmqpMap) else value.items()
-        return AmqpMap((_nameless(key), _nameless(item)) for key, item in pairs)
-    return value
+    return _Identity().value(pair[0])
 
 
 def maps(
     keys: SearchStrategy[Any], items: SearchStrategy[Any], *, max_size: int = _SHORT
 ) -> SearchStrategy[dict[Any, Any] | AmqpMap]:
-    """Maps as the decoder gives them: dicts, and AmqpMaps where a dict cannot hold the keys.
+    """Maps as they are decoded: dicts, and AmqpMaps where a dict cannot hold the keys.
 
     Example:
         >>> from hypothesis import given
@@ -271,8 +265,12 @@ def _array(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Ar
 
 #: Zero-width constructors: the element's type and what all elements are.
 _ZERO_WIDTH: list[tuple[int, Any]] = [
-    *((0x40, None), (0x41, True), (0x42, False)),
-    *((0x43, UInt(0)), (0x44, ULong(0)), (0x45, [])),
+    (0x40, None),
+    (0x41, True),
+    (0x42, False),
+    (0x43, UInt(0)),
+    (0x44, ULong(0)),
+    (0x45, []),
 ]
 
 
@@ -289,8 +287,7 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
         >>> test_the_constructor_is_kept()
 
     Args:
-        elements: what stands in the lists, maps and arrays that are elements; simple values where
-            None.
+        elements: what the lists, maps and arrays among the elements contain; simple values if None.
     """
     inner = simple_values() if elements is None else elements
     zero_width = st.builds(

@@ -21,15 +21,15 @@ __all__ = ["amqp_server", "amqp_server_options"]
 
 @pytest.fixture
 def amqp_server_options() -> dict[str, Any]:
-    """Give the arguments of the server; override it to change them.
+    """Return the arguments of the server; override it to change them.
 
-    Durable messages are taken although nothing is kept, for many clients send no others.
+    Durable messages are accepted although nothing is stored, as many clients send no others.
     """
     return {"accept_durable": True}
 
 
 @pytest.fixture
 def amqp_server(amqp_server_options: dict[str, Any]) -> Iterator[Server]:
-    """Give a server on loopback that is empty, and stops with the test: see its `url`."""
+    """Start an empty server on loopback, at its `url`, and stop it with the test."""
     with Server(**amqp_server_options) as server:
         yield server

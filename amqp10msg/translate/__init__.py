@@ -55,14 +55,14 @@ def to_amqp10(
         circumstances: what a broker's result depends on besides the message.
 
     Returns:
-        The 1.0 message, and what it does not say as the original did.
+        The 1.0 message and the losses.
 
     Raises:
         TranslationError: the profile's broker refuses the message or fails on it; in strict mode
             also a loss that translating back does not make good. Never in the profile lossless
             without `strict`.
         EncodeError: the message was built with values that AMQP 0-9-1 cannot hold.
-        ValueError: no profile is called so.
+        ValueError: there is no profile of that name.
     """
     notes = Notes()
     bridge = _BRIDGES.get(profile) or _unknown(profile)
@@ -90,14 +90,14 @@ def to_basic(
         circumstances: what a broker's result depends on besides the message.
 
     Returns:
-        The 0-9-1 message, and what it does not say as the original did.
+        The 0-9-1 message and the losses.
 
     Raises:
         TranslationError: the profile's broker refuses the message or fails on it; in strict mode
             also a loss that translating back does not make good. Never in the profile lossless
             without `strict`.
         EncodeError: the message was built with values that cannot be encoded.
-        ValueError: no profile is called so.
+        ValueError: there is no profile of that name.
     """
     notes = Notes()
     bridge = _BRIDGES.get(profile) or _unknown(profile)
@@ -110,7 +110,7 @@ def to_basic(
 
 
 def _unknown(name: str) -> Any:
-    raise ValueError(f"no profile is called {name!r}: use one of {', '.join(PROFILES)}")
+    raise ValueError(f"there is no profile {name!r}: use one of {', '.join(PROFILES)}")
 
 
 def _checked(notes: Notes, strict: bool) -> tuple[Loss, ...]:

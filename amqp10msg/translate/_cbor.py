@@ -15,7 +15,7 @@ _MAX_DEPTH = 8
 
 
 class CborError(ValueError):
-    """The octets are not the deterministic encoding of a value of the subset."""
+    """The input is not the deterministic encoding of a value of the subset."""
 
 
 def encode(value: Any) -> bytes:
@@ -53,13 +53,13 @@ def decode(data: bytes) -> Any:
     """
     value, pos = _read(data, 0, 0)
     if pos != len(data):
-        raise CborError(f"{len(data) - pos} octets follow the value")
+        raise CborError(f"{len(data) - pos} trailing bytes after the value")
     return value
 
 
 def _read(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
     if pos >= len(data):
-        raise CborError("the octets end")
+        raise CborError("the input ends")
     kind, low = data[pos] >> 5, data[pos] & 31
     if data[pos] == 0xF6:
         return None, pos + 1
@@ -77,7 +77,7 @@ def _read(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
         return number, pos
     if kind in (2, 3):
         if number > len(data) - pos:
-            raise CborError("the octets end within a string")
+            raise CborError("the input ends within a string")
         octets = data[pos : pos + number]
         try:
             return (octets if kind == 2 else octets.decode("utf-8")), pos + number

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.primitives import Symbol
+from amqp10msg.translate._values import NOTHING, to_field, to_value
+from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
 
@@ -13,7 +15,9 @@ __all__ = [
     "FOUND",
     "SYMBOLS",
     "annotation_of",
+    "header_field",
     "header_of",
+    "header_value",
     "is_name",
     "place_of",
     "property_name",
@@ -21,23 +25,34 @@ __all__ = [
 
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
-#: Keys of annotations by the names of headers, those that were asked for before.
-SYMBOLS: dict[str, Symbol] = {}
-#: What `header_of` found for keys, likewise.
-FOUND: dict[str, tuple[str, bool]] = {}
-# The bounds on both: names come from small vocabularies.
-_MOST, _LONGEST = 4096, 64
+#: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.
+_ROUTES = {"CC", "BCC"}
+#: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
+#: kills the consumers.
+_SECTIONS = {
+    "x-amqp-1.0-properties",
+    "x-amqp-1.0-app-properties",
+    "x-amqp-1.0-message-annotations",
+    "x-amqp-1.0-footer",
+}
+#: Kills the publisher's connection where it is not text and the queue is a stream.
+FILTER = "x-stream-filter-value"
+_MAX_FILTER = 4096  # octets that RabbitMQ takes for text
+#: Keys of annotations by the names of headers.
+SYMBOLS = Vocabulary()
+#: What `header_of` finds for keys.
+FOUND = Vocabulary()
 
 
 def annotation_of(name: str) -> Symbol | None:
-    """Give the key of the annotation that a header ``x-…`` becomes, None where there is none.
+    """Return the key of the annotation that a header ``x-…`` becomes, None where there is none.
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
-    known = SYMBOLS.get(name)
+    known: Symbol | None = SYMBOLS.known.get(name)
     if known is not None:
         return known
-    if not name.isascii() or "\0" in name:
+    if not name.isascii() or "\0" in name or name in _SECTIONS:
         return None
     if not name.startswith("x-opt-"):
         made = Symbol("x-opt-" + name)
@@ -45,19 +60,18 @@ def annotation_of(name: str) -> Symbol | None:
         return None
     else:
         made = Symbol(name)
-    if len(SYMBOLS) < _MOST and len(name) <= _LONGEST:
-        SYMBOLS[name] = made
+    SYMBOLS.keep(name, made)
     return made
 
 
 def header_of(key: Any) -> tuple[str, bool] | None:
-    """Give the name of the header that an annotation becomes, and whether the way back is the same.
+    """Return the header's name that an annotation becomes, and whether the way back is the same.
 
     None where no header can be called so.
     """
     if not isinstance(key, str):
         return None
-    known = FOUND.get(key)
+    known: tuple[str, bool] | None = FOUND.known.get(key)
     if known is not None:
         return known
     if not key.startswith("x-") or len(key) > 255 or "\0" in key:
@@ -65,15 +79,16 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     if key in _TAKEN:
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
+    if name in _SECTIONS:
+        return None
     found = name, annotation_of(name) == key
-    if len(FOUND) < _MOST and len(name) <= _LONGEST:
-        FOUND[key] = found
+    FOUND.keep(key, found)
     return found
 
 
 def property_name(key: Any) -> tuple[str, bool] | None:
-    """Give the name of the header that an application property becomes, as `header_of` does."""
-    if type(key) is not str or "\0" in key or key == NAME:
+    """Return the name of the header that an application property becomes, as `header_of` does."""
+    if type(key) is not str or "\0" in key or key == NAME or key in _ROUTES or key in _SECTIONS:
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -81,9 +96,9 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 
 
 def is_name(name: str) -> bool:
-    """Tell whether a header's name can be the key of an application property."""
+    """Whether a header's name can be the key of an application property."""
     if name.isascii():
-        return "\0" not in name
+        return "\0" not in name and name not in _ROUTES
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:
@@ -92,8 +107,27 @@ def is_name(name: str) -> bool:
 
 
 def place_of(name: str) -> tuple[str, str] | None:
-    """Tell in which section a header stands, ``a`` or ``p``, and under which key; None in none."""
+    """Return where a header stands, section (``a`` or ``p``) and key; None where nowhere."""
     if name.startswith("x-"):
         key = annotation_of(name)
         return ("a", key) if key is not None else None
     return ("p", name) if is_name(name) else None
+
+
+def _is_filter(item: Any) -> bool:
+    return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
+
+
+def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
+    """Return the 1.0 value of a header, NOTHING where there is none, and whether it is exact."""
+    item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
+    if name == FILTER and not _is_filter(item):
+        return NOTHING, False
+    return item, exact
+
+
+def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
+    """Return letter and value of the header of this name, "" where there is none, as `to_field`."""
+    if (item is None and name.startswith("x-")) or (name == FILTER and not _is_filter(item)):
+        return "", None, False
+    return to_field(item)

@@ -19,12 +19,21 @@ from amqp10msg.message import Message
 from amqp10msg.translate import residual
 from amqp10msg.translate._merge import restored_basic, restored_message
 from amqp10msg.translate._to_amqp10 import natural, translated
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, exact_octets, read, usual
+from amqp10msg.translate._to_basic import (
+    SHAPE,
+    SPARSE,
+    UNMARKED,
+    WHOLE,
+    Reading,
+    exact_octets,
+    read,
+    usual,
+)
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
 
-_KEPT = (0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
+_KEPT = (UNMARKED, 0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
 _SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78}
 
 
@@ -50,16 +59,14 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
         except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
             notes.losses.clear()
     made = natural(basic, entries, notes).message(basic)
-    notes.add(
-        f"headers[{residual.NAME!r}]",
-        *("carried", value, None, "it is no residual, or damaged: it is not believed"),
-        recoverable=True,
+    notes.carried(
+        f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
     return made
 
 
 def _is_of_message(content: dict[Any, Any]) -> bool:
-    """Tell whether a residual has the form of one from a 1.0 message."""
+    """Whether a residual has the form of one from a 1.0 message."""
     for key, value in content.items():
         if key in _SECTIONS or key == WHOLE:
             right = isinstance(value, bytes)
@@ -67,6 +74,8 @@ def _is_of_message(content: dict[Any, Any]) -> bool:
             right = isinstance(value, int) and value < 2**32
         elif key == SHAPE:
             right = isinstance(value, list) and all(isinstance(one, bytes) for one in value)
+        elif key == UNMARKED:
+            right = value == 1
         elif key == SPARSE + 0x73:
             right = isinstance(value, dict) and all(
                 isinstance(index, int) and index < 13 and isinstance(one, bytes)
@@ -109,7 +118,7 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
 
 
 def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool) -> BasicMessage:
-    """Put what the rules cannot say into the residual, or take it out of the one that is there."""
+    """Add a residual, or restore from the one that is there."""
     if made.carried or not canonical:
         exact_octets(made)
     if made.saved is not None:
@@ -129,7 +138,13 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
     What a broker adds to it on the way is no part of it: encodings and delivery details go.
     """
     basic = restored_basic(made, notes)
-    kept = {code: value for code, value in made.carried.items() if code in _KEPT}
+    # Properties that no header can say are part of it, and stand with the others.
+    inexpressible = any(
+        loss.action == "carried" and loss.path.startswith("application-properties[")
+        for loss in notes.losses
+    )
+    wanted = (*_KEPT, 0x74) if inexpressible else _KEPT
+    kept = {code: value for code, value in made.carried.items() if code in wanted}
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
     for place, loss in enumerate(notes.losses):
         if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
@@ -139,7 +154,7 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Give the message with a residual behind its headers."""
+    """Return the message with a residual behind its headers."""
     table = basic.properties.headers
     entries = list(table.entries) if isinstance(table, FieldTable) else []
     entries = [entry for entry in entries if entry[0] != residual.NAME]
@@ -161,7 +176,7 @@ def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
 
 
 def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
-    """Translate a message that breaks the rules of its form: as far as can be, and all of it."""
+    """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
     good: list[bytes] = []
     seen: set[int] = set()
     for code, start, _, end in _core.Reader(wire, 0, UNLIMITED).scan():
@@ -175,14 +190,5 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
         seen.add(code)
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
-    notes.add(
-        *(
-            "",
-            "carried",
-            len(wire),
-            None,
-            "the message breaks rules of Part 3: all of it is carried",
-        ),
-        recoverable=True,
-    )
+    notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
     return _packed(made.basic, _all_of(wire, format_))

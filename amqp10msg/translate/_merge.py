@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import decode_table
+from amqp10msg.basic.properties import decode_field, decode_table, encode_field
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
@@ -20,7 +20,9 @@ from amqp10msg.translate import residual
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     annotation_of,
+    header_field,
     header_of,
+    header_value,
     place_of,
     property_name,
 )
@@ -34,13 +36,13 @@ from amqp10msg.translate._to_amqp10 import (
     ROUTING_KEY,
     TABLE,
     Natural,
+    body_of,
     decorated,
     is_delivered,
     natural,
-    one_field,
 )
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, WHOLE, Reading, field_of
-from amqp10msg.translate._values import NOTHING, to_field, to_value
+from amqp10msg.translate._to_basic import SHAPE, SPARSE, UNMARKED, WHOLE, Reading
+from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
 
@@ -102,9 +104,8 @@ def _restored_whole(
     if (was, before.body) == (basic.properties, basic.body):
         return original
     if original._lenient:
-        notes.add(
-            *("", "dropped", len(wire), None),
-            "the message was edited, and its original cannot be merged with that",
+        notes.dropped(
+            "", len(wire), "the message was edited, and its original cannot be merged with that"
         )
         return natural(basic, entries or None, notes).message(basic)
     sections: dict[int, Any] = {}
@@ -131,7 +132,7 @@ def _assembled(
             made.annotations.pop(row.annotation, None)
             made.carried.pop(row.number, None)
     application, claimed = _application(basic, made, content)
-    annotations = _annotations(basic, made, content, claimed)
+    annotations = _annotations(basic, made, content, claimed, notes)
     octets = (
         header,
         content.get(0x71, b""),
@@ -178,7 +179,7 @@ def _encoded(section: Any) -> bytes:
 def _properties(
     basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
-    """Give the properties section, and the fields that stand as they were."""
+    """Return the properties section, and the fields that stand as they were."""
     mine = made.properties_section() or Properties()
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
@@ -209,7 +210,10 @@ def _properties(
                 changed = True
                 notes.add(
                     f"properties.{row.name.replace('_', '-')}",
-                    *("dropped", value, now, "the property was edited: the original is stale"),
+                    "dropped",
+                    value,
+                    now,
+                    "the property was edited: the original is stale",
                 )
                 continue
         setattr(result, name, value)
@@ -225,29 +229,30 @@ def _properties(
 def _application(
     basic: BasicMessage, made: Natural, content: dict[int, Any]
 ) -> tuple[bytes, set[str]]:
-    """Give the application properties, and the names of headers that stand in them."""
+    """Return the application properties, and the names of headers that stand in them."""
     raw = content.get(0x74)
     sparse = content.get(SPARSE + 0x74)
     headers = _by_name(basic)
     if raw is None:
         result = dict(made.application)
+        restored = set()
         for name, octets in (sparse or {}).items():
             value = _core.decode_value(octets)
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
+                restored.add(name)
                 _forget(made, name)
         # In the order of the headers: one may have had no place by the rules.
         order = {name: place for place, name in enumerate(headers)}
         pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
-        return (_map(0x74, dict(pairs)) if pairs else b""), set()
+        return (_map(0x74, dict(pairs)) if pairs else b""), restored
     original: Any = Message.decode(raw).application_properties or {}
     result = {}
     claimed: set[str] = set()
     changed = False
     for key, value in original.items():
         named = property_name(key)
-        letter = to_field(value)[0] if named is not None else ""
-        if named is None or not letter:
+        if named is None or not header_field(named[0], value)[0]:
             result[key] = value
             continue
         field = headers.get(named[0])
@@ -261,7 +266,7 @@ def _application(
             _forget(made, named[0])
         else:
             changed = True
-            new, _ = to_value(*field, -1)
+            new, _ = header_value(named[0], *field)
             if new is not NOTHING:
                 result[key] = new
     for name, value in made.application.items():
@@ -287,7 +292,7 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
 
 def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     letter, mapped, _ = to_field(value)
-    return letter == field[0] and one_field(letter, mapped) == one_field(*field)
+    return letter == field[0] and encode_field(letter, mapped) == encode_field(*field)
 
 
 def _forget(made: Natural, name: str) -> None:
@@ -300,17 +305,36 @@ def _forget(made: Natural, name: str) -> None:
 
 
 def _annotations(
-    basic: BasicMessage, made: Natural, content: dict[int, Any], claimed: set[str]
+    basic: BasicMessage,
+    made: Natural,
+    content: dict[int, Any],
+    claimed: set[str],
+    notes: Notes,
 ) -> bytes:
     raw = content.get(0x72)
+    original: Any = {} if raw is None else Message.decode(raw).message_annotations or {}
     mine = dict(made.annotations)
     for name in claimed:
-        key = annotation_of(name)
+        key = annotation_of(name) if name.startswith("x-") else None
         if key is not None:
             mine.pop(key, None)
     carried = dict(made.carried)
-    carried.pop(TABLE, None)
     carried.pop(ORDER, None)
+    # Headers without a place stood in the original, or were added since.
+    known = claimed.union(
+        found[0]
+        for key, value in original.items()
+        if (found := header_of(key)) is not None and header_field(found[0], value)[0]
+    )
+    added = [name for name in made.unplaced if name not in known]
+    for name in added:
+        notes.carried(
+            f"headers[{name!r}]",
+            basic.properties.headers[name],  # type: ignore[index]
+            "1.0 has no place for it, or a broker could not deliver it",
+        )
+    if not added:
+        carried.pop(TABLE, None)
     if basic.properties.type == MARKER and made.body_octets is not None:
         carried.pop(BODY, None)
     delivered = is_delivered(basic)
@@ -321,7 +345,6 @@ def _annotations(
             mine[_symbol("x-exchange")] = basic.exchange
             mine[_symbol("x-routing-key")] = basic.routing_key
         return _map(0x72, mine) if mine else b""
-    original: Any = Message.decode(raw).message_annotations or {}
     headers = _by_name(basic)
     result: dict[Any, Any] = {}
     changed = False
@@ -347,8 +370,7 @@ def _annotations(
                 changed = True
             continue
         found = header_of(key)
-        letter = to_field(value)[0] if found is not None else ""
-        if found is None or not letter or found[0] in names:
+        if found is None or found[0] in names or not header_field(found[0], value)[0]:
             result[key] = value
             continue
         names.add(found[0])
@@ -362,13 +384,16 @@ def _annotations(
             result[key] = value
         else:
             changed = True
-            new, _ = to_value(*field)
+            new, _ = header_value(found[0], *field)
             if new is not NOTHING:
                 result[key] = new
     for key, value in mine.items():
         if key not in used:
             changed = True
             result[key] = value
+    if added and residual.NAME not in original:
+        changed = True
+        result[_symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
     if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
         changed = True
         result[_symbol("x-exchange")] = basic.exchange
@@ -381,6 +406,8 @@ def _symbol(name: str) -> Any:
 
 
 def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
+    if content.get(UNMARKED) == 1 and body_of(basic.body) is not None:
+        return basic.body
     heads = content.get(SHAPE)
     if heads is None or made.body_octets is not None:
         return made.octets_of_body()
@@ -413,6 +440,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     What is restored is taken out of what the reading would carry.
     """
     content: dict[int, Any] = made.saved
+    made.restored = set()
     basic = made.basic
     message = made.message
     marked = content.get(BODY) == 1
@@ -448,7 +476,9 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
-                *("dropped", value, getattr(basic.properties, row.name)),
+                "dropped",
+                value,
+                getattr(basic.properties, row.name),
                 "the message was edited: the original is stale",
             )
     if EXCHANGE in content and not (basic.exchange or basic.routing_key):
@@ -468,11 +498,11 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
     entries = list(made.entries)
     now = _values_by_name(made)
     for name, octets in content.get(FIELDS, {}).items():
-        letter, value = field_of(octets)
+        letter, value = decode_field(octets)
         key = place_of(name)
         for place, entry in enumerate(entries):
             if entry[0] == name and key in now:
-                mapped, _ = to_value(letter, value, 0 if name.startswith("x-") else -1)
+                mapped, _ = header_value(name, letter, value)
                 if mapped is not NOTHING and identical(mapped, now[key]):
                     entries[place] = (name, letter, value)
                     _drop(made, SPARSE + 0x74, name)
@@ -523,7 +553,7 @@ def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
         key = place_of(name)
         mapped: Any = NOTHING
         if key is not None and key not in seen:
-            mapped, _ = to_value(letter, value, 0 if name.startswith("x-") else -1)
+            mapped, _ = header_value(name, letter, value)
         if mapped is NOTHING:
             result.append((name, letter, value))
             continue

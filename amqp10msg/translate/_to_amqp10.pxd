@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout, add_entry, plain_text
+from amqp10msg._core.twin cimport Layout, Text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _MessageAnnotations
@@ -13,29 +13,26 @@ cdef Layout _PROPERTIES
 cdef Layout _DATA
 cdef Layout _GIVEN
 cdef dict _SYMBOLS
-cdef tuple _RULES
+cdef tuple _ROWS
 cdef tuple _KEYS
 cdef bytes _FORMS
 cdef bytes _SLOTS
+cdef bytes _IN_HEADER
+cdef bytes _IN_FIELD
+cdef list _SYMBOLS_OF
 cdef int _ID
-cdef int _TEXT
-cdef int _USER
-cdef int _NOTE
-cdef int _TTL
+cdef int _BYTES
+cdef int _DIGITS
 cdef int _SECONDS
-cdef int _MODE
-cdef int _CONTENT
-cdef list _CONTENTS
+cdef int _PERSISTENT
+cdef int _KNOWN
 cdef list _INTS
 cdef int _TYPE
-cdef int _DURABLE
-cdef int _TTL_SLOT
 cdef int _FIRST_ACQUIRER
 cdef int _COUNT
 cdef list _BLANK_HEADER
 cdef list _BLANK_PROPERTIES
 cdef int _MAX_DIGITS
-cdef bint _COMPILED
 cdef Py_ssize_t _ANY
 
 
@@ -50,9 +47,9 @@ cdef class Natural:
     cdef public object body_octets
     cdef public bint is_data
     cdef bint has_residual
+    cdef public list unplaced
 
-    cdef set_header(self, int slot, value)
-    cdef set_property(self, int slot, value)
+    cdef set(self, int index, value)
     @cython.locals(values=list)
     cpdef header_section(self, basic, bint delivered)
     cpdef properties_section(self)
@@ -60,12 +57,12 @@ cdef class Natural:
     cpdef octets_of_body(self)
 
 
-cpdef bint is_plain(text) except -1
 @cython.locals(known=str)
 cdef bint is_ascii(text) except -1
+cpdef bint is_finite(double number) except -1
 @cython.locals(known=str)
 cdef bint is_extension(name) except -1
-cdef bint added(section, key, value) except -1
+cdef bint _is_usual_name(name) except -1
 cdef object int_of(long long number)
 cpdef object translated(basic, notes)
 cpdef bint is_delivered(basic) except -1
@@ -74,8 +71,8 @@ cpdef Natural natural(basic, entries, notes)
 cdef _marked_body(Natural made, basic)
 @cython.locals(values=tuple, index=int)
 cdef _properties(Natural made, given, notes)
-@cython.locals(form=int, text=str)
-cdef bint _usual(Natural made, int index, value) except -1
+@cython.locals(form=int, text=str, known=dict)
+cdef object _usual(Natural made, int index, value)
 cdef _by_rule(Natural made, int index, value, notes)
 @cython.locals(fields=dict, order=list, whole=bint, mixed=bint, position=Py_ssize_t, exact=bint,
                simple=bint)

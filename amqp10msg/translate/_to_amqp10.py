@@ -12,10 +12,9 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
-from amqp10msg._core.twin import Layout
-from amqp10msg.basic._codec import write_value
+from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, encode_table
+from amqp10msg.basic.properties import BasicProperties, encode_field, encode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
@@ -28,10 +27,19 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import SYMBOLS, annotation_of, is_name
-from amqp10msg.translate._values import NOTHING, to_value
+from amqp10msg.translate._headers import FILTER, SYMBOLS, annotation_of, header_value, is_name
+from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.translate.table import (
+    BYTES,
+    DIGITS,
+    ID,
+    KNOWN,
+    PERSISTENT,
+    ROWS,
+    SECONDS,
+    shortstr,
+)
 
 __all__ = [
     "BODY",
@@ -47,11 +55,9 @@ __all__ = [
     "decorated",
     "is_delivered",
     "natural",
-    "one_field",
     "translated",
 ]
 
-_COMPILED = not __file__.endswith(".py")
 _ANY = 2**31 - 1
 
 MARKER = "amqp-1.0"
@@ -74,45 +80,32 @@ _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
 _MessageAnnotations: Any = MessageAnnotations
 _ApplicationProperties: Any = ApplicationProperties
-_SYMBOLS = SYMBOLS
+_SYMBOLS = SYMBOLS.known
 
 _NAME = Symbol(residual.NAME)
 _RESIDUAL = residual.NAME
 _EXCHANGE = Symbol("x-exchange")
 _ROUTING_KEY = Symbol("x-routing-key")
 
-# The rows as the loop over the properties wants them, and the usual form of each one's value.
+# The rows as the loop over the properties wants them.
 _GIVEN = Layout(BasicProperties, [row.name for row in ROWS])
-_RULES = tuple(
-    (row.number, row.name, row.section, row.field, row.annotation, row.forward) for row in ROWS
-)
+_ROWS = ROWS
 _KEYS = tuple(row.annotation for row in ROWS)
-_ID, _TEXT, _USER, _NOTE, _TTL, _SECONDS, _MODE, _CONTENT = range(1, 9)
-_FORM_OF = {
-    **dict.fromkeys(("message_id", "correlation_id"), _ID),
-    **dict.fromkeys(("type", "app_id", "cluster_id"), _NOTE),
-    "reply_to": _TEXT,
-    "user_id": _USER,
-    "expiration": _TTL,
-    "timestamp": _SECONDS,
-    "delivery_mode": _MODE,
-    **dict.fromkeys(("content_type", "content_encoding"), _CONTENT),
-}
-_FORMS = bytes(_FORM_OF.get(row.name, 0) for row in ROWS)
+_FORMS = bytes(row.form for row in ROWS)
+_SYMBOLS_OF = [row.symbols.known for row in ROWS]
 _PLACES: dict[str, int] = {
     field.name: place
     for cls in (Header, Properties)
     for place, field in enumerate(attrs.fields(cls))
 }
 _SLOTS = bytes(_PLACES.get(row.field, 0) for row in ROWS)
-#: Content types and codings that the fields hold exactly, by the row: small vocabularies.
-_CONTENTS: list[dict[str, Symbol]] = [{} for _ in ROWS]
-_MOST_CONTENTS, _LONGEST_CONTENT = 1024, 64
+_IN_HEADER = bytes(row.section == "header" for row in ROWS)
+_IN_FIELD = bytes(row.section != "" for row in ROWS)
 _TYPE = next(index for index, row in enumerate(ROWS) if row.name == "type")
-_DURABLE, _TTL_SLOT = _PLACES["durable"], _PLACES["ttl"]
 _FIRST_ACQUIRER, _COUNT = _PLACES["first_acquirer"], _PLACES["delivery_count"]
 _BLANK_HEADER = [field.default for field in attrs.fields(Header)]
 _BLANK_PROPERTIES: list[Any] = [None] * len(attrs.fields(Properties))
+_ID, _BYTES, _DIGITS, _SECONDS, _PERSISTENT, _KNOWN = ID, BYTES, DIGITS, SECONDS, PERSISTENT, KNOWN
 # Twelve digits with their thousands fit a timestamp, and nine a ttl.
 _MAX_SECONDS = 10**12
 _MAX_DIGITS = 9
@@ -122,7 +115,7 @@ class Natural:
     """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
 
     `header` and `properties` are the values of the sections' fields, in their order, and None as
-    long as there is none.
+    long as there is none. `unplaced` are the names of headers that have no place.
     """
 
     def __init__(self) -> None:
@@ -135,18 +128,18 @@ class Natural:
         self.body_octets: Any = None
         self.is_data = True
         self.has_residual = False
+        self.unplaced: list[str] = []
 
-    def set_header(self, slot: int, value: Any) -> None:
-        """Set a field of the header."""
-        if self.header is None:
-            self.header = _BLANK_HEADER.copy()
-        self.header[slot] = value
-
-    def set_property(self, slot: int, value: Any) -> None:
-        """Set a field of the properties."""
-        if self.properties is None:
-            self.properties = _BLANK_PROPERTIES.copy()
-        self.properties[slot] = value
+    def set(self, index: int, value: Any) -> None:
+        """Set the field of a row."""
+        if _IN_HEADER[index]:
+            if self.header is None:
+                self.header = _BLANK_HEADER.copy()
+            self.header[_SLOTS[index]] = value
+        else:
+            if self.properties is None:
+                self.properties = _BLANK_PROPERTIES.copy()
+            self.properties[_SLOTS[index]] = value
 
     def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
         """Build the header."""
@@ -191,7 +184,7 @@ class Natural:
                 0,
                 None,
                 False,
-            ],
+            ]
         )
         if delivered and header is not None:
             rest = made.evolve(header=None, body=None).encode()
@@ -208,52 +201,44 @@ class Natural:
         return made
 
     def octets_of_body(self) -> bytes:
-        """Give the encoded body sections."""
+        """Return the encoded body sections."""
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
 
 
-def is_plain(text: Any) -> bool:
-    """Tell whether something is a str of ASCII without NUL."""
-    if _COMPILED:
-        # Of C, as declared in the .pxd of the codec's attributes.
-        return plain_text(text, _ANY)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-    return type(text) is str and text.isascii() and "\0" not in text
-
-
 def is_ascii(text: Any) -> bool:
-    """Tell whether something is a str of ASCII."""
+    """Whether something is a str of ASCII."""
     if type(text) is not str:
         return False
     known: str = text
     return known.isascii()
 
 
+def is_finite(number: float) -> bool:
+    """Whether a double is neither NaN nor an infinity."""
+    return number - number == 0
+
+
+def _is_usual_name(name: Any) -> bool:
+    return Text.is_plain(name, _ANY) and name != "CC" and name != "BCC"  # noqa: PLR1714
+
+
 def is_extension(name: Any) -> bool:
-    """Tell whether a header's name begins with ``x-``."""
+    """Whether a header's name begins with ``x-``."""
     if type(name) is not str:
         return bool(name[:2] == "x-")
     known: str = name
     return len(known) > 1 and known[0] == "x" and known[1] == "-"
 
 
-def added(section: Any, key: Any, value: Any) -> bool:
-    """Add an entry to a map section; give False, and nothing, where it has the key already."""
-    if _COMPILED:
-        return bool(add_entry(section, key, value))  # type: ignore[name-defined]  # noqa: F821
-    before = len(section)
-    section.setdefault(key, value)
-    return len(section) != before
-
-
 def int_of(number: int) -> Any:
-    """Give an int of AMQP; small ones are made once."""
+    """Return an AMQP int; small ones are made once."""
     if -128 <= number <= 127:
         return _INTS[number + 128]
     return _new_int(_Int, number)
 
 
 def is_delivered(basic: BasicMessage) -> bool:
-    """Tell whether exchange and routing key stand in annotations, as RabbitMQ 4 delivers them."""
+    """Whether exchange and routing key stand in annotations, as RabbitMQ 4 delivers them."""
     return bool(basic.exchange or basic.routing_key) and (
         shortstr(basic.exchange) and shortstr(basic.routing_key)
     )
@@ -277,18 +262,15 @@ def body_of(octets: bytes) -> Message | None:
     alone = all(
         getattr(found, name) is None
         for name in (
-            *("header", "delivery_annotations", "message_annotations", "properties"),
-            *("application_properties", "footer"),
+            "header",
+            "delivery_annotations",
+            "message_annotations",
+            "properties",
+            "application_properties",
+            "footer",
         )
     )
     return found if alone and found.body is not None else None
-
-
-def one_field(letter: str, value: Any) -> bytes:
-    """Encode letter and value of a header."""
-    out = bytearray()
-    write_value(out, letter, value, "rabbitmq", "headers", "", 0)
-    return bytes(out)
 
 
 def translated(basic: Any, notes: Any) -> Any:
@@ -322,13 +304,10 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
-        notes.add(
+        notes.carried(
             "routing-key",
-            "carried",
             (basic.exchange, basic.routing_key),
-            None,
             "exchange or routing key is no UTF-8 without NUL of 255 octets at most",
-            recoverable=True,
         )
     if entries is not None:
         _headers(made, entries, notes)
@@ -355,67 +334,54 @@ def _properties(made: Natural, given: BasicProperties, notes: Notes) -> None:
             continue
         if index == _TYPE and made.body_octets is not None:
             continue  # the kind of body says it
-        if not _usual(made, index, value):
-            _by_rule(made, index, value, notes)
-
-
-def _usual(made: Natural, index: int, value: Any) -> bool:
-    """Put a property of its usual form where it belongs; give False for any other."""
-    form = _FORMS[index]
-    if form == _CONTENT:
-        item = _CONTENTS[index].get(value) if made.is_data and type(value) is str else None
+        item = _usual(made, index, value)
         if item is None:
-            return False
-        made.set_property(_SLOTS[index], item)
-        return True
-    if form == _MODE:
-        if value != 2:
-            return False
-        made.set_header(_DURABLE, True)
-        return True
+            _by_rule(made, index, value, notes)
+        elif _IN_FIELD[index]:
+            made.set(index, item)
+        else:
+            made.annotations[_KEYS[index]] = item
+
+
+def _usual(made: Natural, index: int, value: Any) -> Any:
+    """Return what a property of its usual form becomes, None for any other."""
+    form = _FORMS[index]
+    if form == _KNOWN:
+        known: dict[Any, Any] = _SYMBOLS_OF[index]
+        return known.get(value) if made.is_data and type(value) is str else None
+    if form == _PERSISTENT:
+        return True if value == 2 else None
     if form == _SECONDS:
-        if type(value) is not int or not 0 <= value < _MAX_SECONDS:
-            return False
-        made.set_property(_SLOTS[index], value * 1000)
-        return True
-    if form == 0 or not is_plain(value):
-        return False
+        if type(value) is int and 0 <= value < _MAX_SECONDS:
+            return value * 1000
+        return None
+    if form == 0 or not Text.is_plain(value, _ANY):
+        return None
     text: str = value
     if form == _ID:
-        if text.startswith("urn:") or text.startswith("ID:"):  # noqa: PIE810  (C knows no tuple)
-            return False
-        made.set_property(_SLOTS[index], text)
-    elif form == _NOTE:
-        made.annotations[_KEYS[index]] = text
-    elif form == _TTL:
+        # C knows no tuple of prefixes.
+        return None if text.startswith("urn:") or text.startswith("ID:") else text  # noqa: PIE810
+    if form == _DIGITS:
         if not text.isdigit() or len(text) > _MAX_DIGITS or (text[0] == "0" and text != "0"):
-            return False
-        made.set_header(_TTL_SLOT, int(text))
-    else:
-        made.set_property(_SLOTS[index], text if form == _TEXT else text.encode("ascii"))
-    return True
+            return None
+        return int(text)
+    return text.encode("ascii") if form == _BYTES else text
 
 
 def _by_rule(made: Natural, index: int, value: Any, notes: Notes) -> None:
     """Translate a property as its row says, and note what that does not keep."""
-    number, name, section, _, annotation, forward = _RULES[index]
-    where, item, exact, how = forward(value, made.is_data)
+    row = _ROWS[index]
+    where, item, exact, (action, reason) = row.forward(value, made.is_data)
     if where == "field":
-        if section == "header":
-            made.set_header(_SLOTS[index], item)
-        else:
-            made.set_property(_SLOTS[index], item)
-            if exact and _FORMS[index] == _CONTENT:
-                known = _CONTENTS[index]
-                if len(known) < _MOST_CONTENTS and len(value) <= _LONGEST_CONTENT:
-                    known[value] = item
+        made.set(index, item)
+        if exact and row.form == _KNOWN:
+            row.symbols.keep(value, item)
     elif where == "annotation":
-        made.annotations[annotation] = item
+        made.annotations[row.annotation] = item
     if not exact:
-        made.carried[number] = _original(name, value)
-        action, reason = how
-        path = f"properties.{name.replace('_', '-')}"
-        notes.add(path, action, value, item, reason, recoverable=True)  # type: ignore[arg-type]
+        made.carried[row.number] = _original(row.name, value)
+        path = f"properties.{row.name.replace('_', '-')}"
+        notes.add(path, action, value, item, reason, recoverable=True)
 
 
 def _original(name: str, value: Any) -> Any:
@@ -446,7 +412,11 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             item = value
         elif letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
             item = int_of(value)
-        elif letter == "l" or letter == "d" or (letter == "t" and type(value) is bool):  # noqa: PLR1714
+        elif (
+            letter == "l"
+            or (letter == "d" and type(value) is float and is_finite(value))
+            or (letter == "t" and type(value) is bool)
+        ):
             item = value
         else:
             simple = False
@@ -458,31 +428,33 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             if key is None:
                 item, exact = NOTHING, False
                 made.has_residual = made.has_residual or name == _RESIDUAL
-            elif not simple:
-                item, exact = to_value(letter, value)
-            if item is not NOTHING and not added(annotations, key, item):
-                item = NOTHING
+            elif not simple or name == FILTER:
+                item, exact = header_value(name, letter, value)
+            if item is not NOTHING:
+                if key in annotations:
+                    item = NOTHING
+                else:
+                    annotations[key] = item
         else:
             if order:
                 mixed = True
             if not simple:
-                item, exact = to_value(letter, value, -1)
-            if item is not NOTHING and not (
-                (is_plain(name) or is_name(name)) and added(application, name, item)
-            ):
-                item = NOTHING
+                item, exact = header_value(name, letter, value)
+            if item is not NOTHING:
+                if name in application or not (_is_usual_name(name) or is_name(name)):
+                    item = NOTHING
+                else:
+                    application[name] = item
         if item is NOTHING:
             whole = True
-            notes.add(
+            made.unplaced.append(name)
+            notes.carried(
                 f"headers[{name!r}]",
-                "carried",
                 value,
-                None,
-                "1.0 has no place for it",
-                recoverable=True,
+                "1.0 has no place for it, or a broker could not deliver it",
             )
         elif not exact:
-            fields[name] = one_field(letter, value)
+            fields[name] = encode_field(letter, value)
             notes.add(
                 f"headers[{name!r}]",
                 "retyped",

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout, as_dict, plain_text
+from amqp10msg._core.twin cimport Layout, Text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data
@@ -11,7 +11,6 @@ cdef Layout _PROPERTIES
 cdef Layout _HEADER
 cdef Layout _GIVEN
 cdef Layout _BASIC
-cdef bint _COMPILED
 cdef dict _LETTERS
 cdef dict _BY_ANNOTATION
 cdef dict _FOUND
@@ -21,12 +20,11 @@ cdef bytes _FORMS
 cdef bytes _TARGETS
 cdef str _INT_LETTERS
 cdef list _BLANK
+cdef list _TEXTS_OF
 cdef int _ID
-cdef int _TEXT
-cdef int _OCTETS
-cdef int _MOMENT
-cdef int _CONTENT
-cdef list _CONTENTS
+cdef int _BYTES
+cdef int _SECONDS
+cdef int _KNOWN
 cdef int _HEADERS
 cdef int _DELIVERY_MODE
 cdef int _PRIORITY_AT
@@ -34,10 +32,8 @@ cdef int _EXPIRATION
 cdef int _TYPE
 
 
-cdef bint is_short(text) except -1
 @cython.locals(known=str)
-cdef bint begins_with_x(name) except -1
-cdef dict mapping_of(section)
+cdef bint _is_usual_name(name) except -1
 
 
 @cython.final
@@ -53,7 +49,7 @@ cdef class Reading:
     cdef public list entries
     cdef public dict carried
     cdef public object saved
-    cdef public set restored
+    cdef public object restored
     cdef public Py_ssize_t split
 
     cdef build(self)
@@ -68,14 +64,14 @@ cdef bint _is_transient(Reading made) except -1
 cdef _header(Reading made, header, delivered, notes)
 @cython.locals(sparse=dict, empty=bint, values=tuple, index=int)
 cdef _properties(Reading made, properties, notes)
-@cython.locals(form=int, text=str)
-cdef bint _usual(Reading made, int index, value) except -1
+@cython.locals(form=int, text=str, known=dict)
+cdef object _usual(Reading made, int index, value)
 cdef bint _is_data(Reading made) except -1
-@cython.locals(sparse=dict, whole=bint, entries=list, plain=dict, letter=str,
+@cython.locals(sparse=dict, whole=bint, entries=list, letter=str,
                kind=type)
 cdef _application(Reading made, application, notes)
 cdef bint _header_exists(Reading made, name) except -1
-@cython.locals(exact=bint, produced=bint, last=int, names=set, plain=dict, saved=bint, letter=str)
+@cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
 cdef _annotations(Reading made, annotations, delivered, notes)
 cdef _annotated(Reading made, row, value)
 cdef _body(Reading made, notes)

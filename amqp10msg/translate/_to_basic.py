@@ -12,19 +12,24 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
-from amqp10msg._core.twin import Layout
-from amqp10msg.basic._codec import Reader
+from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, decode_table
+from amqp10msg.basic.properties import BasicProperties, decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._canonical import is_canonical
-from amqp10msg.translate._headers import BY_ANNOTATION, FOUND, header_of, property_name
+from amqp10msg.translate._headers import (
+    BY_ANNOTATION,
+    FILTER,
+    FOUND,
+    header_field,
+    header_of,
+    property_name,
+)
 from amqp10msg.translate._to_amqp10 import (
     BODY,
     EMPTY,
@@ -37,38 +42,40 @@ from amqp10msg.translate._to_amqp10 import (
     body_of,
     decorated,
     is_delivered,
+    is_finite,
 )
 from amqp10msg.translate._values import LETTERS as _LETTERS
-from amqp10msg.translate._values import to_field
+from amqp10msg.translate._vocabulary import Vocabulary
+from amqp10msg.translate.rabbitmq.terms import is_deliverable
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
-__all__ = ["SHAPE", "SPARSE", "WHOLE", "Reading", "exact_octets", "field_of", "read", "usual"]
-
-_COMPILED = not __file__.endswith(".py")
+__all__ = [
+    "SHAPE",
+    "SPARSE",
+    "UNMARKED",
+    "WHOLE",
+    "Reading",
+    "exact_octets",
+    "read",
+    "usual",
+]
 
 # Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
 WHOLE = 0  # the encoded message, where it is not of the usual form
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
+UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
-# By position: the row of a field, and what its usual form is.
+# By position: the row of a field, and what it becomes where it was met before.
 _READ = tuple(_MAPPED.get(name) for name in _FIELDS)
-_ID, _TEXT, _OCTETS, _MOMENT, _CONTENT = range(1, 6)
-_FORM_OF = {
-    **dict.fromkeys(("message_id", "correlation_id"), _ID),
-    "reply_to": _TEXT,
-    "user_id": _OCTETS,
-    "creation_time": _MOMENT,
-    **dict.fromkeys(("content_type", "content_encoding"), _CONTENT),
-}
-_FORMS = bytes(_FORM_OF.get(name, 0) for name in _FIELDS)
-#: Content types and codings that come back to their fields, by the field: small vocabularies.
-_CONTENTS: list[dict[str, str]] = [{} for _ in _FIELDS]
-_MOST, _LONGEST = 1024, 64
+_FORMS = bytes(row.form if row is not None else 0 for row in _READ)
+_TEXTS = [Vocabulary() for _ in _FIELDS]
+_TEXTS_OF = [texts.known for texts in _TEXTS]
+_ID, _BYTES, _SECONDS, _KNOWN = ID, BYTES, SECONDS, KNOWN
 #: Where each of them stands among the properties of class basic.
 _TARGETS = bytes(_MAPPED[name].number - 1 if name in _MAPPED else 0 for name in _FIELDS)
 _WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
@@ -76,7 +83,7 @@ _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
 _RESIDUAL = residual.NAME
 _BY_ANNOTATION = BY_ANNOTATION
-_FOUND = FOUND
+_FOUND = FOUND.known
 _INT_LETTERS = "bBsuIi"
 
 # Without the checks of what is given: everything is made here.
@@ -91,25 +98,12 @@ _HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
 )
 
 
-def is_short(text: Any) -> bool:
-    """Tell whether something is a str of ASCII without NUL, of 255 characters at most."""
-    if _COMPILED:
-        # Of C, as declared in the .pxd of the codec's attributes.
-        return plain_text(text, 255)  # type: ignore[name-defined, no-any-return]  # noqa: F821
-    return type(text) is str and len(text) <= 255 and text.isascii() and "\0" not in text
-
-
-def begins_with_x(name: Any) -> bool:
-    """Tell whether a str begins with ``x-``."""
+def _is_usual_name(name: Any) -> bool:
+    """Whether an application property of this name is a header of that name."""
+    if not Text.is_plain(name, 255) or name == "CC" or name == "BCC":  # noqa: PLR1714
+        return False
     known: str = name
-    return len(known) > 1 and known[0] == "x" and known[1] == "-"
-
-
-def mapping_of(section: Any) -> Any:
-    """Give a map section as what a loop passes over quickest."""
-    if not isinstance(section, dict):
-        return dict(section)
-    return as_dict(section) if _COMPILED else section  # type: ignore[name-defined]  # noqa: F821
+    return not (len(known) > 1 and known[0] == "x" and known[1] == "-")
 
 
 class Reading:
@@ -130,7 +124,7 @@ class Reading:
         self.entries: list[Any] = []
         self.carried: dict[int, Any] = {}
         self.saved: Any = None
-        self.restored: set[str] = set()
+        self.restored: Any = None
         self.split = 0
 
     def build(self) -> None:
@@ -190,9 +184,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
                 continue
             code = 0x71 if name[0] == "d" else 0x78
             made.carried[code] = _encoded(section)
-            notes.add(
-                name, "carried", dict(section), None, f"0-9-1 has no {name}", recoverable=True
-            )
+            notes.carried(name, dict(section), f"0-9-1 has no {name}")
     if message.message_format:
         made.carried[1] = message.message_format
     made.build()
@@ -202,13 +194,13 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
 def usual(message: Any, notes: Any) -> Reading | None:
     """Read a message that is encoded as this library would; None where it is not."""
     known = message._wire
-    if known is None or message._lenient or not is_canonical(message, known):
+    if known is None or message._lenient or _core.write_message(message) != known:
         return None
     return read(message, known, notes)
 
 
 def _delivery(made: Reading) -> str:
-    """Look for the two annotations that RabbitMQ 4 adds at delivery; tell in which order."""
+    """Find the two annotations that RabbitMQ 4 adds at delivery; return in which order they are."""
     annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
@@ -223,7 +215,7 @@ def _delivery(made: Reading) -> str:
 
 
 def _is_transient(made: Reading) -> bool:
-    """Tell whether a delivered message says in the annotation that its delivery mode was 1.
+    """Whether a delivered message says in the annotation that its delivery mode was 1.
 
     RabbitMQ 4.0 and 4.1 make a message durable that does not say whether it is, so behind them the
     annotation is to be believed and not the header.
@@ -243,7 +235,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not same:
             exact = False
             notes.add(
-                *("header.priority", "clamped", priority, value),
+                "header.priority",
+                "clamped",
+                priority,
+                value,
                 "a priority of 0-9-1 is 0 to 9",
                 recoverable=True,
             )
@@ -259,7 +254,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if first_acquirer or count > 1:
             exact = False
             notes.add(
-                *("header", "carried", header, made.redelivered),
+                "header",
+                "carried",
+                header,
+                made.redelivered,
                 "0-9-1 says only whether it may have been delivered before",
                 recoverable=True,
             )
@@ -278,7 +276,9 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         if value is None:
             continue
         empty = False
-        if _usual(made, index, value):
+        item = _usual(made, index, value)
+        if item is not None:
+            made.given[_TARGETS[index]] = item
             continue
         name = _FIELDS[index]
         row = _READ[index]
@@ -286,10 +286,10 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
             mapped, exact = None, False
         else:
             mapped, exact = row.backward(value)
-            if exact and _FORMS[index] == _CONTENT:
+            if exact and _FORMS[index] == _KNOWN:
                 exact = row.forward(mapped, _is_data(made)).where == "field"
-                if exact and len(value) <= _LONGEST and len(_CONTENTS[index]) < _MOST:
-                    _CONTENTS[index][value] = mapped
+                if exact:
+                    _TEXTS[index].keep(value, mapped)
         if mapped is not None:
             made.given[_TARGETS[index]] = mapped
         if not exact:
@@ -308,35 +308,25 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         made.carried[SPARSE + 0x73] = sparse
 
 
-def _usual(made: Reading, index: int, value: Any) -> bool:
-    """Put a field of its usual form where it belongs; give False for any other."""
+def _usual(made: Reading, index: int, value: Any) -> Any:
+    """Return what a field of its usual form becomes, None for any other."""
     form = _FORMS[index]
-    if form == 0:
-        return False
-    if form == _CONTENT:
-        if not isinstance(value, str) or type(made.message.body) is not _Data:
-            return False
-        known = _CONTENTS[index].get(value)
-        if known is None:
-            return False
-        made.given[_TARGETS[index]] = known
-        return True
-    if form == _MOMENT:
-        if type(value) is not int or value < 0 or value % 1000:
-            return False
-        made.given[_TARGETS[index]] = value // 1000
-        return True
-    if form == _OCTETS:
+    if form == _KNOWN:
+        known: dict[Any, Any] = _TEXTS_OF[index]
+        is_data = type(made.message.body) is _Data
+        return known.get(value) if is_data and isinstance(value, str) else None
+    if form == _SECONDS:
+        return value // 1000 if type(value) is int and value >= 0 and not value % 1000 else None
+    if form == _BYTES:
         if type(value) is not bytes or not value.isascii():
-            return False
+            return None
         value = value.decode("ascii")
-    if not is_short(value):
-        return False
+    if form == 0 or not Text.is_plain(value, 255):
+        return None
     text: str = value
     if form == _ID and (text.startswith("urn:") or text.startswith("ID:")):  # noqa: PIE810
-        return False
-    made.given[_TARGETS[index]] = text
-    return True
+        return None
+    return text
 
 
 def _field_octets(name: str, value: Any) -> bytes:
@@ -360,10 +350,9 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    plain = mapping_of(application)
-    for key, value in plain.items():
+    for key, value in application.items():
         kind = type(value)
-        if is_short(key) and not begins_with_x(key):
+        if _is_usual_name(key):
             # In the order of their frequency.
             if kind is str:
                 entries.append((key, "S", value))
@@ -371,19 +360,18 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             if kind is _Int:
                 entries.append((key, "I", int(value)))
                 continue
+            if kind is float and is_finite(value):
+                entries.append((key, "d", value))
+                continue
             letter = _LETTERS.get(kind)
             if letter is not None:
                 entries.append((key, letter, int(value) if letter in _INT_LETTERS else value))
                 continue
         named = property_name(key)
-        letter, item, exact = to_field(value) if named is not None else ("", None, False)
+        letter, item, exact = header_field(named[0], value) if named else ("", None, False)
         if named is None or not letter or (not named[1] and _header_exists(made, named[0])):
             whole = True
-            notes.add(
-                f"application-properties[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"application-properties[{key!r}]", value, "no header can say it")
             continue
         entries.append((named[0], letter, item))
         whole = whole or not named[1]
@@ -391,7 +379,10 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             sparse[key] = _encoded(value)
             notes.add(
                 f"application-properties[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type",
                 recoverable=True,
             )
     if whole:
@@ -401,7 +392,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
 
 
 def _header_exists(made: Reading, name: str) -> bool:
-    """Tell whether an annotation becomes a header of this name."""
+    """Whether an annotation becomes a header of this name."""
     for key in made.message.message_annotations or ():
         found = header_of(key)
         if found is not None and found[0] == name:
@@ -414,9 +405,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     produced = False
     last = 0
     names: set[str] = set()
-    plain = mapping_of(annotations)
-    saved = _RESIDUAL in plain
-    for key, value in plain.items():
+    saved = _RESIDUAL in annotations
+    for key, value in annotations.items():
         if saved and key == _RESIDUAL:
             made.saved = _read_saved(value, notes)
             if made.saved is None:
@@ -443,15 +433,11 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         item, same = value, True
         if letter and letter in _INT_LETTERS:
             item = int(value)
-        elif found is not None and not letter:
-            letter, item, same = to_field(value)
+        elif found is not None and (not letter or found[0] == FILTER):
+            letter, item, same = header_field(found[0], value)
         if found is None or not letter or found[0] in names:
             exact = False
-            notes.add(
-                f"message-annotations[{key!r}]",
-                *("carried", value, None, "no header can say it"),
-                recoverable=True,
-            )
+            notes.carried(f"message-annotations[{key!r}]", value, "no header can say it")
             continue
         produced = True
         names.add(found[0])
@@ -460,11 +446,14 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             exact = False
             notes.add(
                 f"message-annotations[{key!r}]",
-                *("retyped", value, item, "0-9-1 has no such type, or the name is another"),
+                "retyped",
+                value,
+                item,
+                "0-9-1 has no such type, or the name is another",
                 recoverable=True,
             )
     if saved:
-        keys = list(plain)
+        keys = list(annotations)
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":
@@ -476,10 +465,10 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     if found is not None and not _is_of_basic(found):
         found = None
     if found is None:
-        notes.add(
+        notes.carried(
             f"message-annotations[{residual.NAME!r}]",
-            *("carried", value, None, "it is no residual, or damaged: it is not believed"),
-            recoverable=True,
+            value,
+            "it is not a residual, or damaged, and is ignored",
         )
     return found
 
@@ -489,7 +478,7 @@ _BY_NUMBER = {row.number: row for row in ROWS}
 
 
 def _is_of_basic(content: dict[Any, Any]) -> bool:
-    """Tell whether a residual has the form of one from a 0-9-1 message."""
+    """Whether a residual has the form of one from a 0-9-1 message."""
     try:
         return bool(content) and all(_is_original(key, value) for key, value in content.items())
     except (DecodeError, IndexError):
@@ -518,27 +507,18 @@ def _is_original(key: Any, value: Any) -> bool:
             isinstance(name, str)
             and len(name.encode("utf-8")) <= 255
             and isinstance(octets, bytes)
-            and field_of(octets) is not None
+            and bool(decode_field(octets))
             for name, octets in value.items()
         )
     )
 
 
-def field_of(octets: bytes) -> tuple[str, Any]:
-    """Read letter and value of a header; DecodeError or IndexError where they are none."""
-    reader = Reader(octets, "rabbitmq", DEFAULT_LIMITS)
-    reader.pos = 1
-    value = reader.value(octets[0], len(octets), 0)
-    reader.finish()
-    return chr(octets[0]), value
-
-
 def _annotated(made: Reading, row: Any, value: Any) -> Any:
-    """Give the property that an annotation holds, None where it is not to be believed."""
+    """Return the property that an annotation holds, None where it is not to be believed."""
     if made.given[row.number - 1] is not None:
         return None  # the field says it
     section = row.section
-    if not section and row.name != "type" and is_short(value):
+    if not section and row.name != "type" and Text.is_plain(value, 255):
         return value
     header = made.message.header
     if (
@@ -571,19 +551,28 @@ def _body(made: Reading, notes: Notes) -> None:
     if isinstance(body, list) and isinstance(body[0], Data):
         made.payload = b"".join([bytes(part.data) for part in body])
         made.carried[SHAPE] = []  # filled with what stands on the wire
-        notes.add(
-            *("body", "retyped", len(body), 1, "the data sections are joined"), recoverable=True
-        )
+        notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
         return
     parts = [
         part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
     ]
     made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
-    made.given[_TYPE] = MARKER
+    if is_deliverable(made.payload):
+        made.given[_TYPE] = MARKER
+        return
+    made.carried[UNMARKED] = 1
+    notes.add(
+        "body",
+        "retyped",
+        "sections",
+        "bytes",
+        "RabbitMQ could not deliver it as sections: the payload is the encoded sections",
+        recoverable=True,
+    )
 
 
 def exact_octets(made: Reading) -> None:
-    """Carry the octets of sections that are not encoded as this library would, and the heads."""
+    """Carry the bytes of sections in other encodings than this library's, and the heads."""
     for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
         kind = KINDS[code - 0x70]
@@ -601,7 +590,7 @@ def exact_octets(made: Reading) -> None:
 
 
 def decorated_of(made: Reading) -> bytes | None:
-    """Give the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
+    """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
     header = made.message.header
     delivered = is_delivered(made.basic)
     return decorated(header) if delivered and header is not None else None

@@ -1,25 +1,24 @@
 """Values of field tables as 1.0 values and back, for the lossless profile.
 
-Each direction gives the value, and whether the other direction gives the same one back.
+Each direction gives the value, and whether the other direction gives the same one back. A value
+that a broker accepts and then cannot deliver has no counterpart: its consumers' connections would
+die one after the other while the message stays in the queue. Of RabbitMQ 4.0 these are decimals,
+NaN and infinities anywhere, and null as the value of an annotation.
 """
 
 from __future__ import annotations
 
 import datetime
-import decimal
+import math
 import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal
-from amqp10msg.errors import EncodeError
+from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.primitives import (
     Array,
     Byte,
     Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
     Float,
     Int,
     Short,
@@ -42,6 +41,7 @@ class _Nothing:
 
 
 NOTHING = _Nothing()
+_NO_FIELD: tuple[str, Any, bool] = ("", None, False)
 _MAX_MS = 2**63 - 1
 # What nests deeper is carried: the other side counts its levels differently.
 _MAX_DEPTH = 64
@@ -51,20 +51,19 @@ LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in _CLASSES.items()},
     bool: "t",
     int: "l",
-    Float: "f",
-    float: "d",
     str: "S",
     bytes: "x",
 }
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
-    """Give the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
+    """Return the 1.0 value of a field, NOTHING where there is none, and whether it is exact.
 
     Args:
         letter: of the field.
         value: of the field.
-        depth: tables and arrays around it; -1 where neither is welcome.
+        depth: tables and arrays around it, 0 for the value of an annotation; -1 for an application
+            property, which is neither.
     """
     if letter == "S" and type(value) is str:
         if value.isascii():
@@ -79,12 +78,16 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         return cls(value), True
     if letter == "t":
         return bool(value), type(value) is bool
-    if letter in "ldV":
+    if letter == "l":
         return value, True
+    if letter == "V":
+        return (NOTHING, False) if depth == 0 else (None, True)
     if letter in "LU":
         return (Short(value) if letter == "U" else value), False
-    if letter == "f":
-        return Float(value), True
+    if letter in "fd":
+        if not math.isfinite(value):
+            return NOTHING, False
+        return (Float(value) if letter == "f" else value), True
     if letter in "Sx":
         octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
         return octets, letter == "x"
@@ -94,10 +97,6 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         if not 0 <= value * 1000 <= _MAX_MS:
             return NOTHING, False
         return Timestamp(value * 1000), True
-    if letter == "D":
-        if isinstance(value, decimal.Decimal):
-            value = ScaledDecimal.from_decimal(value)
-        return Decimal64.from_decimal(value.to_decimal()), True
     if not 0 <= depth < _MAX_DEPTH:
         return NOTHING, False
     if letter == "A":
@@ -141,19 +140,19 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 
 
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
-    """Give letter and value of a field, letter "" where there is none, and whether it is exact."""
+    """Return letter and value of a field, "" where there is none, and whether it is exact."""
     kind = type(value)
     letter = LETTERS.get(kind)
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
+    if kind is float or kind is Float:
+        return ("d" if kind is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
     if value is None:
         return "V", None, True
     if kind is Timestamp:
         if value < 0:
-            return "", None, False
+            return _NO_FIELD
         return "T", int(value) // 1000, value % 1000 == 0
-    if kind is Decimal64 or kind is Decimal32 or kind is Decimal128:
-        return _decimal_field(value)
     if depth < _MAX_DEPTH:
         if kind is list:
             return _array_field(value, depth + 1)
@@ -168,17 +167,7 @@ def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
         return "S", str(value), False
     if kind is uuid.UUID:
         return "S", f"urn:uuid:{value}", False
-    return "", None, False
-
-
-def _decimal_field(value: Any) -> tuple[str, Any, bool]:
-    number = value.to_decimal()
-    try:
-        scaled = ScaledDecimal.from_decimal(number)
-    except EncodeError:
-        return "S", str(number), False
-    exact = type(value) is Decimal64 and Decimal64.from_decimal(scaled.to_decimal()) == value
-    return "D", scaled, exact
+    return _NO_FIELD
 
 
 def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
@@ -187,7 +176,7 @@ def _array_field(values: list[Any], depth: int) -> tuple[str, Any, bool]:
     for item in values:
         letter, value, same = to_field(item, depth)
         if not letter:
-            return "", None, False
+            return _NO_FIELD
         entries.append((letter, value))
         exact = exact and same
     return "A", FieldArray.of(entries), exact
@@ -199,7 +188,7 @@ def _table_field(found: Mapping[Any, Any], depth: int) -> tuple[str, Any, bool]:
     for key, item in found.items():
         letter, value, same = to_field(item, depth)
         if not letter or type(key) not in (str, Symbol) or len(key.encode("utf-8")) > 255:
-            return "", None, False
+            return _NO_FIELD
         entries.append((str(key), letter, value))
         exact = exact and same and type(key) is str
     return "F", FieldTable.of(entries), exact

@@ -1,4 +1,4 @@
-"""What a profile does to a message, told for people."""
+"""What a profile does to a message, in words."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def explain(
     *,
     circumstances: Circumstances | None = None,
 ) -> str:
-    """Tell in lines of text what a message becomes on the other side, and what is lost.
+    """Describe in lines of text what a message becomes on the other side, and what is lost.
 
     Args:
         message: of either protocol; the profile takes it to the other one.
@@ -32,7 +32,7 @@ def explain(
         circumstances: what a broker's result depends on besides the message.
 
     Raises:
-        ValueError: no profile is called so.
+        ValueError: there is no profile of that name.
     """
     from amqp10msg.translate import to_amqp10, to_basic  # noqa: PLC0415  (they stand above)
 
@@ -51,7 +51,7 @@ def explain(
     if not made.losses:
         lines.append("Nothing is lost.")
     else:
-        lines.append("What it does not say as the original did:")
+        lines.append("Losses:")
         lines += [f"  {_told(loss)}" for loss in made.losses]
     return "\n".join(lines) + "\n"
 
@@ -95,9 +95,7 @@ def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
                 for field in attrs.fields(type(section))
                 if (value := getattr(section, field.name)) not in (None, field.default)
             ]
-    for name in (
-        *("delivery_annotations", "message_annotations", "application_properties", "footer"),
-    ):
+    for name in ("delivery_annotations", "message_annotations", "application_properties", "footer"):
         for key, value in (getattr(message, name) or {}).items():
             found.append((f"{name.replace('_', '-')}[{str(key)!r}]", value))
     found.append(("body", message.body))

@@ -1,4 +1,4 @@
-"""Which property becomes what, for every profile: found out by translating one of each.
+"""Which property becomes what, for every profile, by translating a sample of each.
 
 So the tables of the documentation say what the code does.
 """
@@ -124,10 +124,10 @@ _MESSAGES: tuple[tuple[str, Message], ...] = (
 
 
 def to_amqp10_rows(profile: str) -> list[Row]:
-    """Tell what each property of class basic becomes in 1.0.
+    """List what each property of class basic becomes in 1.0.
 
     Raises:
-        KeyError: no profile is called so.
+        KeyError: there is no profile of that name.
     """
     bridge = PROFILES[profile].bridge
     nothing = bridge.to_amqp10(BasicMessage(BasicProperties(), b""), Notes(), _GIVEN)
@@ -144,10 +144,10 @@ def to_amqp10_rows(profile: str) -> list[Row]:
 
 
 def to_basic_rows(profile: str) -> list[Row]:
-    """Tell what each part of a 1.0 message becomes in class basic.
+    """List what each part of a 1.0 message becomes in class basic.
 
     Raises:
-        KeyError: no profile is called so.
+        KeyError: there is no profile of that name.
     """
     bridge = PROFILES[profile].bridge
     usual: dict[str, str] = {}
@@ -169,7 +169,7 @@ def to_basic_rows(profile: str) -> list[Row]:
 
 
 def _difference(parts: list[tuple[str, Any]], usual: dict[str, str]) -> str:
-    """Write what is not there without the sample."""
+    """Describe what the sample adds to a result."""
     found = [
         "residual" if residual.NAME in path else f"`{path}` {_shown(value)}"
         for path, value in parts

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Protocol
 
 import attrs
 
@@ -12,30 +12,19 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import DecodeError, TranslationError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.translate import _lossless
-from amqp10msg.translate._qpid import Qpid
-from amqp10msg.translate._rabbitmq3 import RabbitMQ3
-from amqp10msg.translate._rabbitmq4 import RabbitMQ4
-from amqp10msg.translate._terms import CODEC_40, CODEC_43, Crash
+from amqp10msg.translate import _lossless, qpid
+from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
+from amqp10msg.translate.rabbitmq.terms import BrokerError
+from amqp10msg.translate.rabbitmq.version import (
+    RABBITMQ_3_10,
+    RABBITMQ_4_0,
+    RABBITMQ_4_3,
+    BrokerVersion,
+)
 from amqp10msg.translate.report import Notes
 
 __all__ = ["PROFILES", "Circumstances", "TranslationProfile"]
-
-
-@attrs.frozen
-class Circumstances:
-    """What a bridge's result depends on besides the message.
-
-    Attributes:
-        user: whom the broker knows the publisher as, for its check of the user-id; None to leave
-            out the check.
-        stream_offset: of the message in the stream; None to leave out what states it.
-        arrival_time: when the message arrived at the broker, in ms since the Unix epoch.
-    """
-
-    user: str | None = "guest"
-    stream_offset: int | None = None
-    arrival_time: int | None = None
 
 
 class _Bridge(Protocol):
@@ -46,13 +35,17 @@ class _Bridge(Protocol):
 
 @attrs.frozen
 class _RabbitMQ:
-    broker: Any
+    """The two ways through a version of RabbitMQ, its octets as messages."""
+
+    version: BrokerVersion
+    from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
+    to_its_basic: Callable[[BrokerVersion, bytes, Notes, Circumstances], BasicMessage]
 
     def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
         try:
-            octets = self.broker.to_amqp10(basic, notes, given.stream_offset, given.user)
-        except Crash as crash:
-            raise TranslationError(crash.path, crash.reason) from None
+            octets = self.from_basic(self.version, basic, notes, given)
+        except BrokerError as error:
+            raise TranslationError(error.path, error.reason) from None
         try:
             return Message.decode(octets, limits=UNLIMITED)
         except DecodeError:
@@ -67,14 +60,10 @@ class _RabbitMQ:
             ) from None
 
     def to_basic(self, message: Message, notes: Notes, given: Circumstances) -> BasicMessage:
-        octets = message.encode()
         try:
-            made: BasicMessage = self.broker.to_basic(
-                octets, notes, given.stream_offset, given.user
-            )
-        except Crash as crash:
-            raise TranslationError(crash.path, crash.reason) from None
-        return made
+            return self.to_its_basic(self.version, message.encode(), notes, given)
+        except BrokerError as error:
+            raise TranslationError(error.path, error.reason) from None
 
 
 @attrs.frozen
@@ -93,67 +82,39 @@ class TranslationProfile:
     reversible: bool = False
 
 
-_BROKERS: tuple[tuple[str, str, Any, Any], ...] = (
-    (
-        "rabbitmq-3.10",
-        "RabbitMQ 3.10 with its AMQP 1.0 plugin",
-        RabbitMQ3(),
-        RabbitMQ3(stream=True),
-    ),
-    (
-        "rabbitmq-4.0",
-        "RabbitMQ 4.0",
-        RabbitMQ4(CODEC_40, durable_by_default=True),
-        RabbitMQ4(CODEC_40, durable_by_default=True, stream=True),
-    ),
-    (
-        "rabbitmq-4.3",
-        "RabbitMQ 4.3",
-        RabbitMQ4(
-            CODEC_43,
-            **(
-                _LATEST := dict.fromkeys(
-                    ("queue_addresses", "metadata_first", "trims", "validates", "drops_unread"),
-                    True,
-                )
-            ),
-        ),
-        RabbitMQ4(CODEC_43, **_LATEST, stream=True),
-    ),
-)
-
-
-def _profiles() -> dict[str, TranslationProfile]:
-    made = [
-        TranslationProfile(
-            "lossless",
-            "A message that follows the specification and can be translated back octet for octet.",
-            _lossless,
-            reversible=True,
-        )
-    ]
-    for name, broker, classic, stream in _BROKERS:
-        made.append(
-            TranslationProfile(
-                name,
-                f"What {broker} delivers from a classic or quorum queue.",
-                _RabbitMQ(classic),
-            )
-        )
-        made.append(
-            TranslationProfile(
-                f"{name}-stream", f"What {broker} delivers from a stream.", _RabbitMQ(stream)
-            )
-        )
-    made.append(
-        TranslationProfile(
-            "qpid-broker-j",
-            "What the converter of Apache Qpid Broker-J gives.",
-            Qpid(),
-        )
+def _rabbitmq(version: BrokerVersion) -> Iterator[TranslationProfile]:
+    ways = (
+        (v3.to_amqp10, v3.to_basic)
+        if version is RABBITMQ_3_10
+        else (from_basic.to_amqp10, to_basic.to_basic)
     )
-    return {profile.name: profile for profile in made}
+    name = f"rabbitmq-{version.name}"
+    plugin = " with its AMQP 1.0 plugin" if version is RABBITMQ_3_10 else ""
+    broker = f"RabbitMQ {version.name}{plugin}"
+    for suffix, queue, own in (
+        ("", "a classic or quorum queue", version),
+        ("-stream", "a stream", attrs.evolve(version, stream=True)),
+    ):
+        yield TranslationProfile(
+            name + suffix, f"What {broker} delivers from {queue}.", _RabbitMQ(own, *ways)
+        )
+
+
+def _profiles() -> Iterator[TranslationProfile]:
+    yield TranslationProfile(
+        "lossless",
+        "A message that follows the specification and can be translated back octet for octet.",
+        _lossless,
+        reversible=True,
+    )
+    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3):
+        yield from _rabbitmq(version)
+    yield TranslationProfile(
+        "qpid-broker-j", "What the converter of Apache Qpid Broker-J gives.", qpid
+    )
 
 
 #: The profiles by name.
-PROFILES: Mapping[str, TranslationProfile] = MappingProxyType(_profiles())
+PROFILES: Mapping[str, TranslationProfile] = MappingProxyType(
+    {profile.name: profile for profile in _profiles()}
+)

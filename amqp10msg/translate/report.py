@@ -1,4 +1,4 @@
-"""What a translation gives: the message, and what did not come through."""
+"""The result of a translation: the message and a report of losses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Action: TypeAlias = Literal[
 
 @attrs.frozen
 class Loss:
-    """One thing that the translated message does not say as the original did.
+    """One loss in translation.
 
     Attributes:
         path: where in the original, such as ``properties.priority``, ``headers['k']`` or
@@ -42,22 +42,24 @@ class Loss:
 
 @attrs.frozen
 class Translation(Generic[M]):
-    """A translated message with the report of what was lost on the way.
+    """A translated message with a report of losses.
 
     Attributes:
         message: the message in the other protocol.
-        losses: what it does not say as the original did; empty if nothing was lost.
+        losses: in the order in which they were found; empty if nothing was lost.
     """
 
     message: M
     losses: tuple[Loss, ...] = ()
 
 
-@attrs.define(weakref_slot=False)
 class Notes:
-    """Collects losses while a message is translated."""
+    """Losses, collected while a message is translated."""
 
-    losses: list[Loss] = attrs.Factory(list)
+    __slots__ = ("losses",)
+
+    def __init__(self) -> None:
+        self.losses: list[Loss] = []
 
     def add(
         self,
@@ -71,3 +73,11 @@ class Notes:
     ) -> None:
         """Note one loss."""
         self.losses.append(Loss(path, action, before, after, reason, recoverable))
+
+    def dropped(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that the translated message does not have at all."""
+        self.add(path, "dropped", before, None, reason)
+
+    def carried(self, path: str, before: Any, reason: str) -> None:
+        """Note a value that stands in the residual alone, from where it comes back."""
+        self.add(path, "carried", before, None, reason, recoverable=True)

@@ -1,4 +1,4 @@
-"""The residual: what a translation could not say in the other protocol, in a few octets.
+"""The residual: what the other protocol cannot express, in a few bytes.
 
 An array of three, deterministic CBOR: the version 1, the content (a map), and the CRC-32 (ISO-HDLC)
 of the encoded content. On the 1.0 side it is the message annotation `NAME`, a binary; on the 0-9-1
@@ -22,18 +22,18 @@ _VERSION = 1
 
 
 def pack(content: dict[int, Any]) -> bytes:
-    """Give the residual's octets."""
+    """Encode a residual."""
     inner = _cbor.encode(content)
     return b"\x83\x01" + inner + _cbor.encode(zlib.crc32(inner))
 
 
 def pack_text(content: dict[int, Any]) -> str:
-    """Give the residual as a header holds it."""
+    """Encode a residual as the text of a header."""
     return base64.b64encode(pack(content)).decode("ascii")
 
 
 def unpack(data: bytes) -> dict[int, Any] | None:
-    """Read a residual; None where the octets are none, or damaged."""
+    """Decode a residual; return None where the bytes are not one, or are damaged."""
     try:
         found = _cbor.decode(data)
     except _cbor.CborError:
@@ -47,7 +47,7 @@ def unpack(data: bytes) -> dict[int, Any] | None:
 
 
 def unpack_text(text: str) -> dict[int, Any] | None:
-    """Read a residual from a header's value; None where it is none, or damaged."""
+    """Decode a residual from a header's value; return None where it is not one, or is damaged."""
     try:
         data = base64.b64decode(text.encode("ascii"), validate=True)
     except (UnicodeEncodeError, binascii.Error):

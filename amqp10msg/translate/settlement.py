@@ -23,7 +23,7 @@ __all__ = [
 
 @attrs.frozen
 class ReplyCode:
-    """One reply code of 0-9-1 and the error condition of 1.0 that says the same.
+    """A reply code of 0-9-1 and the corresponding error condition of 1.0.
 
     Attributes:
         code: such as 404.
@@ -88,18 +88,19 @@ class Settlement:
 
 
 def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejected:
-    """Give the outcome of 1.0 (Part 3, 3.4) that says what a 0-9-1 client did.
+    """Return the 1.0 outcome (Part 3, 3.4) for what a 0-9-1 client did.
 
     basic.ack is accepted; nack and reject are released with requeue, rejected without.
 
     Raises:
-        ValueError: the method settles nothing.
+        ValueError: the method does not settle a delivery.
     """
     if settlement.method == "basic.ack":
         return Accepted()
     if settlement.method not in {"basic.nack", "basic.reject"}:
         raise ValueError(
-            f"{settlement.method!r} settles no delivery: use basic.ack, basic.nack or basic.reject"
+            f"{settlement.method!r} does not settle a delivery: use basic.ack, basic.nack or "
+            "basic.reject"
         )
     return Released() if settlement.requeue else Rejected()
 
@@ -107,13 +108,13 @@ def outcome_of_settlement(settlement: Settlement) -> Accepted | Released | Rejec
 def settlement_of_outcome(
     outcome: Accepted | Released | Rejected | Modified,
 ) -> tuple[Settlement, tuple[Loss, ...]]:
-    """Give what a 0-9-1 client would do, and what that does not say.
+    """Return what a 0-9-1 client would do, and the losses.
 
     accepted is basic.ack; rejected is basic.reject without requeue; released and modified are
     basic.reject with requeue, a modified that is undeliverable here without.
 
     Raises:
-        TypeError: it is no outcome.
+        TypeError: `outcome` is not an outcome.
     """
     losses: list[Loss] = []
 
@@ -136,19 +137,21 @@ def settlement_of_outcome(
             "0-9-1 changes no message on its way back",
         )
         return Settlement("basic.reject", requeue=not outcome.undeliverable_here), tuple(losses)
-    raise TypeError(f"no outcome of Part 3, 3.4: {type(outcome).__name__}")
+    raise TypeError(f"expected an outcome of Part 3, 3.4, not {type(outcome).__name__}")
 
 
 def outcome_of_return(code: int, text: str = "") -> Rejected:
-    """Give the outcome of a message that came back with basic.return.
+    """Return the outcome of a message that came back with basic.return.
 
     Args:
         code: its reply code, 312 (no-route) or 313 (no-consumers) as brokers send it.
         text: its reply text.
 
     Raises:
-        ValueError: the code is none of `REPLY_CODES`.
+        ValueError: the code is not in `REPLY_CODES`.
     """
     if code not in REPLY_CODES:
-        raise ValueError(f"{code} is no reply code: use one of {', '.join(map(str, REPLY_CODES))}")
+        raise ValueError(
+            f"{code} is not a reply code: use one of {', '.join(map(str, REPLY_CODES))}"
+        )
     return Rejected(error=Error(REPLY_CODES[code].condition, text or None))

@@ -8,7 +8,6 @@ both say whether the other one gives the same value back. What is not exact goes
 from __future__ import annotations
 
 import datetime
-import functools
 import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,9 +16,9 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.primitives import Symbol, Timestamp, UByte, ULong
-
-# The rules of validation say what a field may hold; this is where they stand.
-from amqp10msg.validation._checks import _CODINGS, _MIME
+from amqp10msg.translate._vocabulary import Vocabulary
+from amqp10msg.translate.report import Action
+from amqp10msg.validation.texts import CODINGS, MIME_TYPE
 
 __all__ = ["PREFIX", "ROWS", "Place", "Row", "shortstr"]
 
@@ -43,16 +42,16 @@ class Place(NamedTuple):
     where: str
     value: Any
     exact: bool = True
-    how: tuple[str, str] = ("carried", "1.0 cannot say it")
+    how: tuple[Action, str] = ("carried", "1.0 cannot express it")
 
 
-_HOW = ("carried", "1.0 cannot say it")
+_HOW: tuple[Action, str] = ("carried", "1.0 cannot express it")
 # Places are made for every property of every message: without the generated __new__.
 _new: Callable[[type[Place], tuple[Any, ...]], Place] = tuple.__new__
 
 
 def shortstr(text: str) -> bool:
-    """Tell whether a text is a short string by the letter of 0-9-1: UTF-8, no NUL, 255 octets."""
+    """Whether a text is a short string as 0-9-1 says: UTF-8, no NUL, at most 255 bytes."""
     if len(text) > 255 or "\0" in text:
         return False
     if text.isascii():
@@ -73,12 +72,16 @@ def _is_text(text: str) -> bool:
     return True
 
 
+def _no_field(_: Any) -> tuple[Any, bool]:
+    return None, False
+
+
 # What 0-9-1 text becomes as a string, and back.
 
 
 def _string_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
     return _new(Place, ("field", text, "\0" not in text, _HOW))
 
 
@@ -90,14 +93,12 @@ def _string_backward(text: Any) -> tuple[Any, bool]:
 
 def _annotated_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
-        return Place("residual", None, False, ("carried", "the octets are no UTF-8"))
+        return Place("residual", None, False, ("carried", "the bytes are not valid UTF-8"))
     return _new(Place, ("annotation", text, "\0" not in text, _HOW))
 
 
-# Content types and codings come from small vocabularies.
-@functools.lru_cache(maxsize=1024)
 def _content_type_forward(text: str, is_data: bool) -> Place:
-    if is_data and text.isascii() and _MIME.fullmatch(text):
+    if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
     return _annotated_forward(text, is_data)
 
@@ -110,10 +111,9 @@ def _content_type_backward(text: Any) -> tuple[Any, bool]:
 
 def _coding(text: str) -> bool:
     lowered = text.lower()
-    return lowered in _CODINGS and lowered not in _NO_CODING
+    return lowered in CODINGS and lowered not in _NO_CODING
 
 
-@functools.lru_cache(maxsize=1024)
 def _content_encoding_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and _coding(text):
         return Place("field", Symbol(text))
@@ -156,7 +156,7 @@ def _priority_backward(priority: Any) -> tuple[Any, bool]:
 def _expiration_forward(text: str, _: bool) -> Place:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isascii() or not digits.isdigit() or text[0] == "-" or len(text) > 40:
-        return Place("residual", None, False, ("carried", "the expiration is no number"))
+        return Place("residual", None, False, ("carried", "the expiration is not a number"))
     ttl = int(text)
     if ttl > _MAX_TTL:
         return Place(
@@ -205,7 +205,7 @@ _ULONG = "ID:AMQP_ULONG:"
 
 
 def _id_of(text: str) -> Any:
-    """Give the id that a text stands for by its form, or the text."""
+    """Return the id that a text stands for by its form, or the text."""
     if text.startswith(_URN):
         try:
             found = uuid.UUID(text[len(_URN) :])
@@ -230,8 +230,10 @@ def _id_of(text: str) -> Any:
 def _id_forward(text: str, _: bool) -> Place:
     if not _is_text(text):
         return Place(
-            *("field", text.encode("utf-8", "surrogateescape"), False),
-            ("retyped", "the octets are no UTF-8: a binary id"),
+            "field",
+            text.encode("utf-8", "surrogateescape"),
+            False,
+            ("retyped", "the bytes are not valid UTF-8: a binary id"),
         )
     if text.startswith(("urn:", "ID:")):
         found = _id_of(text)
@@ -255,6 +257,25 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
     return f"{_ULONG}{int(value)}", True
 
 
+# The usual forms of values: what a row's fast predicate looks for. A value of that form is exact in
+# both directions, and what it becomes is so simple that the loops over the properties do it
+# themselves. A test holds them to `forward` and `backward`.
+#: ASCII text without NUL: the same text.
+TEXT = 1
+#: Such a text that begins with neither ``urn:`` nor ``ID:``: the same text.
+ID = 2
+#: ASCII text without NUL: its bytes.
+BYTES = 3
+#: A decimal number of at most nine digits, without leading zeros: the number.
+DIGITS = 4
+#: Seconds of at most twelve digits: the milliseconds.
+SECONDS = 5
+#: 2: true.
+PERSISTENT = 6
+#: A text that `Row.symbols` holds already, in front of a body of data: its symbol.
+KNOWN = 7
+
+
 @attrs.frozen
 class Row:
     """One property of class basic and its place in a 1.0 message.
@@ -265,9 +286,11 @@ class Row:
         section: ``header`` or ``properties`` where a field can hold it, else empty.
         field: that field's attribute.
         annotation: the annotation that holds what the field cannot.
+        form: the usual form of its values, of those above; 0 where there is none.
         forward: from the value in 0-9-1, and whether the body is data.
         backward: from the value in the field.
         note: what becomes of it, for the documentation.
+        symbols: for `KNOWN`, what texts became in the field before.
     """
 
     number: int
@@ -275,9 +298,11 @@ class Row:
     section: str
     field: str
     annotation: Symbol
+    form: int
     forward: Callable[[Any, bool], Place]
     backward: Callable[[Any], tuple[Any, bool]]
     note: str
+    symbols: Vocabulary = attrs.field(factory=Vocabulary, repr=False, eq=False)
 
     @property
     def default(self) -> Any:
@@ -292,70 +317,104 @@ class Row:
             value = int(value)
         elif type(value) is not str or not shortstr(value):
             return None
-        if (type(value) is int) != (self.name in _OCTETS):
+        if (type(value) is int) != (self.name in {"delivery_mode", "priority"}):
             return None
         place = self.forward(value, is_data)
         return value if place.where == "annotation" and place.exact else None
 
 
-_OCTETS = {"delivery_mode", "priority"}
-_PLACES: dict[str, tuple[str, str, Any, Any, str]] = {
-    "content_type": (
-        *("properties", "content_type", _content_type_forward, _content_type_backward),
-        "in the field where it is a MIME type and the body is data",
-    ),
-    "content_encoding": (
-        *("properties", "content_encoding"),
-        *(_content_encoding_forward, _content_encoding_backward),
-        "in the field where it is a registered coding and the body is data",
-    ),
-    "delivery_mode": (
-        *("header", "durable", _mode_forward, _mode_backward),
-        "2 is true; 1 stands in the annotation, so that absent stays absent",
-    ),
-    "priority": (
-        *("header", "priority", _priority_forward, _priority_backward),
-        "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
-    ),
-    "correlation_id": (
-        *("properties", "correlation_id", _id_forward, _id_backward),
-        "as the message-id",
-    ),
-    "reply_to": ("properties", "reply_to", _string_forward, _string_backward, "as it is"),
-    "expiration": (
-        *("header", "ttl", _expiration_forward, _expiration_backward),
-        "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
-    ),
-    "message_id": (
-        *("properties", "message_id", _id_forward, _id_backward),
-        "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
-    ),
-    "timestamp": (
-        *("properties", "creation_time", _timestamp_forward, _timestamp_backward),
-        "seconds are milliseconds by 1,000",
-    ),
-    "type": (
-        *("", "", _annotated_forward, None),
-        "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
-    ),
-    "user_id": ("properties", "user_id", _user_forward, _user_backward, "octets for octets"),
-    "app_id": ("", "", _annotated_forward, None, "no group-id: that has a meaning of its own"),
-    "cluster_id": ("", "", _annotated_forward, None, "reserved in 0-9-1"),
-}
+def _row(name: str, place: str, form: int, forward: Any, backward: Any, note: str) -> Row:
+    section, _, field = place.partition(".")
+    number, row = next(found for found in enumerate(PROPERTIES, 1) if found[1].name == name)
+    annotation = Symbol(PREFIX + row.wire_name)
+    return Row(number, name, section, field, annotation, form, forward, backward, note)
+
 
 #: The rows, in the order of the property flags; `headers` has rules of its own.
-ROWS: tuple[Row, ...] = tuple(
-    Row(
-        number,
-        row.name,
-        section,
-        field,
-        Symbol(PREFIX + row.wire_name),
-        forward,
-        backward or (lambda _: (None, False)),
-        note,
-    )
-    for number, row in enumerate(PROPERTIES, 1)
-    if row.name in _PLACES
-    for section, field, forward, backward, note in (_PLACES[row.name],)
+ROWS: tuple[Row, ...] = (
+    _row(
+        "content_type",
+        "properties.content_type",
+        KNOWN,
+        _content_type_forward,
+        _content_type_backward,
+        "in the field where it is a MIME type and the body is data",
+    ),
+    _row(
+        "content_encoding",
+        "properties.content_encoding",
+        KNOWN,
+        _content_encoding_forward,
+        _content_encoding_backward,
+        "in the field where it is a registered coding and the body is data",
+    ),
+    _row(
+        "delivery_mode",
+        "header.durable",
+        PERSISTENT,
+        _mode_forward,
+        _mode_backward,
+        "2 is true; 1 stands in the annotation, so that absent stays absent",
+    ),
+    _row(
+        "priority",
+        "header.priority",
+        0,
+        _priority_forward,
+        _priority_backward,
+        "4, the default of 1.0, stands in the annotation; towards 0-9-1, 9 at most",
+    ),
+    _row(
+        "correlation_id",
+        "properties.correlation_id",
+        ID,
+        _id_forward,
+        _id_backward,
+        "as the message-id",
+    ),
+    _row("reply_to", "properties.reply_to", TEXT, _string_forward, _string_backward, "as it is"),
+    _row(
+        "expiration",
+        "header.ttl",
+        DIGITS,
+        _expiration_forward,
+        _expiration_backward,
+        "decimal text, milliseconds; a ttl is clamped to 2^32 - 1",
+    ),
+    _row(
+        "message_id",
+        "properties.message_id",
+        ID,
+        _id_forward,
+        _id_backward,
+        "`urn:uuid:` is a uuid, `ID:AMQP_ULONG:` a ulong, `ID:AMQP_BINARY:` a binary, else string",
+    ),
+    _row(
+        "timestamp",
+        "properties.creation_time",
+        SECONDS,
+        _timestamp_forward,
+        _timestamp_backward,
+        "seconds are milliseconds by 1,000",
+    ),
+    _row(
+        "type",
+        "",
+        TEXT,
+        _annotated_forward,
+        _no_field,
+        "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
+    ),
+    _row(
+        "user_id", "properties.user_id", BYTES, _user_forward, _user_backward, "octets for octets"
+    ),
+    _row(
+        "app_id",
+        "",
+        TEXT,
+        _annotated_forward,
+        _no_field,
+        "no group-id: that has a meaning of its own",
+    ),
+    _row("cluster_id", "", TEXT, _annotated_forward, _no_field, "reserved in 0-9-1"),
 )

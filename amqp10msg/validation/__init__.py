@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from amqp10msg.message import Message
 
 __all__ = [
+    "LISTED",
     "NOT_VISIBLE",
     "PROFILES",
     "RULES",
@@ -38,14 +39,14 @@ class Violation:
 
     Attributes:
         rule: the rule's short stable name, a key of `RULES`.
-        clause: where the specification says it, such as ``Part 3, 3.2.5``.
+        clause: the clause of the specification, such as ``Part 3, 3.2.5``.
         severity: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD NOT; a profile
             may see a rule otherwise.
         path: where in the message, such as ``properties.content-encoding``,
             ``application-properties['k']`` or the name of a section; empty where there is no name.
         offset: where in the encoded message, in octets: the constructor of the key or value that
             is wrong, or of the descriptor where a whole section is. What is missing is reported
-            where it should stand, and what does not parse where reading ended.
+            where it should be, and what does not parse where reading ended.
         text: what is wrong, and what would be right.
     """
 
@@ -79,15 +80,15 @@ def validate(
     *,
     limits: Limits | None = None,
 ) -> list[Violation]:
-    """Hold a message to the rules of the specification, or of a broker.
+    """Check a message against the rules of the specification, or of a broker.
 
     Whatever the octets are, this returns: what does not parse is a violation, and the sections
-    behind it are looked at too where the damaged one has an intact size. Of each rule the first
+    after it are checked too where the size of the damaged one is intact. Of each rule the first
     100 violations are listed.
 
     Args:
         message: an encoded message, or a `Message`, which is encoded first: offsets are then those
-            in ``message.encode()``, and a message that cannot be encoded breaks ``not-encodable``.
+            in ``message.encode()``; one that cannot be encoded violates ``not-encodable``.
         profile: ``oasis``, ``rabbitmq-4``, ``azure``, or a `Profile` of your own.
         limits: what reading may cost; the defaults of `Limits` where None.
 
@@ -96,7 +97,7 @@ def validate(
 
     Raises:
         TypeError: the message is neither a Message nor octets.
-        ValueError: no profile is called so.
+        ValueError: there is no such profile.
     """
     if not isinstance(profile, Profile):
         if profile not in PROFILES:
@@ -138,6 +139,6 @@ def validate(
         if rule.check is not None and rule.id in profile:
             for found in islice(rule.check(view), LISTED):
                 report.add(rule.id, found)
-    # Stable, so that what stands at one place comes in the order of the table.
+    # Stable, so that violations at one offset come in the order of the table.
     report.violations.sort(key=lambda violation: violation.offset)
     return report.violations

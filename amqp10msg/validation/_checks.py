@@ -1,9 +1,8 @@
-"""What finds the violations: one generator a rule, or a few rules that differ in a word."""
+"""The checks behind the rules: one generator for each rule, or for a few that differ in a word."""
 
 from __future__ import annotations
 
 import math
-import re
 import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -11,14 +10,16 @@ from typing import Any, NamedTuple
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.walk import end_of, text_at, type_at
 from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
-from amqp10msg.validation._view import Child, Section, View, text_at, type_at
+from amqp10msg.validation._view import Child, Section, View
+from amqp10msg.validation.texts import CODINGS, is_free_key, is_mime_type
 
-__all__ = ["ANNOTATIONS", "Found", "is_free_key", "is_mime_type", "is_registered_coding"]
+__all__ = ["ANNOTATIONS", "Found"]
 
 #: The sections of the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
@@ -35,19 +36,6 @@ _ARCHETYPE_NAMES = {
 }
 _WANTED = {"list": "a list", "map": "a map", "binary": "a binary"}
 
-# RFC 2045, 5.1: type "/" subtype *(";" attribute "=" value). A token holds no space and none of
-# the separators, so that there is one way to match and the time is linear.
-_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
-_MIME = re.compile(
-    rf"{_TOKEN}/{_TOKEN}(?:[ \t]*;[ \t]*{_TOKEN}=(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
-)
-# The HTTP Content Coding Registry of IANA, 2025.
-_CODINGS = frozenset(
-    (
-        *("aes128gcm", "br", "compress", "dcb", "dcz", "deflate", "exi", "gzip", "identity"),
-        *("pack200-gzip", "x-compress", "x-gzip", "zstd"),
-    )
-)
 # Constructors of array elements that RabbitMQ 4's parser does not have.
 _RABBITMQ_LACKS = frozenset((0x52, 0x53, 0x54, 0x55, 0x74, 0x84, 0x94, 0xC0, 0xC1, 0xE0))
 
@@ -72,11 +60,11 @@ class Found(NamedTuple):
 
 
 def strangers(view: View, *, described: bool) -> Iterator[Found]:
-    """Find what stands where a section should."""
+    """Find values that are in the place of a section."""
     text = (
         "the descriptor is not that of a section of Part 3, 3.2"
         if described
-        else "a message is a sequence of sections, and this is no described value"
+        else "a message is a sequence of sections, and this value is not described"
     )
     for offset, has_descriptor in view.strangers:
         if has_descriptor is described:
@@ -84,7 +72,7 @@ def strangers(view: View, *, described: bool) -> Iterator[Found]:
 
 
 def misplaced(view: View, *, rule: str) -> Iterator[Found]:
-    """Find the sections that stand where they must not, by one of the three rules on that."""
+    """Find sections in a place where they must not be, by one of the three rules on that."""
     seen: set[str] = set()
     last: Section | None = None
     body: Section | None = None
@@ -93,17 +81,17 @@ def misplaced(view: View, *, rule: str) -> Iterator[Found]:
         broken = ""
         if order == _BODY:
             if last is not None and last.kind.order > order:
-                broken, text = "section-out-of-order", f"{name} stands behind {last.kind.name}"
+                broken, text = "section-out-of-order", f"{name} must precede {last.kind.name}"
             elif body is not None and body.kind is not section.kind:
                 broken = "mixed-body-sections"
-                text = f"{name} stands beside {body.kind.name}: a body is one kind of section"
+                text = f"{name} follows {body.kind.name}: a body has sections of one kind"
             elif body is not None and not section.kind.repeatable:
-                broken, text = "duplicate-section", f"{name} stands twice"
+                broken, text = "duplicate-section", f"{name} occurs twice"
             body = body or section
         elif name in seen:
-            broken, text = "duplicate-section", f"{name} stands twice"
+            broken, text = "duplicate-section", f"{name} occurs twice"
         elif last is not None and last.kind.order > order:
-            broken, text = "section-out-of-order", f"{name} stands behind {last.kind.name}"
+            broken, text = "section-out-of-order", f"{name} must precede {last.kind.name}"
         seen.add(name)
         if last is None or order >= last.kind.order:
             last = section
@@ -112,18 +100,18 @@ def misplaced(view: View, *, rule: str) -> Iterator[Found]:
 
 
 def body_missing(view: View) -> Iterator[Found]:
-    """Find that there is no body; what is cut off may have lost it."""
+    """Find a missing body, unless the end of the message is cut off."""
     if view.complete and not any(section.kind.order == _BODY for section in view.sections):
         footers = (s.offset for s in view.sections if s.kind.order == _FOOTER)
         yield Found(
             next(footers, len(view.data)),
             "body",
-            "the message has no body: give it a data, amqp-sequence or amqp-value section",
+            "the message has no body: add a data, amqp-sequence or amqp-value section",
         )
 
 
 def section_value_type(view: View) -> Iterator[Found]:
-    """Find sections whose value is of another type than their descriptor says."""
+    """Find sections whose value does not have the type of their descriptor."""
     for section in view.sections:
         kind, have = section.kind, section.type
         if have and kind.source not in (have, "*"):
@@ -135,7 +123,7 @@ def section_value_type(view: View) -> Iterator[Found]:
 
 
 def too_many_fields(view: View) -> Iterator[Found]:
-    """Find lists that are longer than their declaration."""
+    """Find lists with more fields than are declared."""
     for section in view.of("header", "properties"):
         known = len(rows(section.kind.cls))
         if section.count > known:
@@ -157,7 +145,7 @@ def field_type(view: View) -> Iterator[Found]:
 
 
 def rejected_type(view: View) -> Iterator[Found]:
-    """Find values of the delivery annotation ``rejected`` that are no errors."""
+    """Find values of the delivery annotation ``rejected`` that are not errors."""
     # Nothing is spent here on arrays that no octet pays for.
     limits = attrs.evolve(view.limits, zero_width=0)
     for section in view.of("delivery-annotations"):
@@ -167,12 +155,12 @@ def rejected_type(view: View) -> Iterator[Found]:
                 continue
             wrong = _wrong_error(view.data[value:end], limits)
             if wrong:
-                text = f"the value of the key rejected is an error (0x1D): {wrong}"
+                text = f"the value of the key rejected must be an error (0x1D): {wrong}"
                 yield Found(value, section.entry(place).path, text)
 
 
 def _wrong_error(octets: bytes, limits: Limits) -> str:
-    """Tell why a value is no error; empty if it is one, or too large to tell."""
+    """Return why a value is not an error; empty if it is one, or is too large to read."""
     try:
         made = _core.decode_value(octets, limits=limits)
         if not isinstance(made, Described) or made.descriptor not in _ERROR:
@@ -198,7 +186,7 @@ def without_data(view: View, *, field: str) -> Iterator[Found]:
         for section in view.of("properties"):
             child = section.field(field)
             if child:
-                text = f"{field} is set, and the body is {others[0]}: leave it out, or send data"
+                text = f"{field} is set, and the body is {others[0]}: omit it, or send data"
                 yield Found(child.value, child.path, text)
 
 
@@ -207,20 +195,15 @@ def _symbols(view: View, field: str) -> Iterator[tuple[Child, str]]:
         child = section.field(field)
         if child and type_at(view.data, child.value) == "symbol":
             text = text_at(view.data, child.value, child.end)
-            if text.isascii():  # else it is no symbol, and that is noted
+            if text.isascii():  # else it is not a symbol, which another rule reports
                 yield child, text
 
 
-def is_mime_type(text: str) -> bool:
-    """Tell whether a text is written like a MIME type."""
-    return _MIME.fullmatch(text) is not None
-
-
 def content_type_not_mime(view: View) -> Iterator[Found]:
-    """Find content-types that are not written like a MIME type."""
+    """Find content-types that do not have the form of a MIME type."""
     for child, text in _symbols(view, "content-type"):
         if not is_mime_type(text):
-            says = f"{_short(text)} is no MIME type: write type/subtype, or leave it out"
+            says = f"{_short(text)} is not a MIME type: write type/subtype, or omit it"
             yield Found(child.value, child.path, says)
 
 
@@ -230,37 +213,32 @@ def _codings(view: View) -> Iterator[tuple[Child, list[str]]]:
         yield child, [coding.strip(" \t").lower() for coding in text.split(",")]
 
 
-def is_registered_coding(text: str) -> bool:
-    """Tell whether a text is one registered coding in its usual form, and none to be avoided."""
-    return text in _CODINGS and text not in ("identity", "compress", "x-compress")
-
-
 def content_encoding_identity(view: View) -> Iterator[Found]:
-    """Find the coding that says nothing."""
+    """Find the coding identity."""
     for child, codings in _codings(view):
         if "identity" in codings:
-            yield Found(child.value, child.path, "identity says nothing: leave it out")
+            yield Found(child.value, child.path, "identity must not be used: omit it")
 
 
 def content_encoding_compress(view: View) -> Iterator[Found]:
-    """Find the coding of the Unix program; RFC 2616, 3.5 makes x-compress the same."""
+    """Find the coding compress, which RFC 2616, 3.5 also calls x-compress."""
     for child, codings in _codings(view):
         if "compress" in codings or "x-compress" in codings:
-            yield Found(child.value, child.path, "compress should not be used: take gzip")
+            yield Found(child.value, child.path, "compress should not be used: use gzip")
 
 
 def content_encoding_multiple(view: View) -> Iterator[Found]:
     """Find lists of codings."""
     for child, codings in _codings(view):
         if len(codings) > 1:
-            text = f"{len(codings)} content-encodings are given: apply one"
+            text = f"there are {len(codings)} content-encodings: apply one"
             yield Found(child.value, child.path, text)
 
 
 def content_encoding_unregistered(view: View) -> Iterator[Found]:
-    """Find codings that IANA does not know."""
+    """Find codings that are not registered at IANA."""
     for child, codings in _codings(view):
-        unknown = [coding for coding in codings if coding not in _CODINGS]
+        unknown = [coding for coding in codings if coding not in CODINGS]
         if unknown:
             text = f"{_short(unknown[0])} is not registered at IANA: gzip, deflate and zstd are"
             yield Found(child.value, child.path, text)
@@ -298,17 +276,14 @@ def value_not_simple(view: View) -> Iterator[Found]:
 
 
 def _undescribed(data: bytes, pos: int, end: int) -> int:
-    """Go past the descriptors of a value that is intact in size."""
-    reader = _core.Reader(data, pos, UNLIMITED)
-    reader.end = end
-    while data[reader.pos] == 0:
-        reader.pos += 1
-        reader.skip()
-    return int(reader.pos)
+    """Return the place behind the descriptors of a value whose size is intact."""
+    while data[pos] == 0:
+        pos = end_of(data, pos + 1, end)
+    return pos
 
 
 def key_reserved(view: View) -> Iterator[Found]:
-    """Find annotation keys that only a specification may give out."""
+    """Find annotation keys that only a specification may define."""
     for section in view.of(*ANNOTATIONS):
         known = view.known_keys.get(section.kind.name, ())
         for place in section.entries():
@@ -324,24 +299,16 @@ def key_reserved(view: View) -> Iterator[Found]:
             yield Found(
                 child.key,
                 child.path,
-                "the key is reserved: take a symbol that begins with x-opt-, or with x- if "
+                "the key is reserved: use a symbol that begins with x-opt-, or with x- if "
                 "receivers that do not know it are to refuse the message",
             )
-
-
-def is_free_key(key: str, known: tuple[str, ...]) -> bool:
-    """Tell whether a symbol is no reserved key of annotations, or one that a profile knows."""
-    return key.startswith("x-") or any(
-        key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
-        for pattern in known
-    )
 
 
 # RabbitMQ 4.
 
 
 def rabbitmq_described_value(view: View) -> Iterator[Found]:
-    """Find described values: the broker takes them for composites of its own."""
+    """Find described values, which the broker takes for composites of its own."""
     for section, place in _before_body(view):
         _, value, end = place
         if view.data[value] == 0 and not _is_error(view.data[value:end]):
@@ -381,7 +348,7 @@ def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
 
 
 def _constructors(value: Any) -> Iterator[int]:
-    """Give the element constructors of all arrays in a value."""
+    """Yield the element constructors of all arrays in a value."""
     pending = [value]
     while pending:
         one = pending.pop()
@@ -404,7 +371,7 @@ def rabbitmq_annotation_null(view: View) -> Iterator[Found]:
         for place in section.entries():
             if view.data[place[1]] == 0x40:
                 child = section.entry(place)
-                text = "RabbitMQ cannot deliver a null annotation: leave it out"
+                text = "RabbitMQ cannot deliver a null annotation: omit it"
                 yield Found(child.value, child.path, text)
 
 
@@ -434,5 +401,5 @@ def rabbitmq_user_id_empty(view: View) -> Iterator[Found]:
             and type_at(view.data, child.value) == "binary"
             and not text_at(view.data, child.value, child.end)
         ):
-            text = "RabbitMQ compares the user-id with the connection's user: leave it out"
+            text = "RabbitMQ compares the user-id with the connection's user: omit it"
             yield Found(child.value, child.path, text)

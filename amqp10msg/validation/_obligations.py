@@ -12,8 +12,8 @@ class Obligation:
     """A sentence of Part 3, 3.2 that no rule holds a message to.
 
     Attributes:
-        clause: where the specification says it.
-        quote: in which words.
+        clause: the clause of the specification.
+        quote: the words of the specification.
         reason: why a message does not show it.
     """
 
@@ -22,10 +22,10 @@ class Obligation:
     reason: str
 
 
-_TWO_MESSAGES = "It takes the message before and behind the intermediary to see."
-_RECEIVER = "It is the receiver's to do."
-_INTERMEDIARY = "It is the intermediary's to do."
-_TARGET = "It is the target's to do."
+_TWO_MESSAGES = "It shows only in the messages before and after the intermediary."
+_RECEIVER = "It is up to the receiver."
+_INTERMEDIARY = "It is up to the intermediary."
+_TARGET = "It is up to the target."
 _SENDER = "What the sender knew of the data is not in the message."
 
 #: Every MUST, MUST NOT, SHOULD and SHOULD NOT of Part 3, 3.2 that has no rule.

@@ -15,7 +15,7 @@ __all__ = ["PROFILES", "Profile"]
 def _severities(value: Mapping[str, str]) -> Mapping[str, str]:
     for name, severity in value.items():
         if name not in RULES:
-            raise ValueError(f"no rule is called {name!r}: see RULES")
+            raise ValueError(f"there is no rule {name!r}: see RULES")
         if severity not in ("error", "warning"):
             raise ValueError(f"{name}: a severity is 'error' or 'warning', not {severity!r}")
     return MappingProxyType(dict(value))
@@ -31,10 +31,10 @@ class Profile:
 
     Attributes:
         name: its name, such as ``oasis``.
-        description: whose view it is.
+        description: whose requirements it has.
         severities: ``error`` or ``warning`` by the name of each rule that it has.
         known_keys: reserved annotation keys that `annotation-key-reserved` lets pass, by the name
-            of the section; a key that ends in ``*`` stands for all that begin like it.
+            of the section; a key that ends in ``*`` means all that begin like it.
     """
 
     name: str
@@ -66,8 +66,8 @@ class Profile:
 
         Args:
             name: the new profile's name.
-            description: whose view it is.
-            severities: rules to add, or to see otherwise.
+            description: whose requirements it has.
+            severities: rules to add, or to give another severity.
             without: rules to leave out.
             known_keys: instead of this profile's.
 

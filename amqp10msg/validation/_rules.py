@@ -20,10 +20,10 @@ class Rule:
 
     Attributes:
         id: its short stable name; `DecodeError.rule` has the same one where decoding refuses it.
-        clause: where the specification says it. A rule that several clauses share names them all,
+        clause: the clause of the specification. A rule that several clauses share names them all,
             and a violation of it names the one that was broken.
-        severity: ``error`` for MUST, MUST NOT and what a type's definition says, ``warning`` for
-            SHOULD and SHOULD NOT. A profile may see it otherwise.
+        severity: ``error`` for MUST, MUST NOT and what a type's definition requires,
+            ``warning`` for SHOULD and SHOULD NOT. A profile may change it.
         text: what must be.
         quote: the specification's own words, where they are a sentence.
         refused: strict decoding refuses what breaks it.
@@ -55,7 +55,9 @@ _ANNOTATION_KEYS = (
 )
 _ROWS = (
     # The encodings of Part 1: what the kernel refuses, under the kernel's names.
-    _structural("truncated", "Part 1, 1.2", "A value has all the octets that it says it has."),
+    _structural(
+        "truncated", "Part 1, 1.2", "A value has as many octets as its size or type requires."
+    ),
     _structural(
         "unknown-constructor", "Part 1, 1.2", "A value begins with a format code of Part 1, 1.6."
     ),
@@ -77,7 +79,7 @@ _ROWS = (
     _structural(
         "compound-trailing-bytes",
         "Part 1, 1.2.3, 1.2.4",
-        "Nothing stands behind the last value that a list, map or array counts.",
+        "Nothing follows the last value that a list, map or array counts.",
     ),
     _structural(
         "boolean-octet-not-0-or-1", "Part 1, 1.6.2", "The octet of a boolean is 0x00 or 0x01."
@@ -85,7 +87,7 @@ _ROWS = (
     _structural(
         "char-not-a-unicode-scalar",
         "Part 1, 1.6.16",
-        "A char is a Unicode code point, and no surrogate.",
+        "A char is a Unicode code point that is not a surrogate.",
     ),
     _structural("invalid-utf8", "Part 1, 1.6.20", "A string is UTF-8."),
     _structural("symbol-not-ascii", "Part 1, 1.6.21", "A symbol is ASCII."),
@@ -130,7 +132,7 @@ _ROWS = (
         "section-out-of-order",
         "Part 3, 3.2",
         "error",
-        "Sections stand in their order, from the header to the footer.",
+        "Sections are in order, from the header to the footer.",
         _SECTIONS,
         refused=True,
         check=partial(check.misplaced, rule="section-out-of-order"),

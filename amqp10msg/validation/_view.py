@@ -1,7 +1,7 @@
-"""An encoded message as the rules look at it: where its sections and their children are.
+"""An encoded message as the rules see it: where its sections and their children are.
 
 Strategy: every section is read once by the kernel, which judges the encodings. Where that fails the
-fault is noted, and reading goes on behind the section if its size is intact. The rules of Part 3
+fault is noted, and reading goes on after the section if its size is intact. The rules of Part 3
 then look at positions and format codes, so that they see what is left of a damaged section too, and
 offsets need no second bookkeeping.
 """
@@ -14,13 +14,14 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg._core import key_text
+from amqp10msg._core.walk import end_of, head, type_at
 from amqp10msg.composite import Field, rows
 from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
-from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
+from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
 
-__all__ = ["LISTED", "Child", "Section", "View", "read", "text_at", "type_at"]
+__all__ = ["LISTED", "Child", "Section", "View", "read"]
 
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
@@ -76,46 +77,34 @@ class Section:
         return type_at(self.data, self.content)
 
     def _open(self) -> tuple[int, int, int]:
-        """Tell the count of the list or map, where its first child is and where it ends."""
-        at, data = self.content, self.data
-        nothing = (0, at, at)
-        code = data[at] if at < len(data) else 0
-        row = FORMAT_CODES.get(code)
-        if row is None or row.category != "compound" or at + 1 + 2 * row.width > len(data):
-            return nothing
-        width = row.width
-        first = at + 1 + 2 * width
-        stop = at + 1 + width + int.from_bytes(data[at + 1 : at + 1 + width], "big")
-        count = int.from_bytes(data[at + 1 + width : first], "big")
-        return (count, first, stop) if count <= stop - first and stop <= self.end else nothing
+        """Return the count of the list or map, where its first child is and where it ends."""
+        value = head(self.data, self.content, self.end)
+        if not value.holds or value.stop > self.end or value.count > value.end - value.content:
+            return (0, self.content, self.content)
+        return (value.count, value.content, value.end)
 
     @property
     def count(self) -> int:
-        """How many values the section's list or map says it holds."""
+        """The count of the section's list or map."""
         return self._open()[0]
 
     def starts(self) -> list[int]:
-        """Tell where the children begin, and behind them where the last one ends.
+        """Return where the children begin, and then where the last one ends.
 
         A child that is damaged in size is the last one, and taken to fill what is left.
         """
         if self._starts is None:
             count, first, stop = self._open()
-            reader = _core.Reader(self.data, first, UNLIMITED)
-            reader.end = stop
             starts = [first]
-            try:
-                while len(starts) <= count and starts[-1] < stop:
-                    reader.skip()
-                    starts.append(reader.pos)
-            except DecodeError:
-                self._torn = True
-                starts.append(stop)
+            while len(starts) <= count and starts[-1] < stop:
+                end = end_of(self.data, starts[-1], stop)
+                self._torn = end < 0
+                starts.append(stop if self._torn else end)
             self._starts = starts
         return self._starts
 
     def fields(self) -> list[tuple[Field, Child]]:
-        """Give the fields that are set, with their rows."""
+        """Return the fields that are set, with their rows."""
         if self._fields is None:
             starts = self.starts()
             last = starts[-2] if self._torn else -1
@@ -127,17 +116,17 @@ class Section:
         return self._fields
 
     def field(self, name: str) -> Child | None:
-        """Give a field, or None if it is not set or damaged in size."""
+        """Return a field, or None if it is not set or damaged in size."""
         fields = self.fields()
         return next((child for row, child in fields if row.wire_name == name and child.whole), None)
 
     def key_places(self) -> Iterator[tuple[int, int]]:
-        """Give the places of a map's keys, with or without values, and where they end."""
+        """Yield the places of a map's keys, with or without values, and where they end."""
         starts = self.starts()
         return zip(starts[0:-1:2], starts[1::2], strict=True)
 
     def entries(self) -> Iterator[tuple[int, int, int]]:
-        """Give the places of key, value and end of a map's entries of intact size."""
+        """Yield the places of key, value and end of a map's entries of intact size."""
         starts = self.starts()
         if self._torn:
             starts = starts[:-1]
@@ -158,7 +147,7 @@ class View:
         data: the encoded message.
         limits: what reading it again may cost.
         sections: what is a section of Part 3, 3.2, in the order of the wire.
-        strangers: where something else stands between them, and whether that has a descriptor;
+        strangers: where something else is between them, and whether that has a descriptor;
             the first ones of each sort.
         faults: what is wrong with the encodings, one for each damaged section.
         complete: the message could be taken apart to its end.
@@ -175,7 +164,7 @@ class View:
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
     def of(self, *names: str) -> Iterator[Section]:
-        """Give the sections of these names whose value is of the type that it must be."""
+        """Yield the sections of these names whose value is of the required type."""
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections:
@@ -183,20 +172,6 @@ class View:
                     self._by_name.setdefault(section.kind.name, []).append(section)
         for name in names:
             yield from self._by_name.get(name, ())
-
-
-def type_at(data: bytes, pos: int) -> str:
-    """Name the AMQP type of the value whose constructor is at `pos`; empty if there is none."""
-    code = data[pos] if pos < len(data) else -1
-    if code == 0:
-        return "described"
-    row = FORMAT_CODES.get(code)
-    return row.type if row else ""
-
-
-def text_at(data: bytes, pos: int, end: int) -> str:
-    """Read the string or symbol that stands at data[pos:end]; what is no text becomes U+FFFD."""
-    return data[pos + 1 + FORMAT_CODES[data[pos]].width : end].decode("utf-8", "replace")
 
 
 def read(data: bytes, limits: Limits) -> View:
@@ -219,7 +194,7 @@ def read(data: bytes, limits: Limits) -> View:
                 named = True
                 content = reader.pos
             if kind is None:
-                # Strict decoding looks no further than the size of what is no section.
+                # Strict decoding looks at no more than the size of what is not a section.
                 reader.pos = start
                 reader.skip()
                 reader.pos = content
@@ -230,7 +205,7 @@ def read(data: bytes, limits: Limits) -> View:
                 if found is not None and found.rule == "keys-limit":
                     view.faults.append(found)
         except _core.READ_FAULTS as error:
-            end = _end(data, start)
+            end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
             # One sort of fault is counted under one name, also where it is no DecodeError yet.
@@ -263,8 +238,8 @@ def read(data: bytes, limits: Limits) -> View:
 def _typed(section: Section, limits: Limits) -> DecodeError | None:
     """Read a section as its own class, for a fault that it does not have as a plain value.
 
-    That refuses maps which a dict is no good for, and it looks for keys that stand twice when all
-    has been read, so that it may come across something else before.
+    That refuses maps that a dict cannot safely hold, and it looks for duplicate keys when all has
+    been read, so that it may find something else before.
     """
     reader = _core.Reader(section.data, section.content, limits)
     try:
@@ -275,7 +250,7 @@ def _typed(section: Section, limits: Limits) -> DecodeError | None:
 
 
 def _of_model(fault: DecodeError) -> bool:
-    """Tell whether a rule of Part 3 finds this, so that it need not be noted."""
+    """Return whether a rule of Part 3 finds this, so that it need not be noted."""
     return fault.condition == INVALID_FIELD
 
 
@@ -285,16 +260,6 @@ def _kind_of(descriptor: object) -> SectionKind | None:
         if code is not None:
             return KINDS[code - 0x70]
     return None
-
-
-def _end(data: bytes, start: int) -> int:
-    """Tell where the value at `start` ends by its sizes alone, or -1."""
-    reader = _core.Reader(data, start, UNLIMITED)
-    try:
-        reader.skip()
-    except DecodeError:
-        return -1
-    return reader.pos
 
 
 def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:

@@ -113,16 +113,26 @@ CHOSEN["10-proton-10"] = CHOSEN["10-rhea-10"] = CHOSEN["10-10"]
 
 #: Of streams, which add one annotation to what quorum queues send, these are enough.
 STREAM = {
-    *("A-only-content_type", "A-all-but-user_id", "A-CC", "A-hdr-F-mixed"),
-    *("B-props-all", "B-data-2", "B-value-null", "B-ap-val-dec128", "B-full-data"),
+    "A-only-content_type",
+    "A-all-but-user_id",
+    "A-CC",
+    "A-hdr-F-mixed",
+    "B-props-all",
+    "B-data-2",
+    "B-value-null",
+    "B-ap-val-dec128",
+    "B-full-data",
 }
 
 #: What breaks the specification: for whom (a pattern of sender, queue and direction) and which
 #: messages (a pattern of names), the rule, octets that stand there once, and where in them.
 IRREGULAR: list[tuple[str, str, str, str, int]] = [
     (
-        *("RabbitMQ 3.10.8 stream .*", ".*", "message-annotations-key-type"),
-        *("a1 0f 'x-stream-offset'", 0),
+        "RabbitMQ 3.10.8 stream .*",
+        ".*",
+        "message-annotations-key-type",
+        "a1 0f 'x-stream-offset'",
+        0,
     ),
     (
         "RabbitMQ 3.10.8 classic 091-10",
@@ -147,7 +157,7 @@ def entries() -> list[dict[str, Any]]:
 
 
 def cases() -> list[Case]:
-    """Give the chosen messages, each once, in the order of the recordings."""
+    """Return the chosen messages, each once, in the order of the recordings."""
     made: dict[str, Case] = {}
     for entry in entries():
         for sender, queue, direction, name in entry["origins"]:

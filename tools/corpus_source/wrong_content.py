@@ -193,7 +193,7 @@ for code, name in ((0x71, "delivery-annotations"), (0x72, "message-annotations")
     def typed_message(
         *pairs: object, name: str = name, footer: bool = bool(before)
     ) -> list[object]:
-        """Give the annotations beside the body, in the order of the wire."""
+        """Return the annotations beside the body, in the order of the wire."""
         mine: list[object] = [name, [*pairs]]
         return [TYPED_BODY, mine] if footer else [mine, TYPED_BODY]
 

@@ -1,8 +1,8 @@
 """Filters of sources, evaluated on messages (Part 3, 3.5.1 and 3.5.8).
 
-Each class is one type of filter: made from what it filters by, or by `parse` from what a peer sent;
-``matches(message)`` tells whether a message passes, ``explain(message)`` why it does not, and
-`to_described` gives it back as it came. A `FilterSet` is what a source holds.
+Each class is one type of filter. `parse` makes filters from what a peer sent; ``matches(message)``
+returns whether a message passes, ``explain(message)`` why it does not, `to_described` the value
+that a source carries. A `FilterSet` is the filters of a source.
 """
 
 from amqp10msg.delivery.filters._base import (
@@ -12,6 +12,7 @@ from amqp10msg.delivery.filters._base import (
     ExpressionError,
     Filter,
     FilterLimits,
+    FilterWarning,
     Reason,
 )
 from amqp10msg.delivery.filters.bindings import (
@@ -41,6 +42,7 @@ __all__ = [
     "Filter",
     "FilterLimits",
     "FilterSet",
+    "FilterWarning",
     "HeadersBinding",
     "MatchUnfiltered",
     "NoLocal",

@@ -1,16 +1,17 @@
-"""What every filter has in common: its descriptor, its answers, its errors and its bounds."""
+"""The base class of filters, their errors and their limits."""
 
 from __future__ import annotations
 
 import abc
-from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
 
 from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, AmqpError, DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Described, Symbol, ULong
+from amqp10msg.primitives import Char, Described, Symbol, ULong
 
 __all__ = [
     "DEFAULT_FILTER_LIMITS",
@@ -20,26 +21,29 @@ __all__ = [
     "ExpressionError",
     "Filter",
     "FilterLimits",
+    "FilterWarning",
     "Reason",
     "class_of",
     "register",
 ]
 
 
-#: What an SQL filter expression may hold: see `SqlFilter`.
-Dialect: TypeAlias = Literal["rabbitmq", "oasis"]
+#: Dialects of SQL filter expressions: see `SqlFilter`.
+Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 
 
 @attrs.frozen
 class FilterLimits:
-    """Bounds on what a filter may cost; exceeding one is an error when the filter is made.
+    """Limits on the cost of a filter; making a filter that exceeds one raises an error.
 
     Attributes:
-        length: characters of an expression or a topic pattern.
-        tokens: words, signs and literals of an expression.
-        depth: how deep operands may nest, 1 to 100.
-        fields: entries of a filter that is a map.
-        min_fields: entries that such a filter must have.
+        length: most characters of an expression or a topic pattern, at least 1.
+        tokens: most tokens of an expression, at least 1.
+        depth: deepest nesting of operands, 1 to 100.
+        fields: most entries of a filter that is a map.
+        min_fields: fewest entries of such a filter.
+        steps: most steps that the ``LIKE`` and the functions of an expression may take on a
+            message; one takes about 1 ns. A text that may take more raises `EvaluationError`.
     """
 
     length: int = attrs.field(default=8_192, validator=attrs.validators.ge(1))
@@ -50,29 +54,30 @@ class FilterLimits:
     )
     fields: int = attrs.field(default=1_000, validator=attrs.validators.ge(0))
     min_fields: int = attrs.field(default=0, validator=attrs.validators.ge(0))
+    steps: int = attrs.field(default=1_000_000_000, validator=attrs.validators.ge(1))
 
 
 DEFAULT_FILTER_LIMITS = FilterLimits()
-#: The bounds of RabbitMQ 4.2: 4,096 characters, 200 tokens, 1 to 16 fields.
+#: The limits of RabbitMQ 4.2: 4,096 characters, 200 tokens, 1 to 16 fields.
 RABBITMQ = FilterLimits(length=4_096, tokens=200, fields=16, min_fields=1)
 
 
 @attrs.frozen
 class Options:
-    """How to take what a peer sent: the bounds, and the dialect of SQL."""
+    """Options of reading a peer's filters: the limits, and the dialect of SQL."""
 
     limits: FilterLimits = DEFAULT_FILTER_LIMITS
     dialect: Dialect = attrs.field(
-        default="rabbitmq", validator=attrs.validators.in_(("rabbitmq", "oasis"))
+        default="rabbitmq", validator=attrs.validators.in_(get_args(Dialect))
     )
 
 
 class ExpressionError(EncodeError):
-    """An expression is not what its grammar asks for.
+    """An expression with a syntax error, or one that exceeds a limit.
 
     Attributes:
         text: the expression.
-        position: index of the character where it goes wrong, 0 to the length of the text.
+        position: index of the character at fault, 0 to the length of the text.
         problem: what is wrong there, and what was expected.
     """
 
@@ -84,17 +89,17 @@ class ExpressionError(EncodeError):
 
     @property
     def line(self) -> int:
-        """The line of the position, 1 for the first."""
+        """The number of the line at fault, from 1."""
         return self.text.count("\n", 0, self.position) + 1
 
     @property
     def column(self) -> int:
-        """The character in that line, 1 for the first."""
+        """The number of the character in that line, from 1."""
         return self.position - (self.text.rfind("\n", 0, self.position) + 1) + 1
 
     @property
     def excerpt(self) -> str:
-        """The line around the position, at most 72 characters of it, and a caret under it."""
+        """The line at fault, shortened to 72 characters, and a caret below the position."""
         start = self.text.rfind("\n", 0, self.position) + 1
         end = self.text.find("\n", self.position)
         end = len(self.text) if end < 0 else end
@@ -111,18 +116,26 @@ class ExpressionError(EncodeError):
 
 
 class EvaluationError(AmqpError, ValueError):
-    """A filter cannot be evaluated on a message: it is not supported, or lacks `now` or `local`."""
+    """A filter cannot be evaluated on a message.
+
+    It is not supported, lacks `now` or `local`, costs more than its limits allow, or makes RabbitMQ
+    end the session.
+    """
+
+
+class FilterWarning(UserWarning):
+    """A filter that a broker does not apply as its definition says."""
 
 
 @attrs.frozen
 class Reason:
-    """Why a message does not pass: a condition that does not hold, and what it saw.
+    """A condition that a message fails, and the values it was tested on.
 
     Attributes:
-        condition: the part of the filter, as it was written where it is text.
-        result: False, or None where it is unknown because something is not set.
-        values: what it compared, by name; a value that is not set is None.
-        filter: the name of the filter in its set; empty where it stands alone.
+        condition: the part of the filter; of an expression, its text.
+        result: False, or None (unknown) because a value is not set.
+        values: the compared values by name; None for a value that is not set.
+        filter: the name of the filter in its set; empty for a filter outside a set.
     """
 
     condition: str
@@ -141,7 +154,7 @@ class Reason:
 
 
 def _shown(value: Any) -> str:
-    """Show a value, shortened, with the quotes that tell text from numbers."""
+    """Return a value as text, shortened, in the notation of expressions."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, str):
@@ -154,12 +167,12 @@ def _shown(value: Any) -> str:
 
 
 F = TypeVar("F", bound="Filter")
-#: Every class of filter, by its numeric descriptor (int) and its symbolic one (str).
+#: The classes of filters by numeric (int) and symbolic (str) descriptor.
 FILTERS: dict[int | str, type[Filter]] = {}
 
 
 def register(cls: type[F]) -> type[F]:
-    """Make a class known to `parse` by its descriptors."""
+    """Register a class for `parse` by its descriptors."""
     FILTERS[cls.SYMBOL] = cls
     if cls.CODE is not None:
         FILTERS[cls.CODE] = cls
@@ -167,27 +180,34 @@ def register(cls: type[F]) -> type[F]:
 
 
 def class_of(descriptor: Any) -> type[Filter] | None:
-    """Find the class of a descriptor: a ulong or a symbol, as Part 1, 1.5 has it."""
+    """Return the class of a descriptor, which is a ulong or a symbol (Part 1, 1.5)."""
     return FILTERS.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
 
 
 @attrs.frozen
 class Filter(abc.ABC):
-    """A function from a message to whether it may pass (Part 3, 3.5.8).
+    """A predicate on messages (Part 3, 3.5.8).
+
+    A source leaves the filters that it does not apply out of its answer to the attach (Part 3,
+    3.5.3), and RabbitMQ then delivers every message: a receiver compares the filters of the answer
+    with those it asked for.
 
     Attributes:
         SYMBOL: the symbolic descriptor of the filter's type.
-        CODE: the numeric descriptor, or None where only the symbolic one is defined.
-        CAPABILITY: what a source or connection announces that supports the type; empty for none.
-        supported: whether `matches` gives an answer.
-        descriptor: the descriptor that this filter has, numeric or symbolic.
+        CODE: the numeric descriptor; None if only the symbolic one is defined.
+        CAPABILITY: the capability that announces support for the type; empty for none.
+        supported: whether `matches` can evaluate it.
+        descriptor: the descriptor of this filter, numeric or symbolic.
     """
 
     SYMBOL: ClassVar[Symbol]
     CODE: ClassVar[int | None] = None
     CAPABILITY: ClassVar[str] = ""
     supported: ClassVar[bool] = True
-    # None stands for the class's own, the numeric one where there is one.
+    # The Python types of the described value, and their name in errors.
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str,)
+    _VALUE_NAME: ClassVar[str] = "a string"
+    # None stands for the class's own, the numeric one if there is one.
     descriptor: Any = attrs.field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -198,52 +218,61 @@ class Filter(abc.ABC):
         """Check the attributes, and prepare what `_passes` needs."""
 
     def _settle_descriptor(self) -> None:
-        """Put the class's own descriptor where none was given, and check one that was."""
+        """Set the class's own descriptor if none was given, else check the given one."""
         if self.descriptor is None:
             own = Symbol(self.SYMBOL) if self.CODE is None else ULong(self.CODE)
             object.__setattr__(self, "descriptor", own)
         elif class_of(self.descriptor) is not type(self):
             raise EncodeError(
-                f"{self.descriptor!r} is no descriptor of {self.SYMBOL}", "filter.descriptor"
+                f"{self.descriptor!r} is not a descriptor of {self.SYMBOL}", "filter.descriptor"
             )
 
     def matches(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> bool:
-        """Tell whether a message passes.
+        """Return whether a message passes.
 
         Args:
             message: the message.
-            now: the time in milliseconds since the Unix epoch, for expressions with ``UTC()``.
+            now: the time in ms since the Unix epoch, for expressions with ``UTC()``.
             local: whether the message came over the connection of the filter's link, for `NoLocal`.
 
         Raises:
-            EvaluationError: the filter cannot be evaluated, or needs what was not given.
+            EvaluationError: the filter cannot be evaluated, or needs `now` or `local`.
+            TypeError: it is not a `Message`.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         return self._passes(message, now, local)
 
     @abc.abstractmethod
     def _passes(self, message: Message, now: int | None, local: bool | None, /) -> bool:
-        """Tell whether a message passes."""
+        """Return whether a message passes."""
 
     @abc.abstractmethod
     def _value(self) -> Any:
-        """Give what is described: the filter's value as it stands on the wire."""
+        """Return the described value as it is encoded."""
 
     @classmethod
-    @abc.abstractmethod
     def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        """Make the filter of a described value.
+        """Make the filter from a described value.
 
         Raises:
-            DecodeError: the value is not of the type that the filter has.
-            EncodeError: the value is, and says something wrong.
+            DecodeError: the value is not of the filter's type.
+            EncodeError: the value is of that type, and wrong.
         """
+        # Symbols and characters are strings in Python alone.
+        if not isinstance(value, cls._VALUE_TYPES) or isinstance(value, (Symbol, Char)):
+            raise wrong_type(cls, cls._VALUE_NAME, value)
+        taken = {field.name for field in attrs.fields(cls)} & {"limits", "dialect"}
+        settings = {name: getattr(options, name) for name in taken}
+        make: Callable[..., Self] = cls
+        return make(value, descriptor=descriptor, **settings)
 
     def explain(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> tuple[Reason, ...]:
-        """Say why a message does not pass; empty where it does.
+        """Return why a message does not pass; empty if it does.
 
         Takes and raises what `matches` does.
         """
@@ -252,11 +281,16 @@ class Filter(abc.ABC):
         return self._reasons(message, now)
 
     def _reasons(self, message: Message, now: int | None, /) -> tuple[Reason, ...]:
-        """Say why a message that does not pass does not."""
+        """Return why a message that does not pass does not."""
         raise NotImplementedError
 
+    # Some hold closures, which cannot be copied: a copy is made from the arguments.
+    def __reduce__(self) -> tuple[object, ...]:
+        fields = [field for field in attrs.fields(type(self)) if field.init]
+        return (_rebuild, (type(self), {one.alias: getattr(self, one.name) for one in fields}))
+
     def to_described(self) -> Described:
-        """Give the described value that a source carries, with the descriptor that it came with."""
+        """Return the described value for the filter map of a source."""
         return Described(self.descriptor, self._value())
 
     def encode(self) -> bytes:
@@ -273,16 +307,22 @@ class Filter(abc.ABC):
         """Decode a described value of this type of filter.
 
         Raises:
-            DecodeError: the octets are no such filter, or one that says something wrong.
+            DecodeError: the bytes are not such a filter, or its value is wrong.
         """
         value = decode_value(data)
         if not isinstance(value, Described) or class_of(value.descriptor) is not cls:
-            raise fault(f"this is no {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED)
+            raise fault(
+                f"expected a filter {cls.SYMBOL}", rule="unknown-filter", code=NOT_IMPLEMENTED
+            )
         return filter_of(cls, value, Options(limits))
 
 
+def _rebuild(cls: type[F], arguments: dict[str, Any]) -> F:
+    return cls(**arguments)
+
+
 def filter_of(cls: type[F], described: Described, options: Options) -> F:
-    """Make a filter of a described value; whatever is wrong is the peer's fault."""
+    """Make a filter from a described value; whatever is wrong with it is a `DecodeError`."""
     try:
         return cls._from_value(described.value, described.descriptor, options)
     except EncodeError as error:
@@ -290,10 +330,17 @@ def filter_of(cls: type[F], described: Described, options: Options) -> F:
 
 
 def fault(text: str, *, rule: str = "filter", code: str = INVALID_FIELD) -> DecodeError:
-    """Make the error of a filter that a peer sent."""
+    """Return the error for a filter that a peer sent."""
     return DecodeError(text, 0, rule=rule, condition=code)
 
 
+def not_a_message(given: object) -> TypeError:
+    """Return the error for anything else than a message, and say what to do with bytes."""
+    is_encoded = isinstance(given, (bytes, bytearray, memoryview))
+    hint = ": decode it with Message.decode" if is_encoded else ""
+    return TypeError(f"a filter is evaluated on a Message, not {type(given).__name__}{hint}")
+
+
 def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:
-    """Make the error of a filter's value that is of another type."""
+    """Return the error for a filter's value of the wrong type."""
     return fault(f"{cls.SYMBOL} describes {wanted}, not {type(value).__name__}")

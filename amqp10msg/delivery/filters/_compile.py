@@ -1,14 +1,13 @@
-"""The tree of an expression as closures: compiled once, called for every message.
+"""Syntax trees compiled to closures.
 
-A closure takes a message and the time (ms since the epoch, or None) and gives a value, where None
-is unknown. Conditions follow SQL's three-valued logic; what is neither true nor false counts as
-unknown where a truth value is needed.
+A closure takes a message and the time (ms since the Unix epoch, or None) and returns a value, or
+None for unknown. Conditions follow SQL's three-valued logic; an operand of a condition that is not
+a boolean counts as unknown.
 """
 
 from __future__ import annotations
 
 import datetime
-import decimal
 from collections.abc import Callable
 from typing import Any, Final, TypeAlias, TypeGuard
 
@@ -18,7 +17,7 @@ from amqp10msg.delivery.filters._syntax import (
     Between,
     Call,
     Compare,
-    Exists,
+    Getter,
     Identifier,
     In,
     IsNull,
@@ -30,7 +29,6 @@ from amqp10msg.delivery.filters._syntax import (
     Sign,
 )
 from amqp10msg.delivery.filters._values import (
-    BINARY,
     NUMBER,
     OPERATORS,
     TEXT,
@@ -46,25 +44,31 @@ from amqp10msg.primitives import Timestamp
 
 __all__ = ["Evaluate", "compile_expression"]
 
-Evaluate: TypeAlias = Callable[[Any, int | None], Any]
+Evaluate: TypeAlias = Getter
 
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
-def compile_expression(node: Node, octets: bool, concatenate: bool = False) -> Evaluate:
-    """Give the closure of a tree.
+def compile_expression(
+    node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
+) -> Evaluate:
+    """Return the closure of a tree.
 
     Args:
         node: the tree.
-        octets: evaluate as RabbitMQ does: text is its UTF-8 octets, division of integers gives a
-            float. Otherwise as JMS says.
+        longest: characters of a text up to which ``LIKE`` and functions are evaluated.
+        octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
+            float. Otherwise as JMS does.
         concatenate: ``+`` joins texts.
+        broker: evaluate exactly as RabbitMQ 4.3 does.
     """
-    return _Compiler(octets, concatenate).compiled(node)
+    return _Compiler(longest, octets, concatenate, broker).compiled(node)
 
 
 class _Compiler:
-    def __init__(self, octets: bool, concatenate: bool) -> None:
+    def __init__(self, longest: int, octets: bool, concatenate: bool, broker: bool) -> None:
+        self.longest = longest
+        self.broker = broker
         self.octets = octets
         self.concatenate = concatenate
 
@@ -73,13 +77,13 @@ class _Compiler:
             case Literal(value=value):
                 return lambda message, now: value  # noqa: ARG005
             case Identifier(get=get):
-                return lambda message, now: get(message)  # noqa: ARG005
+                return get
             case Logical(operator="AND"):
                 return _conjunction([self.compiled(part) for part in node.operands])
             case Logical():
                 return _disjunction([self.compiled(part) for part in node.operands])
             case Not():
-                return _negation(self.compiled(node.operand))
+                return _negation(self.compiled(node.operand), node.negated)
             case Compare():
                 return self.comparison(node)
             case Between():
@@ -90,14 +94,15 @@ class _Compiler:
                 return self.like(node)
             case IsNull():
                 return self.is_null(node)
-            case Exists():
-                return self.is_null(IsNull(node.start, node.end, node.operand, True))
             case Sign():
                 return _sign(node.operator == "-", self.compiled(node.operand))
             case Arithmetic():
                 return self.arithmetic(node)
             case Call():
-                return _FUNCTIONS[node.function](*map(self.compiled, node.arguments))
+                arguments = [self.compiled(argument) for argument in node.arguments]
+                if arguments:
+                    arguments[0] = _bounded(arguments[0], self.longest)
+                return _FUNCTIONS[node.function](*arguments)
         raise AssertionError(f"no such node: {node!r}")
 
     def comparison(self, node: Compare) -> Evaluate:
@@ -112,14 +117,12 @@ class _Compiler:
         return lambda message, now: compare(sign, first(message, now), second(message, now), octets)
 
     def property_equals(self, key: str, literal: Any) -> Evaluate:
-        """``name = literal``, what most selectors are made of."""
+        """Compile ``name = literal``, the most common condition, to one function."""
         octets, like = self.octets, types_of(literal)
 
-        def evaluate(message: Any, _: int | None) -> bool | None:
+        def evaluate(message: Any, _now: int | None) -> bool | None:
             section = message.application_properties
-            if section is None:
-                return None
-            value = section.get(key)
+            value = None if section is None else section.get(key)
             if type(value) in like:
                 return bool(value == literal)
             return compare("=", value, literal, octets)
@@ -138,7 +141,7 @@ class _Compiler:
         return evaluate
 
     def between(self, node: Between) -> Evaluate:
-        """As JMS puts it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
+        """As JMS defines it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
         signs = ("<", ">") if node.negated else (">=", "<=")
         sides = [
             self.comparison(Compare(node.start, node.end, sign, node.operand, bound))
@@ -147,41 +150,38 @@ class _Compiler:
         return _disjunction(sides) if node.negated else _conjunction(sides)
 
     def in_list(self, node: In) -> Evaluate:
-        """True for an item that is equal, false for none, unknown where the operand is not set."""
+        """True if an item is equal, false if none is, unknown if the operand is unknown.
+
+        In JMS, ``NOT IN`` is like ``<>`` of each item: false if one is of another kind.
+        """
         operand, octets = self.compiled(node.operand), self.octets
         found, missed = not node.negated, node.negated
-        literals = [item for item in node.items if _is_plain(item)]
-        plain = frozenset(item.value for item in literals)
-        texts = {item.value.encode() for item in literals if kind_of(item.value) == TEXT}
+        plain = frozenset(item.value for item in node.items if _is_plain(item))
+        items = [self.compiled(item) for item in node.items]
         others = [self.compiled(item) for item in node.items if not _is_plain(item)]
+        literals = [item.value for item in node.items if isinstance(item, Literal)]
+        kinds = set() if octets else {kind_of(literal) for literal in literals}
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
             if value is None:
                 return None
+            rest = items
             if is_comparable(value):
                 if value in plain:
                     return found
-                if not others:
-                    return missed
-            value = settled(value, octets)
-            kind = kind_of(value)
-            if isinstance(value, decimal.Decimal) and float(value) in plain:
-                return found
-            if (kind in (NUMBER, TEXT) and value in plain) or (
-                octets and kind == BINARY and value in texts
-            ):
-                return found
-            for item in others:
+                rest = others
+            for item in rest:
                 if compare("=", value, item(message, now), octets):
                     return found
-            return missed
+            return missed and (not kinds or kinds == {kind_of(settled(value, octets))})
 
         return evaluate
 
     def like(self, node: Like) -> Evaluate:
-        operand, matches, octets = self.compiled(node.operand), node.match, self.octets
-        negated = node.negated
+        operand = _bounded(self.compiled(node.operand), self.longest)
+        matches, octets = node.match, self.octets
+        negated, errors = node.negated, "surrogateescape" if self.broker else "strict"
 
         def evaluate(message: Any, now: int | None) -> bool | None:
             value = operand(message, now)
@@ -189,10 +189,11 @@ class _Compiler:
                 if not (octets and isinstance(value, bytes)):
                     return None
                 try:
-                    value = value.decode()
+                    value = value.decode(errors=errors)
                 except UnicodeDecodeError:
                     return None
-            return matches(value) is not negated
+            found = matches(value)
+            return None if found is None else found is not negated
 
         return evaluate
 
@@ -203,7 +204,7 @@ class _Compiler:
     def arithmetic(self, node: Arithmetic) -> Evaluate:
         first = self.compiled(node.first)
         rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
-        exact, concatenate = not self.octets, self.concatenate
+        exact, concatenate, finite = not self.octets, self.concatenate, self.broker
 
         def evaluate(message: Any, now: int | None) -> Any:
             value = first(message, now)
@@ -217,10 +218,25 @@ class _Compiler:
                 ):
                     value = str(value) + str(other)
                 else:
-                    value = arithmetic(sign, value, other, exact)
+                    value = arithmetic(sign, value, other, exact, finite)
             return value
 
         return evaluate
+
+
+def _bounded(operand: Evaluate, longest: int) -> Evaluate:
+    """Refuse to evaluate a text that is too long for the steps that an expression may take."""
+
+    def evaluate(message: Any, now: int | None) -> Any:
+        value = operand(message, now)
+        if isinstance(value, (str, bytes)) and len(value) > longest:
+            raise EvaluationError(
+                f"a text of {len(value):,} characters is too long for this expression, which may "
+                f"take at most {longest:,}: raise FilterLimits.steps"
+            )
+        return value
+
+    return evaluate
 
 
 def _is_plain(node: Node) -> TypeGuard[Literal]:
@@ -228,20 +244,6 @@ def _is_plain(node: Node) -> TypeGuard[Literal]:
 
 
 def _conjunction(parts: list[Evaluate]) -> Evaluate:
-    if len(parts) == 2:
-        first, second = parts
-
-        def both(message: Any, now: int | None) -> bool | None:
-            one = first(message, now)
-            if one is False:
-                return False
-            other = second(message, now)
-            if other is False:
-                return False
-            return True if one is True and other is True else None
-
-        return both
-
     def all_of(message: Any, now: int | None) -> bool | None:
         result: bool | None = True
         for part in parts:
@@ -269,10 +271,10 @@ def _disjunction(parts: list[Evaluate]) -> Evaluate:
     return any_of
 
 
-def _negation(operand: Evaluate) -> Evaluate:
+def _negation(operand: Evaluate, negated: bool) -> Evaluate:
     def evaluate(message: Any, now: int | None) -> bool | None:
         value = operand(message, now)
-        return not value if isinstance(value, bool) else None
+        return value is not negated if isinstance(value, bool) else None
 
     return evaluate
 
@@ -291,7 +293,7 @@ def _sign(minus: bool, operand: Evaluate) -> Evaluate:
 def _utc() -> Evaluate:
     def evaluate(_: Any, now: int | None) -> int:
         if now is None:
-            raise EvaluationError("UTC() needs the time: give now, in ms since the Unix epoch")
+            raise EvaluationError("UTC() needs the time: pass now, in ms since the Unix epoch")
         return now
 
     return evaluate
@@ -309,7 +311,7 @@ def _of_text(function: Callable[[str], Any]) -> Callable[[Evaluate], Evaluate]:
 
 
 def _milliseconds(text: str) -> int | None:
-    """Read a date of ISO 8601; without an offset it is in UTC."""
+    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
     try:
         moment = datetime.datetime.fromisoformat(text)
     except ValueError:
@@ -320,7 +322,7 @@ def _milliseconds(text: str) -> int | None:
 
 
 def _part(cut: Callable[..., str]) -> Callable[..., Evaluate]:
-    """Make a function of a text and of counts of characters, none of them negative."""
+    """Make a function of a text and of counts of characters, which are not negative."""
 
     def make(text: Evaluate, *counts: Evaluate) -> Evaluate:
         def evaluate(message: Any, now: int | None) -> str | None:
@@ -338,7 +340,7 @@ def _part(cut: Callable[..., str]) -> Callable[..., Evaluate]:
 
 
 def _substring(text: str, start: int, count: int) -> str:
-    """Cut as SQL-92 does: the first character is number 1."""
+    """Return a substring as SQL-92 defines it: the first character is number 1."""
     return text[max(start - 1, 0) : max(start - 1 + count, 0)]
 
 

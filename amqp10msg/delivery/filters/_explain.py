@@ -1,4 +1,4 @@
-"""Why an expression does not hold: the conditions that it fails on, and what they saw."""
+"""Why an expression is not true: the conditions that fail, and the values they see."""
 
 from __future__ import annotations
 
@@ -15,41 +15,33 @@ __all__ = ["reasons_of"]
 
 
 def reasons_of(
-    tree: Node, compiled: Callable[[Node], Evaluate], text: str, message: Any, now: int | None
-) -> tuple[Reason, ...]:
-    """List the smallest conditions whose results keep a tree from being true.
-
-    Args:
-        tree: an expression that is not true of the message.
-        compiled: gives the closure of a part of it.
-        text: what it was parsed from.
-        message: the message.
-        now: the time in ms, or None.
-    """
-    return tuple(_reasons(tree, compiled, text, message, now))
-
-
-def _reasons(
     node: Node, compiled: Callable[[Node], Evaluate], text: str, message: Any, now: int | None
 ) -> Iterator[Reason]:
+    """Find the smallest conditions that keep an expression from being true.
+
+    Args:
+        node: the syntax tree of the expression, or a part of it.
+        compiled: returns the function that evaluates a part.
+        text: the text that was parsed.
+        message: the message.
+        now: the time in ms since the Unix epoch, or None.
+    """
     result = compiled(node)(message, now)
     if result is True:
         return
     if isinstance(node, Logical):
-        # Of AND what is not true fails it; of OR nothing is true, or it would be.
+        # In a failed AND the operands that are not true are at fault, in a failed OR all are.
         for operand in node.operands:
-            yield from _reasons(operand, compiled, text, message, now)
+            yield from reasons_of(operand, compiled, text, message, now)
         return
-    seen = {identifier.name: identifier.get(message) for identifier in _identifiers(node)}
+    seen = {identifier.name: identifier.get(message, now) for identifier in _identifiers(node)}
     yield Reason(
-        text[node.start : node.end],
-        False if result is False else None,
-        tuple(seen.items()),
+        text[node.start : node.end], False if result is False else None, tuple(seen.items())
     )
 
 
 def _identifiers(part: Any) -> Iterator[Identifier]:
-    """Find the names in a part of a tree, in the order in which they stand there."""
+    """Find the identifiers in a part of a tree, in the order of the text."""
     if isinstance(part, Identifier):
         yield part
     elif isinstance(part, tuple):

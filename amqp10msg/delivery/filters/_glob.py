@@ -1,16 +1,21 @@
-"""Wildcards, matched in time linear in the subject: LIKE patterns and topic patterns.
+"""Wildcards of LIKE and topic patterns, matched without backtracking.
 
-A pattern is a sequence of elements, characters or words, of `ONE`, which stands for any one of
-them, and of `MANY`, which stands for any number. No regular expressions: those backtrack, and a
-hostile pattern would cost exponential time.
+A pattern is a sequence of characters or words, of `ONE`, which matches any one of them, and of
+`MANY`, which matches any number. It is split at `MANY` into segments of fixed length, whose
+leftmost matches are found one after another: at most subject times longest segment in all. One
+regular expression for all of it would backtrack, in exponential time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-__all__ = ["MANY", "ONE", "compile_like", "compile_words"]
+__all__ = ["MANY", "ONE", "Element", "compile_like", "compile_words", "weight_of"]
+
+#: Characters up to which a regular expression finds a segment faster than Shift-And.
+_LONGEST_REGEX: Final = 128
 
 
 class _Wildcard:
@@ -20,26 +25,38 @@ class _Wildcard:
 ONE: Final = _Wildcard()
 MANY: Final = _Wildcard()
 
-Matcher = Callable[[Any], bool]
+#: An element of a pattern: a character or word, `ONE` or `MANY`.
+Element: TypeAlias = str | _Wildcard
+Matcher: TypeAlias = Callable[[Any], bool]
+#: Returns the end of the leftmost match of a segment in ``subject[start:end]``, or -1.
+Search: TypeAlias = Callable[[Any, int, int], int]
 
 
-def compile_like(pattern: Sequence[str | _Wildcard]) -> Callable[[str], bool]:
-    """Give what tells whether a text matches a pattern of characters."""
+def compile_like(pattern: Sequence[Element]) -> Callable[[str], bool]:
+    """Return a function that tests whether a text matches a pattern of characters."""
     segments = _split(pattern)
     if all(ONE not in segment for segment in segments):
-        # The usual patterns, by the string methods that are linear and written in C.
+        # The usual patterns: string methods are linear and written in C.
         return _plain(["".join(map(str, segment)) for segment in segments])
-    return _general(segments)
+    return _general(segments, _text_search)
 
 
-def compile_words(pattern: Sequence[str | _Wildcard]) -> Callable[[Sequence[str]], bool]:
-    """Give what tells whether a sequence of words matches a pattern of words."""
-    return _general(_split(pattern))
+def weight_of(pattern: Sequence[Element]) -> int:
+    """Return the steps that a pattern costs per character of a text, at most; a step takes 1 ns."""
+    longest = max(len(segment) if ONE in segment else 1 for segment in _split(pattern))
+    if longest <= _LONGEST_REGEX:
+        return 5 + longest
+    return _LONGEST_REGEX + longest // 8
 
 
-def _split(pattern: Sequence[str | _Wildcard]) -> list[list[str | _Wildcard]]:
-    """Split at each `MANY`; there is always one segment more than there are of those."""
-    segments: list[list[str | _Wildcard]] = [[]]
+def compile_words(pattern: Sequence[Element]) -> Callable[[Sequence[str]], bool]:
+    """Return a function that tests whether words match a pattern of words."""
+    return _general(_split(pattern), _shift_and)
+
+
+def _split(pattern: Sequence[Element]) -> list[list[Element]]:
+    """Split at each `MANY`, into one segment more than there are of those."""
+    segments: list[list[Element]] = [[]]
     for element in pattern:
         if element is MANY:
             segments.append([])
@@ -66,7 +83,7 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
             return False
         at, end = len(first), len(text) - len(last)
         for segment in middle:
-            # The leftmost place leaves the most room for the segments that follow.
+            # The leftmost match leaves the most room for the next segments.
             at = text.find(segment, at, end)
             if at < 0:
                 return False
@@ -76,12 +93,12 @@ def _plain(segments: list[str]) -> Callable[[str], bool]:
     return match
 
 
-def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
+def _general(segments: list[list[Element]], searcher: Callable[[list[Element]], Search]) -> Matcher:
     first, last = segments[0], segments[-1]
     if len(segments) == 1:
         size = len(first)
         return lambda subject: len(subject) == size and _stands_at(first, subject, 0)
-    middle = [_Searcher(segment) for segment in segments[1:-1] if segment]
+    middle = [searcher(segment) for segment in segments[1:-1] if segment]
     shortest = sum(map(len, segments))
 
     def match(subject: Sequence[str]) -> bool:
@@ -93,8 +110,8 @@ def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
         ):
             return False
         at = len(first)
-        for searcher in middle:
-            at = searcher.end_of_first(subject, at, end)
+        for search in middle:
+            at = search(subject, at, end)
             if at < 0:
                 return False
         return True
@@ -102,36 +119,56 @@ def _general(segments: list[list[str | _Wildcard]]) -> Matcher:
     return match
 
 
-def _stands_at(segment: list[str | _Wildcard], subject: Sequence[str], at: int) -> bool:
+def _stands_at(segment: list[Element], subject: Sequence[str], at: int) -> bool:
     return all(
         wanted is ONE or wanted == subject[at + index] for index, wanted in enumerate(segment)
     )
 
 
-class _Searcher:
-    """Finds the leftmost place of a segment: Shift-And, one integer operation an element.
+def _text_search(segment: list[Element]) -> Search:
+    """Return the search for a segment in a text."""
+    lead = next((at for at, wanted in enumerate(segment) if wanted is not ONE), len(segment))
+    trail = next((at for at, wanted in enumerate(reversed(segment)) if wanted is not ONE), 0)
+    core = segment[lead : len(segment) - trail]
+    if not core:
+        return lambda _, start, end: start + lead if start + lead <= end else -1
+    if len(core) <= _LONGEST_REGEX:
+        find = re.compile(
+            "".join(re.escape(one) if isinstance(one, str) else "." for one in core), re.DOTALL
+        ).search
+
+        def search(text: str, start: int, end: int) -> int:
+            found = find(text, start + lead, max(end - trail, 0))
+            return -1 if found is None else found.end() + trail
+
+        return search
+    inner = _shift_and(core)
+
+    def search_long(text: str, start: int, end: int) -> int:
+        found = inner(text, start + lead, end - trail)
+        return -1 if found < 0 else found + trail
+
+    return search_long
+
+
+def _shift_and(segment: list[Element]) -> Search:
+    """Return the search for a segment by Shift-And: one integer operation per element.
 
     Bit i of the state is set while the last i + 1 elements match the first i + 1 of the segment.
     """
+    done = 1 << (len(segment) - 1)
+    wild = sum(1 << index for index, wanted in enumerate(segment) if wanted is ONE)
+    masks: dict[str, int] = {}
+    for index, wanted in enumerate(segment):
+        if isinstance(wanted, str):
+            masks[wanted] = masks.get(wanted, wild) | 1 << index
 
-    __slots__ = ("_any", "_done", "_masks", "size")
-
-    def __init__(self, segment: list[str | _Wildcard]) -> None:
-        self.size = len(segment)
-        self._done = 1 << (self.size - 1)
-        self._any = sum(1 << index for index, wanted in enumerate(segment) if wanted is ONE)
-        masks: dict[str, int] = {}
-        for index, wanted in enumerate(segment):
-            if isinstance(wanted, str):
-                masks[wanted] = masks.get(wanted, self._any) | 1 << index
-        self._masks = masks
-
-    def end_of_first(self, subject: Sequence[str], start: int, end: int) -> int:
-        """Give where the leftmost match in ``subject[start:end]`` ends, or -1."""
+    def search(subject: Sequence[str], start: int, end: int) -> int:
         state = 0
-        masks, wild, done = self._masks, self._any, self._done
         for at in range(start, end):
             state = (state << 1 | 1) & masks.get(subject[at], wild)
             if state & done:
                 return at + 1
         return -1
+
+    return search

@@ -1,4 +1,4 @@
-"""Expressions as tokens, in the two languages: JMS selectors and SQL filter expressions."""
+"""The lexers of JMS selectors and SQL filter expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SELECTOR_KEYWORDS: Final = frozenset(
 SQL_KEYWORDS: Final = frozenset(
     {"AND", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
 )
-#: Reserved in SQL filter expressions whether or not the dialect has them; INF and NAN are numbers.
+#: Functions and numbers, reserved in every dialect of SQL filter expressions.
 SQL_FUNCTIONS: Final = frozenset(
     {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
 )
@@ -56,7 +56,7 @@ _PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
 
 
 def _limited(tokens: Iterator[Token], text: str, limits: FilterLimits) -> Iterator[Token]:
-    """Pass tokens on until there are too many; a text that is too long gives none."""
+    """Yield tokens within the limits."""
     if len(text) > limits.length:
         raise ExpressionError(
             f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
@@ -72,10 +72,10 @@ def _limited(tokens: Iterator[Token], text: str, limits: FilterLimits) -> Iterat
 
 
 def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Give the tokens of a JMS selector, the last of which is ``end``.
+    """Return the tokens of a JMS selector; the last is ``end``.
 
     Raises:
-        ExpressionError: a character begins no token, a literal is malformed, or a bound is passed.
+        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
     """
     return list(_limited(_selector_tokens(text), text, limits))
 
@@ -133,7 +133,7 @@ def _keyword(keyword: str, start: int, end: int) -> Token:
 
 
 def _string(text: str, start: int, quote: str) -> Token:
-    """Read a literal in quotes; a doubled quote inside it stands for one."""
+    """Read a literal in quotes; two quotes inside it stand for one."""
     at = start + 1
     while True:
         end = text.find(quote, at)
@@ -152,20 +152,20 @@ def _sign(text: str, at: int, signs: tuple[str, ...]) -> Token:
             return Token(sign, sign, at, at + len(sign))
     char = text[at]
     hint = {
-        '"': ": text stands in single quotes",
+        '"': ": text is written in single quotes",
         "!": ": not equal is <>",
-        "[": ": names stand without brackets",
+        "[": ": names are written without brackets",
         "%": ": there is no remainder in a selector",
     }.get(char, "")
     shown = repr(char) if char.isprintable() else f"U+{ord(char):04X}"
-    raise ExpressionError(f"{shown} begins nothing{hint}", text, at)
+    raise ExpressionError(f"unexpected {shown}{hint}", text, at)
 
 
 def _java_number(text: str, start: int) -> Token:
     found = _JAVA_NUMBER.match(text, start)
     end = found.end() if found else start + 1
-    if found is None or (_NAME_PART.match(text, end) is not None):
-        raise ExpressionError("this is no number of Java", text, start)
+    if found is None or _runs_on(text, end, SELECTOR_KEYWORDS, _NAME_PART):
+        raise ExpressionError("not a Java number", text, start)
     kind = found.lastgroup or ""
     digits = found[kind].replace("_", "")
     value: Any
@@ -180,11 +180,17 @@ def _java_number(text: str, start: int) -> Token:
     return Token("number", value, start, end)
 
 
+def _runs_on(text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]) -> bool:
+    """Return whether a word other than a keyword, as in ``1AND b``, follows a number."""
+    found = word.match(text, end)
+    return found is not None and found[0].upper() not in keywords
+
+
 def _exact(digits: str, base: int, text: str, start: int) -> int:
     try:
         return int(digits, base)
     except ValueError:  # a digit that octal does not have, or more of them than Python converts
-        what = "8 and 9 are no octal digits" if base == 8 else "this number is too long"
+        what = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
         raise ExpressionError(what, text, start) from None
 
 
@@ -204,10 +210,10 @@ def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
 
 
 def sql_tokens(text: str, limits: FilterLimits) -> list[Token]:
-    """Give the tokens of an SQL filter expression, the last of which is ``end``.
+    """Return the tokens of an SQL filter expression; the last is ``end``.
 
     Raises:
-        ExpressionError: a character begins no token, a literal is malformed, or a bound is passed.
+        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
     """
     return list(_limited(_sql_tokens(text), text, limits))
 
@@ -241,15 +247,15 @@ def _sql_number(text: str, start: int) -> Token:
     assert found is not None  # noqa: S101 - it begins with a digit
     end = found.end()
     follower = text[end : end + 1]
-    if follower and (follower == "." or _SQL_NAME.match(follower)):
+    if follower == "." or _runs_on(text, end, SQL_KEYWORDS, _SQL_NAME):
         hint = (
-            ": the E of an exponent is in upper case, after a fraction"
-            if (follower in "eE")
-            else ": hexadecimal digits are in upper case, two an octet"
-            if (text.startswith("0x", start))
+            ": an exponent is an upper-case E after a fraction"
+            if follower in "eE"
+            else ": hexadecimal digits are in upper case, two per byte"
+            if text.startswith("0x", start)
             else ""
         )
-        raise ExpressionError(f"this is no number{hint}", text, start)
+        raise ExpressionError(f"not a number{hint}", text, start)
     if found["binary"]:
         return Token("binary", bytes.fromhex(found["binary"][2:]), start, end)
     if found["float"]:
@@ -261,7 +267,7 @@ def _sql_number(text: str, start: int) -> Token:
 
 
 def _delimited(text: str, start: int) -> Token:
-    """Read a name in brackets; a doubled bracket inside it stands for one."""
+    """Read a name in brackets; two brackets inside it stand for one."""
     at = start + 1
     name: list[str] = []
     while at < len(text):
@@ -270,10 +276,10 @@ def _delimited(text: str, start: int) -> Token:
             if text[at + 1 : at + 2] != char:
                 if char == "]":
                     return Token("identifier", "".join(name), start, at + 1, quoted=True)
-                raise ExpressionError("a bracket in a name is doubled: [[", text, at)
+                raise ExpressionError("a bracket in a name is written twice: [[", text, at)
             at += 1
         elif ord(char) < 32 or ord(char) == 127:
-            raise ExpressionError("a name has no control characters", text, at)
+            raise ExpressionError("control characters are not allowed in a name", text, at)
         name.append(char)
         at += 1
     raise ExpressionError("this name has no closing ]", text, start)
@@ -294,21 +300,19 @@ def _sql_name(text: str, start: int) -> Token:
                 text,
                 start,
             )
-        return (
-            _keyword(upper, start, end)
-            if upper in SQL_KEYWORDS
-            else Token("function", upper, start, end)
-        )
+        if upper in SQL_KEYWORDS:
+            return _keyword(upper, start, end)
+        return Token("function", upper, start, end)
     return Token("identifier", name, start, end)
 
 
 def _qualified(text: str, start: int, dot: int) -> Token:
-    """Read ``section.name``; the parser knows the sections."""
+    """Read ``section.name``; the parser checks the section."""
     section = text[start : dot - 1]
     if text[dot : dot + 1] == "[":
         delimited = _delimited(text, dot)
         return Token("qualified", (section, delimited.value), start, delimited.end, quoted=True)
     found = _SQL_NAME.match(text, dot)
     if found is None:
-        raise ExpressionError(f"a name follows {section}.", text, dot)
+        raise ExpressionError(f"expected a name after {section}.", text, dot)
     return Token("qualified", (section, found[0]), start, found.end())

@@ -1,4 +1,4 @@
-"""Filters that are maps: their entries, and how many of them."""
+"""The entries of filters that are maps."""
 
 from __future__ import annotations
 
@@ -9,19 +9,23 @@ from amqp10msg.delivery.filters._base import FilterLimits
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import AmqpMap
 
-__all__ = ["checked_size", "entries_of"]
+__all__ = ["entries_of"]
 
 
-def entries_of(symbol: str, entries: Any, not_of: type | tuple[type, ...]) -> dict[Any, Any]:
-    """Take the entries of a map, with keys that are str.
+def entries_of(
+    symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits
+) -> dict[Any, Any]:
+    """Return the entries of a map whose keys are strings.
 
     Args:
         symbol: the filter, for the error.
-        entries: a mapping, or an AmqpMap where it came as one.
-        not_of: types that a key must not have, though they are str.
+        entries: a mapping or an AmqpMap.
+        not_of: subclasses of str that a key must not have.
+        limits: how many entries are allowed.
 
     Raises:
-        EncodeError: it is no map, or a key is of another type or stands twice.
+        EncodeError: it is not a map, a key is of another type or a duplicate, or there are too many
+            or too few entries.
     """
     if isinstance(entries, AmqpMap):
         pairs = list(entries.pairs)
@@ -31,22 +35,14 @@ def entries_of(symbol: str, entries: Any, not_of: type | tuple[type, ...]) -> di
         raise EncodeError(f"{symbol} takes a map, not {type(entries).__name__}", "filter")
     for key, _ in pairs:
         if not isinstance(key, str) or isinstance(key, not_of):
-            raise EncodeError(f"a key of {symbol} is {key!r}, which is of the wrong type", "filter")
+            raise EncodeError(f"{symbol} has a key of the wrong type: {key!r}", "filter")
     made = dict(pairs)
     if len(made) != len(pairs):
-        raise EncodeError(f"a key of {symbol} stands there twice", "filter")
-    return made
-
-
-def checked_size(symbol: str, entries: Mapping[Any, Any], limits: FilterLimits) -> None:
-    """Refuse more or fewer entries than allowed.
-
-    Raises:
-        EncodeError: there are.
-    """
-    if not limits.min_fields <= len(entries) <= limits.fields:
+        raise EncodeError(f"{symbol} has a duplicate key", "filter")
+    if not limits.min_fields <= len(made) <= limits.fields:
         raise EncodeError(
-            f"{symbol} has {len(entries):,} entries: {limits.min_fields:,} to {limits.fields:,} "
+            f"{symbol} has {len(made):,} entries: {limits.min_fields:,} to {limits.fields:,} "
             "are allowed",
             "filter",
         )
+    return made

@@ -1,4 +1,4 @@
-"""What the names in an expression stand for."""
+"""The names in an expression and the values of a message that they stand for."""
 
 from __future__ import annotations
 
@@ -13,22 +13,14 @@ from amqp10msg.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
 from amqp10msg.sections.properties import to_milliseconds
 
-__all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
+__all__ = ["changed", "oasis_name", "rabbitmq_name", "selector_name"]
 
 _HEADER: Final = {field.name: field for field in rows(Header)}
 _PROPERTIES: Final = {field.name: field for field in rows(Properties)}
 
 
-def _application_property(key: str) -> Getter:
-    def get(message: Any) -> Any:
-        section = message.application_properties
-        return None if section is None else section.get(key)
-
-    return get
-
-
 def _entry(section: str, key: str) -> Getter:
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         entries = getattr(message, section)
         return None if entries is None else entries.get(key)
 
@@ -36,10 +28,10 @@ def _entry(section: str, key: str) -> Getter:
 
 
 def _header(name: str) -> Getter:
-    """Read a field of the header; without a header it has its default (Part 3, 3.2.1)."""
+    """Read a field of the header; its default if there is no header (Part 3, 3.2.1)."""
     default = _HEADER[name].default
 
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         header = message.header
         return default if header is None else getattr(header, name)
 
@@ -49,7 +41,7 @@ def _header(name: str) -> Getter:
 def _property(name: str) -> Getter:
     is_time = _PROPERTIES[name].type == "timestamp"
 
-    def get(message: Any) -> Any:
+    def get(message: Any, _now: int | None = None) -> Any:
         properties = message.properties
         if properties is None:
             return None
@@ -59,31 +51,40 @@ def _property(name: str) -> Getter:
     return get
 
 
-def _of(get: Getter, change: Callable[[Any], Any]) -> Getter:
-    """Change what a getter gives, unless it is not set."""
+def changed(get: Getter, change: Callable[[Any], Any]) -> Getter:
+    """Apply a function to the value of a getter, if it is set."""
 
-    def changed(message: Any) -> Any:
-        value = get(message)
+    def read(message: Any, _now: int | None = None) -> Any:
+        value = get(message, None)
         return None if value is None else change(value)
 
-    return changed
+    return read
 
 
 def _text_of(value: Any) -> Any:
-    """Give octets as the text they are, if they are one."""
+    """Decode a binary, if it is UTF-8."""
     try:
         return bytes(value).decode()
     except UnicodeDecodeError:
         return value
 
 
-_DELIVERY_MODE: Final = _of(
+_EXPIRY_TIME: Final = _property("absolute_expiry_time")
+
+
+def _expiration(message: Any, now: int | None = None) -> Any:
+    """Read JMSExpiration, which is 0 for a message that does not expire (JMS 2.0, 3.4.9)."""
+    moment = _EXPIRY_TIME(message, now)
+    return 0 if moment is None else moment
+
+
+_DELIVERY_MODE: Final = changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = _of(_header("delivery_count"), lambda count: count > 0)
-_USER_ID: Final = _of(_property("user_id"), _text_of)
+_REDELIVERED: Final = changed(_header("delivery_count"), lambda count: count > 0)
+_USER_ID: Final = changed(_property("user_id"), _text_of)
 
-# After amqp. come the fields of header and properties, as Qpid has it, and what it computes.
+# After the prefix "amqp.": fields of the header and the properties, and what Qpid computes.
 _AMQP_NAMES: Final[dict[str, Getter]] = {
     **{name: _header(name) for name in _HEADER},
     **{name: _property(name) for name in _PROPERTIES},
@@ -93,18 +94,18 @@ _AMQP_NAMES: Final[dict[str, Getter]] = {
 }
 # JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
 _JMS_NAMES: Final[dict[str, Getter]] = {
-    "JMSCorrelationID": _of(_property("correlation_id"), to_jms_correlation_id),
+    "JMSCorrelationID": changed(_property("correlation_id"), to_jms_correlation_id),
     "JMSDeliveryMode": _DELIVERY_MODE,
     "JMSDeliveryTime": _entry("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
-    "JMSExpiration": _property("absolute_expiry_time"),
-    "JMSMessageID": _of(_property("message_id"), to_jms_message_id),
+    "JMSExpiration": _expiration,
+    "JMSMessageID": changed(_property("message_id"), to_jms_message_id),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,
     "JMSReplyTo": _property("reply_to"),
     "JMSTimestamp": _property("creation_time"),
     "JMSType": _property("subject"),
-    "JMSXDeliveryCount": _of(_header("delivery_count"), lambda count: count + 1),
+    "JMSXDeliveryCount": changed(_header("delivery_count"), lambda count: count + 1),
     "JMSXGroupID": _property("group_id"),
     "JMSXGroupSeq": _property("group_sequence"),
     "JMSXUserID": _USER_ID,
@@ -112,7 +113,7 @@ _JMS_NAMES: Final[dict[str, Getter]] = {
 
 
 def selector_name(name: str) -> tuple[Getter, str | None]:
-    """Find what a name in a selector stands for.
+    """Return the getter of a name in a selector.
 
     Raises:
         UnknownNameError: there is no such field after ``amqp.``.
@@ -127,7 +128,7 @@ def selector_name(name: str) -> tuple[Getter, str | None]:
             raise UnknownNameError(_unknown(name, known))
         return _AMQP_NAMES[field], None
     get = _JMS_NAMES.get(name)
-    return (_application_property(name), name) if get is None else (get, None)
+    return (_entry("application_properties", name), name) if get is None else (get, None)
 
 
 _SECTIONS: Final = {
@@ -148,19 +149,17 @@ _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
 def oasis_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
-    """Find what a name in an SQL filter expression stands for (filtex 6.4.4.4).
+    """Return the getter of a name in an SQL filter expression (filtex 6.4.4.4).
 
     Raises:
         UnknownNameError: there is no such section, or no such field in it.
     """
     if isinstance(name, str):
-        return _application_property(name), name
+        return _entry("application_properties", name), name
     section, field = name
     known = _SECTIONS.get(section)
     if known is None:
         raise UnknownNameError(_unknown(f"{section}.", [f"{one}." for one in _SECTIONS]))
-    if known == "application_properties":
-        return _application_property(field), field
     if known in ("header", "properties"):
         fields: Any = _HEADER if known == "header" else _PROPERTIES
         if field not in fields:
@@ -168,14 +167,14 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
                 _unknown(f"{section}.{field}", [f"{section}.{one}" for one in fields])
             )
         return (_header if known == "header" else _property)(field), None
-    return _entry(known, field), None
+    return _entry(known, field), field if known == "application_properties" else None
 
 
 def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
-    """Find what a name stands for in what RabbitMQ 4.2 supports of the language.
+    """Return the getter of a name that RabbitMQ 4.2 supports.
 
     Raises:
-        UnknownNameError: RabbitMQ has no such name.
+        UnknownNameError: RabbitMQ does not have the name.
     """
     found = oasis_name(name)
     if not isinstance(name, str):

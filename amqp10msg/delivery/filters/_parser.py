@@ -1,25 +1,24 @@
 """A Pratt parser of selectors and SQL filter expressions.
 
-Both are the same language of conditions; a `Language` holds what differs: the tokens, the names
-and what JMS forbids.
+Both are languages of conditions; a `Language` holds the differences: tokens, names and the
+restrictions of JMS.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import attrs
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
-from amqp10msg.delivery.filters._glob import MANY, ONE, compile_like
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
 from amqp10msg.delivery.filters._syntax import (
     Arithmetic,
     Between,
     Call,
     Compare,
-    Exists,
     Getter,
     Identifier,
     In,
@@ -44,8 +43,12 @@ _BINARY: Final = {
     **dict.fromkeys(("+", "-"), _SUM),
     **dict.fromkeys(("*", "/", "%"), _PRODUCT),
 }
+#: As many as the 200 tokens of RabbitMQ allow.
+_MOST_NOT: Final = 200
+#: Steps that a function takes per character: of most texts, LOWER takes fewer.
+_CALL_WEIGHT: Final = 10
 _NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
-#: Arguments that a function of the dialect takes.
+#: Functions of SQL filter expressions and their numbers of arguments.
 _ARITY: Final = {
     "UTC": 0,
     "LOWER": 1,
@@ -58,21 +61,23 @@ _ARITY: Final = {
 
 
 class UnknownNameError(Exception):
-    """A name that the language does not have; says what it does have."""
+    """A name that the language does not have; the text suggests others."""
 
 
 @attrs.frozen
 class Language:
-    """What tells the languages apart.
+    """The differences between the languages.
 
     Attributes:
-        tokens: cuts the text into tokens.
-        resolve: gives the getter of a name, and the application property that it is; takes the
+        tokens: splits the text into tokens.
+        resolve: returns the getter of a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
-        functions: the functions it has, and the numbers that have names.
-        jms: keep to what JMS allows: ``LIKE``, ``IN`` and ``IS NULL`` of identifiers alone, lists
-            of literals, conditions that are conditions, numbers that are numbers.
+        functions: names of its functions and of numbers such as ``INF``.
+        jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
+            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
         plain_patterns: refuse control characters in patterns.
+        bracketed_fields: names such as ``m.[x-opt-hop]``.
+        like: compiles a pattern.
     """
 
     tokens: Callable[[str, FilterLimits], list[Token]]
@@ -80,13 +85,15 @@ class Language:
     functions: frozenset[str]
     jms: bool
     plain_patterns: bool
+    bracketed_fields: bool = False
+    like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
 
 
-def parse_expression(text: str, language: Language, limits: FilterLimits) -> Node:
-    """Parse a whole expression.
+def parse_expression(text: str, language: Language, limits: FilterLimits) -> tuple[Node, int]:
+    """Parse a whole expression; return its tree and the steps it takes per character of a text.
 
     Raises:
-        ExpressionError: it breaks the grammar or a bound; says where, and what was expected.
+        ExpressionError: it breaks the grammar or exceeds a limit.
     """
     parser = _Parser(text, language, limits)
     node = parser.expression(0)
@@ -94,7 +101,7 @@ def parse_expression(text: str, language: Language, limits: FilterLimits) -> Nod
     if token.kind != "end":
         raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
     parser.condition(node)
-    return node
+    return node, parser.weight
 
 
 class _Parser:
@@ -105,6 +112,7 @@ class _Parser:
         self.tokens = language.tokens(text, limits)
         self.at = 0
         self.depth = 0
+        self.weight = 1
 
     # Tokens.
 
@@ -143,7 +151,7 @@ class _Parser:
         while (power := _BINARY.get(self.token.kind, 0)) > binding:
             if power == _COMPARISON:
                 if compared:
-                    raise self.error("comparisons do not follow each other: use AND or parentheses")
+                    raise self.error("comparisons cannot be chained: use AND or parentheses")
                 left, compared = self.comparison(left), True
             elif power in (_OR, _AND):
                 left, compared = self.logical(left, power), False
@@ -158,9 +166,15 @@ class _Parser:
             case "NOT":
                 if binding >= _COMPARISON:
                     raise self.error("NOT needs parentheses around it here", token)
+                count = 1  # a chain of them is not nesting
+                while self.token.kind == "NOT":
+                    self.take()
+                    count += 1
+                if count > _MOST_NOT:
+                    raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
                 operand = self.expression(_NOT)
                 self.condition(operand)
-                return Not(token.start, operand.end, operand)
+                return Not(token.start, operand.end, operand, negated=count % 2 == 1)
             case "+" | "-":
                 return self.sign(token)
             case "(":
@@ -173,10 +187,7 @@ class _Parser:
                 return self.identifier(token)
             case "function":
                 return self.call(token)
-        raise self.error(
-            f"expected a value, a name or (, not {self.shown(token)}",
-            token,
-        )
+        raise self.error(f"expected a value, a name or (, not {self.shown(token)}", token)
 
     def sign(self, token: Token) -> Node:
         if not self.language.jms and self.token.kind in ("+", "-"):
@@ -190,6 +201,12 @@ class _Parser:
 
     def identifier(self, token: Token) -> Identifier:
         name = self.text[token.start : token.end]
+        if token.kind == "qualified" and token.quoted and not self.language.bracketed_fields:
+            raise self.error(
+                "RabbitMQ has no names in brackets after a section: write [name] for an "
+                "application property, or use the dialect oasis",
+                token,
+            )
         try:
             get, key = self.language.resolve(token.value)
         except UnknownNameError as error:
@@ -197,7 +214,7 @@ class _Parser:
         return Identifier(token.start, token.end, name, key, get)
 
     def logical(self, left: Node, power: int) -> Node:
-        """Take all operands of one operator at once: a chain is no nesting."""
+        """Parse a chain of one operator; it does not count as nesting."""
         self.condition(left)
         operator = self.token.kind
         operands = [left]
@@ -242,8 +259,9 @@ class _Parser:
         raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
 
     def is_null(self, left: Node) -> Node:
-        if type(left) is not Identifier or self.text[left.start] == "(":
-            raise self.error("IS NULL asks about a name alone", left)
+        is_name = type(left) is Identifier and self.text[left.start] != "("
+        if not is_name and not self.language.jms:
+            raise self.error("IS NULL takes a name", left)
         negated = self.token.kind == "NOT"
         if negated:
             self.take()
@@ -260,13 +278,12 @@ class _Parser:
         return Between(left.start, high.end, left, low, high, negated)
 
     def in_list(self, left: Node, negated: bool) -> Node:
-        self.named(left, "IN")
         self.expect("(", "( and a list of values")
         items = []
         while True:
             item = self.expression(_COMPARISON)
             if self.language.jms and type(item) is not Literal:
-                raise self.error("the list of IN holds literals", item)
+                raise self.error("the list of IN takes literals", item)
             items.append(item)
             if self.token.kind != ",":
                 break
@@ -275,7 +292,6 @@ class _Parser:
         return In(left.start, last.end, left, tuple(items), negated)
 
     def like(self, left: Node, negated: bool) -> Node:
-        self.named(left, "LIKE")
         token = self.expect("string", "a pattern in quotes")
         last, escape = token, None
         if self.token.kind == "ESCAPE":
@@ -286,7 +302,7 @@ class _Parser:
                 raise self.error("ESCAPE takes one character in quotes", last)
         return Like(left.start, last.end, left, self.pattern(token, escape), negated)
 
-    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool]:
+    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool | None]:
         elements: list[Any] = []
         chars = iter(token.value)
         for char in chars:
@@ -300,26 +316,28 @@ class _Parser:
         if self.language.plain_patterns and any(
             type(element) is str and (element < " " or element == "\x7f") for element in elements
         ):
-            raise self.error("a pattern has no control characters", token)
-        return compile_like(elements)
+            raise self.error("control characters are not allowed in a pattern", token)
+        self.weight += weight_of(elements)
+        return self.language.like(elements)
 
     def call(self, token: Token) -> Node:
         name = token.value
         if name not in self.language.functions:
             raise self.error(
-                f"{name} is reserved, and this dialect does not have it: use the dialect oasis, or "
-                f"[{self.text[token.start : token.end]}] for a property of that name",
+                f"{name} is a reserved word that this dialect does not support: use the dialect "
+                f"oasis, or [{self.text[token.start : token.end]}] for a property of that name",
                 token,
             )
         if name in _NUMBERS:
             return Literal(token.start, token.end, _NUMBERS[name])
         self.expect("(", f"( after {name}")
+        self.weight += _CALL_WEIGHT
         if name == "EXISTS":
             what = self.take()
             if what.kind not in ("identifier", "qualified"):
-                raise self.error("EXISTS asks about a name", what)
+                raise self.error("EXISTS takes a name", what)
             operand = self.identifier(what)
-            return Exists(token.start, self.expect(")", ")").end, operand)
+            return IsNull(token.start, self.expect(")", ")").end, operand, negated=True)
         arguments: list[Node] = []
         wanted = _ARITY[name]
         while len(arguments) < wanted:
@@ -329,10 +347,10 @@ class _Parser:
         last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
         return Call(token.start, last.end, name, tuple(arguments))
 
-    # What JMS forbids; brokers take some of it for unknown.
+    # Restrictions of JMS; some brokers evaluate what breaks them as unknown.
 
     def condition(self, node: Node) -> None:
-        """Refuse a number or text where a condition is needed."""
+        """Refuse a number or text as a condition."""
         if self.language.jms and (
             isinstance(node, (Arithmetic, Sign))
             or (isinstance(node, Literal) and type(node.value) is not bool)
@@ -340,7 +358,7 @@ class _Parser:
             raise self.error("expected a condition, not a value", node)
 
     def number(self, node: Node) -> None:
-        """Refuse text, truth values and conditions where a number is needed."""
+        """Refuse a text, boolean or condition as a number."""
         if self.language.jms and (
             isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
             or (isinstance(node, Literal) and type(node.value) in (bool, str))
@@ -348,14 +366,9 @@ class _Parser:
             raise self.error("expected a number", node)
 
     def ordered(self, node: Node) -> None:
-        """Refuse conditions and truth values beside ``<`` and its like."""
+        """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
         if self.language.jms and (
             isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
             or (isinstance(node, Literal) and type(node.value) is bool)
         ):
-            raise self.error("truth values are compared with = and <> alone", node)
-
-    def named(self, node: Node, what: str) -> None:
-        """Refuse anything but an identifier in front of ``LIKE`` and ``IN``."""
-        if self.language.jms and (type(node) is not Identifier or self.text[node.start] == "("):
-            raise self.error(f"{what} asks about a name alone", node)
+            raise self.error("booleans are compared with = and <> only", node)

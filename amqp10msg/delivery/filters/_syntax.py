@@ -1,4 +1,4 @@
-"""The tree of an expression, and what tells the two languages apart."""
+"""Tokens and the syntax tree of an expression."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ __all__ = [
     "Between",
     "Call",
     "Compare",
-    "Exists",
     "Getter",
     "Identifier",
     "In",
@@ -26,21 +25,22 @@ __all__ = [
     "Token",
 ]
 
-#: Reads an identifier's value from a message; None where it is not set.
-Getter: TypeAlias = Callable[[Any], Any]
+#: Returns a value of a message, or None if it is not set. The second argument is the time in ms
+#: since the Unix epoch, which only functions need.
+Getter: TypeAlias = Callable[[Any, int | None], Any]
 
 
 @attrs.frozen
 class Token:
-    """A piece of an expression.
+    """A lexical token.
 
     Attributes:
-        kind: ``identifier``, ``number``, ``string``, ``binary`` or ``end``; of a keyword or a sign
-            it is the keyword in upper case or the sign itself.
+        kind: ``identifier``, ``number``, ``string``, ``binary`` or ``end``; for a keyword or a sign
+            the keyword in upper case or the sign itself.
         value: an identifier's name, a literal's value.
         start: index of its first character.
-        end: index after its last one.
-        quoted: an identifier that stood in brackets.
+        end: index after its last character.
+        quoted: whether an identifier was in brackets.
     """
 
     kind: str
@@ -52,7 +52,7 @@ class Token:
 
 @attrs.frozen
 class Node:
-    """A part of the tree; `start` and `end` say where it stands in the text."""
+    """A part of the tree, which spans ``text[start:end]``."""
 
     start: int
     end: int
@@ -60,14 +60,14 @@ class Node:
 
 @attrs.frozen
 class Literal(Node):
-    """A number, text, truth value or octets."""
+    """A number, string, boolean or binary."""
 
     value: Any
 
 
 @attrs.frozen
 class Identifier(Node):
-    """A name; `key` is the application property that it reads, None for anything else."""
+    """A name; `key` is the application property that it stands for, None for other names."""
 
     name: str
     key: str | None
@@ -76,7 +76,7 @@ class Identifier(Node):
 
 @attrs.frozen
 class Logical(Node):
-    """Two or more operands joined by ``AND`` or by ``OR``."""
+    """Two or more operands joined by ``AND`` or ``OR``."""
 
     operator: str
     operands: tuple[Node, ...]
@@ -84,9 +84,10 @@ class Logical(Node):
 
 @attrs.frozen
 class Not(Node):
-    """``NOT`` an operand."""
+    """``NOT operand``; `negated` is False for an even number of ``NOT``."""
 
     operand: Node
+    negated: bool
 
 
 @attrs.frozen
@@ -100,7 +101,7 @@ class Compare(Node):
 
 @attrs.frozen
 class Between(Node):
-    """An operand ``[NOT] BETWEEN`` two bounds, which are included."""
+    """``operand [NOT] BETWEEN low AND high``, bounds included."""
 
     operand: Node
     low: Node
@@ -110,7 +111,7 @@ class Between(Node):
 
 @attrs.frozen
 class In(Node):
-    """An operand ``[NOT] IN`` a list."""
+    """``operand [NOT] IN (items)``."""
 
     operand: Node
     items: tuple[Node, ...]
@@ -119,31 +120,24 @@ class In(Node):
 
 @attrs.frozen
 class Like(Node):
-    """An operand ``[NOT] LIKE`` a pattern."""
+    """``operand [NOT] LIKE pattern``."""
 
     operand: Node
-    match: Callable[[str], bool] = attrs.field(eq=False, repr=False)
+    match: Callable[[str], bool | None] = attrs.field(eq=False, repr=False)
     negated: bool
 
 
 @attrs.frozen
 class IsNull(Node):
-    """An identifier ``IS [NOT] NULL``."""
+    """``operand IS [NOT] NULL``."""
 
     operand: Node
     negated: bool
 
 
 @attrs.frozen
-class Exists(Node):
-    """``EXISTS(identifier)``."""
-
-    operand: Node
-
-
-@attrs.frozen
 class Sign(Node):
-    """A plus or minus in front of an operand."""
+    """A sign before an operand."""
 
     operator: str
     operand: Node
@@ -151,7 +145,7 @@ class Sign(Node):
 
 @attrs.frozen
 class Arithmetic(Node):
-    """Operands joined by operators of one precedence, from left to right."""
+    """Operands joined by operators of one precedence, evaluated from left to right."""
 
     first: Node
     rest: tuple[tuple[str, Node], ...]
@@ -159,7 +153,7 @@ class Arithmetic(Node):
 
 @attrs.frozen
 class Call(Node):
-    """A function of some arguments."""
+    """A function call."""
 
     function: str
     arguments: tuple[Node, ...]

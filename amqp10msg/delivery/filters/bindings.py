@@ -1,6 +1,6 @@
-"""The filters that Apache Qpid registered beside selectors: bindings of legacy AMQP, no-local.
+"""The filters that Apache Qpid registered: bindings of legacy AMQP, no-local, XQuery.
 
-Their definition is Qpid's ``apache-filters.xml``.
+They are defined in Qpid's ``apache-filters.xml``.
 """
 
 from __future__ import annotations
@@ -18,10 +18,9 @@ from amqp10msg.delivery.filters._base import (
     Options,
     Reason,
     register,
-    wrong_type,
 )
 from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words
-from amqp10msg.delivery.filters._maps import checked_size, entries_of
+from amqp10msg.delivery.filters._maps import entries_of
 from amqp10msg.delivery.filters._values import same
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -60,12 +59,6 @@ class _Text(Filter):
     def _value(self) -> str:
         return self.text
 
-    @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        if not isinstance(value, str) or isinstance(value, Symbol):
-            raise wrong_type(cls, "a string", value)
-        return cls(value, descriptor=descriptor, limits=options.limits)
-
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
         shown = self.text.replace("'", "''")
         condition = f"subject {'matches' if isinstance(self, TopicBinding) else '='} '{shown}'"
@@ -97,9 +90,9 @@ class DirectBinding(_Text):
 class TopicBinding(_Text):
     """The subject matches this pattern: ``apache.org:legacy-amqp-topic-binding:string``.
 
-    Subject and pattern are words with dots between them; in the pattern ``*`` stands for one word
-    and ``#`` for any number of them, also none: ``*.stock.#`` matches ``usd.stock`` and
-    ``eur.stock.db``. A message without a subject passes ``#`` alone.
+    Subject and pattern are words separated by dots; in the pattern ``*`` matches one word and ``#``
+    zero or more: ``*.stock.#`` matches ``usd.stock`` and ``eur.stock.db``. A message without a
+    subject only passes ``#``.
 
     Attributes:
         text: the pattern.
@@ -124,16 +117,9 @@ class TopicBinding(_Text):
             return self.text == "#"
         return bool(self._match(_words(subject)))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_topic, (self.text, self.limits, self.descriptor))
-
-
-def _topic(text: str, limits: FilterLimits, descriptor: Any) -> TopicBinding:
-    return TopicBinding(text, limits=limits, descriptor=descriptor)
-
 
 def _words(text: str) -> list[str]:
-    """Cut at the dots; an empty text has no words."""
+    """Split at the dots; an empty text has no words."""
     return text.split(".") if text else []
 
 
@@ -149,20 +135,23 @@ class HeadersBinding(Filter):
 
         HeadersBinding({"x-match": "any", "region": "emea", "urgent": None})
 
-    The entry ``x-match`` says whether ``all`` (also without it) or ``any`` of the others must hold;
-    None asks for the presence of a property, whatever its value. Numbers of different types are the
-    same where they are equal. Other keys that begin with ``x-`` are not compared, unless
-    ``x-match`` is ``all-with-x`` or ``any-with-x`` (an extension of RabbitMQ). Of no entries all
-    hold, and not any.
+    The entry ``x-match`` is ``all``, the default, or ``any``: how many of the others must match;
+    None matches any value of a property that is present. Numbers of different types match if they
+    are equal. Other keys that begin with ``x-`` are ignored, unless ``x-match`` is ``all-with-x``
+    or ``any-with-x`` (an extension of RabbitMQ). Without entries every message passes ``all``, and
+    none ``any``.
 
     Attributes:
-        entries: what is asked for; str keys and values of simple types.
-        limits: how many entries it may have.
+        entries: the expected values, of simple types, by key.
+        limits: how many entries there may be.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:legacy-amqp-headers-binding:map")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0002
     CAPABILITY: ClassVar[str] = _EXCHANGES
+
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
+    _VALUE_NAME: ClassVar[str] = "a map"
 
     entries: Mapping[str, Any]
     limits: FilterLimits = attrs.field(
@@ -170,12 +159,14 @@ class HeadersBinding(Filter):
     )
 
     def _settle(self) -> None:
-        object.__setattr__(self, "entries", entries_of(self.SYMBOL, self.entries, Symbol))
-        checked_size(self.SYMBOL, self.entries, self.limits)
+        object.__setattr__(
+            self, "entries", entries_of(self.SYMBOL, self.entries, Symbol, self.limits)
+        )
         for key, value in self.entries.items():
             if isinstance(value, (list, dict, AmqpMap, Array, Described)):
                 raise EncodeError(
-                    f"a value is of a simple type, not {type(value).__name__}", f"filter.{key}"
+                    f"expected a simple type, not {type(value).__name__}",
+                    f"filter.{key}",
                 )
         if self.x_match not in (*_ALL, *_ANY):
             raise EncodeError(
@@ -185,7 +176,7 @@ class HeadersBinding(Filter):
 
     @property
     def x_match(self) -> str:
-        """Whether ``all`` or ``any`` of the entries must hold."""
+        """Whether ``all`` or ``any`` of the entries must match."""
         return self.entries.get(_X_MATCH, "all")  # type: ignore[no-any-return]
 
     def _compared(self) -> list[tuple[str, Any]]:
@@ -216,12 +207,6 @@ class HeadersBinding(Filter):
     def _value(self) -> dict[str, Any]:
         return dict(self.entries)
 
-    @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        if not isinstance(value, (dict, AmqpMap)):
-            raise wrong_type(cls, "a map", value)
-        return cls(value, descriptor=descriptor, limits=options.limits)
-
 
 def _holds(key: str, wanted: Any, present: Mapping[str, Any]) -> bool:
     return key in present and (wanted is None or same(wanted, present[key]))
@@ -232,21 +217,21 @@ def _holds(key: str, wanted: Any, present: Mapping[str, Any]) -> bool:
 class NoLocal(Filter):
     """Messages of the same connection do not pass: ``apache.org:no-local-filter:list``.
 
-    Where a message came from does not stand in it: `matches` takes `local`.
+    A message does not say where it came from: `matches` takes `local`.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("apache.org:no-local-filter:list")
     CODE: ClassVar[int | None] = 0x0000_468C_0000_0003
     CAPABILITY: ClassVar[str] = "APACHE.ORG:NO_LOCAL"
 
-    # By its definition a list without fields; Qpid JMS sends text. It says nothing, and is kept.
+    # Defined as an empty list; Qpid JMS sends text. Kept as received.
     _raw: Any = attrs.field(factory=list, kw_only=True, repr=False)
 
     def _passes(self, _message: Message, _now: int | None, local: bool | None) -> bool:
         if local is None:
             raise EvaluationError(
                 "no-local needs to know whether the message came over the connection of the link: "
-                "give local"
+                "pass local"
             )
         return not local
 
@@ -264,10 +249,9 @@ class NoLocal(Filter):
 @register
 @attrs.frozen
 class XQuery(_Text):
-    """An XQuery expression, recognised and refused: ``apache.org:xquery-filter:string``.
+    """An XQuery expression, which is not evaluated: ``apache.org:xquery-filter:string``.
 
-    It is kept and encodes as it came. A source that cannot evaluate it leaves it out of the filters
-    in place (Part 3, 3.5.3).
+    A source that cannot evaluate it leaves it out of its answer (Part 3, 3.5.3).
 
     Attributes:
         text: the query.
@@ -278,4 +262,4 @@ class XQuery(_Text):
     supported: ClassVar[bool] = False
 
     def _passes(self, _message: Message, _now: int | None, _local: bool | None) -> bool:
-        raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated here")
+        raise EvaluationError(f"{self.SYMBOL} is not supported: XQuery is not evaluated")

@@ -1,9 +1,10 @@
-"""Property filters of AMQP Filter Expressions 1.0 (section 4): maps of reference values."""
+"""The property filters of AMQP Filter Expressions 1.0 (section 4)."""
 
 from __future__ import annotations
 
 import datetime
 import uuid
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Self
 
@@ -12,14 +13,17 @@ import attrs
 from amqp10msg.composite import Field, rows
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
+    Dialect,
     Filter,
     FilterLimits,
+    FilterWarning,
     Options,
     Reason,
     register,
     wrong_type,
 )
-from amqp10msg.delivery.filters._maps import checked_size, entries_of
+from amqp10msg.delivery.filters._maps import entries_of
+from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_test
 from amqp10msg.delivery.filters._values import same_as
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
@@ -39,23 +43,25 @@ __all__ = ["ApplicationPropertiesFilter", "PropertiesFilter"]
 
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
 _PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
-_ABSENT: Final = object()
 
 
 @attrs.frozen
 class _PropertyFilter(Filter):
-    """A filter whose value is a map of references."""
+    """A map of reference values."""
 
     entries: Mapping[str, Any]
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
+    dialect: Dialect = attrs.field(default="rabbitmq", kw_only=True, repr=False)
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (dict, AmqpMap)
+    _VALUE_NAME: ClassVar[str] = "a map"
     _tests: Any = attrs.field(init=False, eq=False, repr=False, default=())
 
     def _settle(self) -> None:
         entries = self._settled_entries()
-        checked_size(self.SYMBOL, entries, self.limits)
-        tests = [(key, reference, _test_of(reference, key)) for key, reference in entries.items()]
+        broker = Options(dialect=self.dialect).dialect == "rabbitmq-4.3"
+        tests = [(key, value, _test_of(value, key, broker)) for key, value in entries.items()]
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "_tests", tests)
 
@@ -63,7 +69,7 @@ class _PropertyFilter(Filter):
         raise NotImplementedError
 
     def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
-        """Give whether a message has what an entry refers to, and its value."""
+        """Return whether a message has the value that an entry refers to, and the value."""
         raise NotImplementedError
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
@@ -81,55 +87,41 @@ class _PropertyFilter(Filter):
                 found.append(Reason(f"{key} {_condition(reference)}", False, ((key, value),)))
         return tuple(found)
 
-    @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
-        if not isinstance(value, (dict, AmqpMap)):
-            raise wrong_type(cls, "a map", value)
-        cls._check_types(value.pairs if isinstance(value, AmqpMap) else value.items())
-        return cls(value, descriptor=descriptor, limits=options.limits)
-
-    @classmethod
-    def _check_types(cls, pairs: Any) -> None:
-        """Refuse keys and values whose AMQP types a user may leave out, and a peer may not."""
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (_rebuild, (type(self), dict(self.entries), self.limits, self.descriptor))
-
-
-def _rebuild(
-    cls: type[_PropertyFilter], entries: dict[str, Any], limits: FilterLimits, descriptor: Any
-) -> _PropertyFilter:
-    return cls(entries, limits=limits, descriptor=descriptor)
-
 
 def _is_string(reference: Any) -> bool:
-    """Tell an AMQP string, the one type whose values may begin with a modifier."""
+    """Return whether it is an AMQP string, the only type whose values may have a modifier."""
     return isinstance(reference, str) and not isinstance(reference, (Symbol, Char))
 
 
-def _test_of(reference: Any, key: str) -> Callable[[Any], bool]:
-    """Give what tells whether a value matches a reference (filtex 4.1.1).
+def _test_of(reference: Any, key: str, broker: bool) -> Callable[[Any], bool]:
+    """Return a function that tests whether a value matches a reference (filtex 4.1.1).
+
+    With `broker`, as RabbitMQ 4.3 does.
 
     Raises:
-        EncodeError: the text begins with ``&`` and no modifier.
+        EncodeError: the text begins with ``&`` and has no modifier.
     """
-    if reference is None:
+    if reference is None and not broker:
         return lambda _: True
     if _is_string(reference) and reference.startswith("&"):
         if reference.startswith(_PREFIX):
             prefix = reference.removeprefix(_PREFIX)
+            if broker:
+                return rabbitmq_43_test(None, prefix, None)
             return lambda value: isinstance(value, str) and value.startswith(prefix)
         if reference.startswith(_SUFFIX):
             suffix = reference.removeprefix(_SUFFIX)
+            if broker:
+                return rabbitmq_43_test(None, None, suffix)
             return lambda value: isinstance(value, str) and value.endswith(suffix)
         if not reference.startswith(_ESCAPED):
             raise EncodeError(
-                f"{reference!r} begins with & and no modifier: write &p: for a prefix, &s: for a "
-                "suffix, && for text that begins with &",
+                f"{reference!r} begins with & and has no modifier: write &p: for a prefix, "
+                "&s: for a suffix, && for text that begins with &",
                 f"filter.{key}",
             )
         reference = reference[1:]
-    return same_as(reference)
+    return rabbitmq_43_test(reference, None, None) if broker else same_as(reference)
 
 
 def _condition(reference: Any) -> str:
@@ -150,14 +142,18 @@ class PropertiesFilter(_PropertyFilter):
 
         PropertiesFilter({"user-id": b"John", "subject": "&p:Order"})
 
-    All entries must. A reference of a string field that begins with ``&p:`` asks for a prefix, with
-    ``&s:`` for a suffix; ``&&`` stands for a first ``&``. None matches whatever stands there, also
-    nothing. A field that is not set matches nothing else.
+    All entries must match. A string reference that begins with ``&p:`` matches a prefix, with
+    ``&s:`` a suffix; ``&&`` stands for a leading ``&``. None matches any value and a field that is
+    not set, which matches nothing else; RabbitMQ drops a filter with None and delivers every
+    message, so making one warns (`FilterWarning`).
 
     Attributes:
-        entries: references by the field's name, as the specification writes it; underscores will
-            do. The value is of the field's type: plain Python values are taken as that.
-        limits: how many there may be.
+        entries: references by the name of the field, with dashes or underscores. Plain Python
+            values are converted to the field's type.
+        limits: how many entries there may be.
+        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
+            with the same bytes are the same, timestamps are numbers, None is refused. The others
+            match as the draft says.
 
     Raises:
         EncodeError: there is no such field, or the reference is not of its type.
@@ -167,8 +163,20 @@ class PropertiesFilter(_PropertyFilter):
     CODE: ClassVar[int | None] = 0x173
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
+    def _settle_descriptor(self) -> None:
+        made_here = self.descriptor is None  # and not by a peer, or as a copy
+        super()._settle_descriptor()
+        given: Any = self.entries
+        if isinstance(given, Mapping) and any(one is None for one in given.values()):
+            problem = "RabbitMQ drops a properties filter with None and delivers every message"
+            if self.dialect == "rabbitmq-4.3":
+                raise EncodeError(f"{problem}: leave such entries out", "filter")
+            if made_here:
+                # Above: __attrs_post_init__ and __init__.
+                warnings.warn(f"{problem}: leave such entries out", FilterWarning, stacklevel=4)
+
     def _settled_entries(self) -> dict[str, Any]:
-        raw = entries_of(self.SYMBOL, self.entries, Char)
+        raw = entries_of(self.SYMBOL, self.entries, Char, self.limits)
         settled: dict[str, Any] = {}
         for key, reference in raw.items():
             name = key.replace("_", "-")
@@ -177,7 +185,7 @@ class PropertiesFilter(_PropertyFilter):
                     f"there is no field {key}: use one of {', '.join(_FIELDS)}", "filter"
                 )
             if name in settled:
-                raise EncodeError(f"{name} stands there twice", "filter")
+                raise EncodeError(f"duplicate field {name}", "filter")
             settled[name] = _typed(_FIELDS[name], reference)
         return settled
 
@@ -195,8 +203,8 @@ class PropertiesFilter(_PropertyFilter):
         return {Symbol(key): reference for key, reference in self.entries.items()}
 
     @classmethod
-    def _check_types(cls, pairs: Any) -> None:
-        for key, reference in pairs:
+    def _from_value(cls, value: Any, descriptor: Any, options: Options) -> Self:
+        for key, reference in _pairs(value):
             if not isinstance(key, Symbol):
                 raise wrong_type(cls, "a map with symbols as keys", key)
             field = _FIELDS.get(key)
@@ -204,9 +212,17 @@ class PropertiesFilter(_PropertyFilter):
                 raise EncodeError(
                     f"there is no field {key}"
                     if field is None
-                    else f"a {type(reference).__name__} is not what the field has",
+                    else f"{type(reference).__name__} is not the type of the field",
                     f"filter.{key}",
                 )
+        return super()._from_value(value, descriptor, options)
+
+
+def _pairs(value: Any) -> Any:
+    """Return the entries of a peer's map; none if it is not a map."""
+    if isinstance(value, AmqpMap):
+        return value.pairs
+    return value.items() if isinstance(value, dict) else ()
 
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
@@ -216,7 +232,7 @@ _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "timestamp": (Timestamp,),
     "uint": (UInt,),
 }
-# Archetypes that are fields of any type in the table.
+# Types of the archetypes that fields require.
 _ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
     "message-id": (ULong, uuid.UUID, bytes, str),
     "address": (str,),
@@ -224,7 +240,7 @@ _ARCHETYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def _wire(field: Field) -> tuple[type, ...]:
-    """Give the types that a reference of a field has on the wire."""
+    """Return the types that a reference of a field has on the wire."""
     return _ARCHETYPES[field.requires] if field.requires else _TYPES[field.type]
 
 
@@ -235,10 +251,10 @@ def _timestamp(moment: Any) -> Timestamp:
 
 
 def _typed(field: Field, reference: Any) -> Any:
-    """Take a reference as a value of the field's type.
+    """Convert a reference to the field's type.
 
     Raises:
-        EncodeError: it is none.
+        EncodeError: it cannot be converted.
     """
     allowed = _wire(field)
     if reference is None or type(reference) in allowed:
@@ -268,16 +284,19 @@ class ApplicationPropertiesFilter(_PropertyFilter):
 
         ApplicationPropertiesFilter({"region": "emea", "order": "&s:-eu", "urgent": None})
 
-    All entries must. A reference that is a string and begins with ``&p:`` asks for a prefix, with
-    ``&s:`` for a suffix; ``&&`` stands for a first ``&``. None asks for the presence of the
-    property. Numbers of different types match where they are equal; there is no other conversion.
+    All entries must match. A string reference that begins with ``&p:`` matches a prefix, with
+    ``&s:`` a suffix; ``&&`` stands for a leading ``&``. None matches any value of a property that
+    is present. Numbers of different types match if they are equal; there is no other conversion.
 
     Attributes:
-        entries: references by the property's name; the Python type says the AMQP type.
-        limits: how many there may be.
+        entries: references by the name of the property.
+        limits: how many entries there may be.
+        dialect: ``rabbitmq-4.3`` to match as that broker does: strings, symbols, binary and UUIDs
+            with the same bytes are the same, timestamps and chars are numbers, and a null,
+            decimal, NaN or infinity is not present. The others match as the draft says.
 
     Raises:
-        EncodeError: a key is no string, or a reference is not of a simple type.
+        EncodeError: a key is not a string, or a reference is not of a simple type.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("amqp:application-properties-filter")
@@ -285,7 +304,7 @@ class ApplicationPropertiesFilter(_PropertyFilter):
     CAPABILITY: ClassVar[str] = "AMQP_FILTEX_PROP_V1_0"
 
     def _settled_entries(self) -> dict[str, Any]:
-        settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char))
+        settled = entries_of(self.SYMBOL, self.entries, (Symbol, Char), self.limits)
         for key, reference in settled.items():
             if isinstance(reference, (list, dict, AmqpMap, Array, Described)):
                 raise EncodeError(
@@ -293,16 +312,6 @@ class ApplicationPropertiesFilter(_PropertyFilter):
                     f"filter.{key}",
                 )
         return settled
-
-    def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
-        section = message.application_properties
-        if section is None:
-            return not self._tests
-        for key, _, test in self._tests:
-            value = section.get(key, _ABSENT)
-            if value is _ABSENT or not test(value):
-                return False
-        return True
 
     def _seen(self, message: Message, key: str) -> tuple[bool, Any]:
         section = message.application_properties

@@ -1,4 +1,4 @@
-"""Sets of filters, and filters from what a peer sent (Part 3, 3.5.8)."""
+"""Filter-sets, and the filters that a peer sends (Part 3, 3.5.8)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from amqp10msg.delivery.filters._base import (
     class_of,
     fault,
     filter_of,
+    not_a_message,
 )
 from amqp10msg.delivery.filters.vendors import MatchUnfiltered, StreamFilter
 from amqp10msg.errors import DecodeError, EncodeError
@@ -30,12 +31,12 @@ __all__ = ["FilterSet", "UnsupportedFilter", "parse"]
 
 @attrs.frozen
 class UnsupportedFilter(Filter):
-    """A filter that is kept as it came: of an unknown type, or one that says something wrong.
+    """A filter of an unknown type, or one with an error, that a peer sent.
 
-    It encodes as it came and cannot be evaluated. `FilterSet.supported` leaves it out.
+    It encodes as it was received and cannot be evaluated. `FilterSet.supported` leaves it out.
 
     Attributes:
-        described: what came.
+        described: the described value as received.
         problem: why it cannot be evaluated.
     """
 
@@ -56,7 +57,7 @@ class UnsupportedFilter(Filter):
 
     @classmethod
     def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
-        return cls(Described(descriptor, value), f"there is no filter {descriptor!r} here")
+        return cls(Described(descriptor, value), f"unknown filter type {descriptor!r}")
 
 
 @attrs.frozen(eq=False)
@@ -66,10 +67,10 @@ class FilterSet(Mapping[str, Filter | None]):
         filters = FilterSet({"jms-selector": Selector("a = 1"), "no-local": NoLocal()})
         source = Source(address="orders", filter=filters.to_map())
 
-    A mapping of names to filters. None passes every message, as if it were not there.
+    A mapping of names to filters. Every message passes None.
 
     Attributes:
-        filters: the filters; names are ASCII, for they are symbols.
+        filters: the filters; names are symbols, so ASCII.
     """
 
     filters: Mapping[str, Filter | None] = attrs.field(factory=dict)
@@ -79,10 +80,12 @@ class FilterSet(Mapping[str, Filter | None]):
         given: dict[Any, Any] = dict(self.filters)
         for name, one in given.items():
             if not isinstance(name, str) or not name.isascii():
-                raise EncodeError(f"a filter's name is a symbol, and {name!r} is none", "filter")
+                raise EncodeError(
+                    f"the name of a filter is a symbol, an ASCII str, not {name!r}", "filter"
+                )
             if one is not None and not isinstance(one, Filter):
                 raise EncodeError(
-                    f"this is no Filter, but {type(one).__name__}: use parse", f"filter.{name}"
+                    f"expected a Filter, not {type(one).__name__}: {_hint(one)}", f"filter.{name}"
                 )
 
     def __getitem__(self, name: str) -> Filter | None:
@@ -103,17 +106,13 @@ class FilterSet(Mapping[str, Filter | None]):
     def matches(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> bool:
-        """Tell whether a message passes every filter.
+        """Return whether a message passes every filter.
 
-        Args:
-            message: the message.
-            now: the time in milliseconds since the Unix epoch, for expressions with ``UTC()``.
-            local: whether the message came over the connection of the filters' link.
-
-        Raises:
-            EvaluationError: a filter cannot be evaluated, or needs what was not given, and no
-                filter before it stops the message.
+        Takes and raises what `Filter.matches` does; a filter after one that stops the message is
+        not evaluated.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         for one in self.filters.values():
             if (
                 one is not None
@@ -124,7 +123,7 @@ class FilterSet(Mapping[str, Filter | None]):
         return True
 
     def _excused(self, one: Filter, message: Message) -> bool:
-        """Tell whether what a filter stops passes by another one that widens it."""
+        """Return whether a message that a filter stops passes because of another filter."""
         return (
             isinstance(one, StreamFilter) and one.is_unfiltered(message) and self._unfiltered_pass()
         )
@@ -132,10 +131,12 @@ class FilterSet(Mapping[str, Filter | None]):
     def explain(
         self, message: Message, *, now: int | None = None, local: bool | None = None
     ) -> tuple[Reason, ...]:
-        """Say why a message does not pass, filter by filter; empty where it does.
+        """Return why a message does not pass, filter by filter; empty if it does.
 
         Takes and raises what `matches` does.
         """
+        if not isinstance(message, Message):
+            raise not_a_message(message)
         found: list[Reason] = []
         for name, one in self._in_order():
             try:
@@ -143,16 +144,16 @@ class FilterSet(Mapping[str, Filter | None]):
             except EvaluationError:
                 if not found:
                     raise
-                continue  # what stands before it stops the message already
+                continue  # a filter before it stops the message
             if reasons and not self._excused(one, message):
                 found += [attrs.evolve(reason, filter=name) for reason in reasons]
         return tuple(found)
 
     @property
     def supported(self) -> FilterSet:
-        """The filters that can be evaluated, which a source says are in place (Part 3, 3.5.3).
+        """The filters that can be evaluated, for the answer of a source (Part 3, 3.5.3).
 
-        A receiver compares it with what it asked for, and detaches where it needs more.
+        A receiver compares them with the filters it asked for, and detaches if it needs others.
         """
         return FilterSet(
             {name: one for name, one in self.filters.items() if one is None or one.supported}
@@ -164,7 +165,7 @@ class FilterSet(Mapping[str, Filter | None]):
         return {name: one for name, one in self._in_order() if not one.supported}
 
     def to_map(self) -> dict[Symbol, Described | None]:
-        """Give the filter-set as the field `filter` of a source holds it."""
+        """Return the map for the field `filter` of a source."""
         return {
             Symbol(name): None if one is None else one.to_described()
             for name, one in self.filters.items()
@@ -178,6 +179,12 @@ class FilterSet(Mapping[str, Filter | None]):
         """
         encoded: bytes = encode_value(self.to_map())
         return encoded
+
+
+def _hint(given: object) -> str:
+    if isinstance(given, str):
+        return f"make it with Selector({given[:30]!r}) or another class, or use parse"
+    return "use parse for what a peer sent"
 
 
 @overload
@@ -213,27 +220,26 @@ def parse(
     limits: FilterLimits = DEFAULT_FILTER_LIMITS,
     dialect: Dialect = "rabbitmq",
 ) -> Filter | FilterSet:
-    """Turn what a peer sent into filters that can be evaluated.
+    """Make filters from what a peer sent.
 
         parse(source.filter)            # the filter-set of a source: a FilterSet
         parse(source.filter["colour"])  # one entry of it: a Filter
         parse(data)                     # either of them, encoded
 
-    None, which is what a source without filters has, gives an empty set. What is parsed already is
-    returned as it is. A type that no class stands for is kept as an `UnsupportedFilter`.
+    None, the value of a source without filters, returns an empty set; a `Filter` or `FilterSet` is
+    returned unchanged. A filter of an unknown type becomes an `UnsupportedFilter`.
 
     Args:
-        given: a described value, a mapping of names to described values or None, or octets.
-        strict: refuse a filter that says something wrong. If False, it is kept as an
-            `UnsupportedFilter` with the problem, so that a source can leave it out, as RabbitMQ
-            does, and the receiver can see that.
-        limits: what each filter may cost.
-        dialect: what SQL filter expressions may hold; see `SqlFilter`.
+        given: a described value, a mapping of names to described values or None, or bytes.
+        strict: raise an error for a filter that is wrong. If False, it becomes an
+            `UnsupportedFilter` with the problem, so that a source can leave it out of its answer.
+        limits: limits on the size of each filter.
+        dialect: the dialect of SQL filter expressions; see `SqlFilter`.
 
     Raises:
-        DecodeError: the octets do not parse, a value is no described one, or a filter says
-            something wrong. Its cause is the `ExpressionError` where an expression is at fault.
-        TypeError: what is given is none of these.
+        DecodeError: the bytes do not parse, a value is not described, or a filter is wrong; its
+            cause is an `ExpressionError` if an expression is.
+        TypeError: `given` is of another type.
     """
     options = Options(limits, dialect)
     if isinstance(given, (bytes, bytearray, memoryview)):
@@ -252,13 +258,13 @@ def parse(
         pairs = given.pairs if isinstance(given, AmqpMap) else given.items()
         return FilterSet({str(name): _entry(name, one, strict, options) for name, one in pairs})
     raise TypeError(
-        f"parse takes a described value, a mapping or octets, not {type(given).__name__}: make an "
-        "expression a Selector or an SqlFilter"
+        f"parse takes a described value, a mapping or bytes, not {type(given).__name__}: for an "
+        "expression, make a Selector or an SqlFilter"
     )
 
 
 def _check_names(given: Any) -> None:
-    """Refuse names that came as another type than symbol (Part 3, 3.5.8)."""
+    """Refuse names that are not symbols (Part 3, 3.5.8)."""
     for name in (pair[0] for pair in given.pairs) if isinstance(given, AmqpMap) else given:
         if not isinstance(name, Symbol):
             raise fault(f"the name of a filter is a symbol, not {type(name).__name__}")

@@ -1,4 +1,4 @@
-"""Filters of brokers: RabbitMQ's for streams, Azure's for sessions."""
+"""Filters of brokers: of RabbitMQ for streams, of Azure Service Bus for sessions."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def _annotation(message: Message, key: str) -> Any:
 @register
 @attrs.frozen
 class StreamOffset(Filter):
-    """Where reading a stream of RabbitMQ begins: ``rabbitmq:stream-offset-spec``.
+    """Where reading a RabbitMQ stream begins: ``rabbitmq:stream-offset-spec``.
 
-    It is a place rather than a condition. Of an offset, `matches` compares the annotation
-    ``x-stream-offset`` that RabbitMQ puts on a message; ``first`` passes all; the other places
-    depend on the stream, and `matches` raises.
+    It is a position rather than a condition. For an offset, `matches` compares the annotation
+    ``x-stream-offset`` that RabbitMQ adds to a message; every message passes ``first``; the other
+    positions depend on the stream, and `matches` raises an error.
 
     Attributes:
         start: ``first``, ``last`` (chunk), ``next``, an interval such as ``10m`` (Y, M, D, h, m,
@@ -79,8 +79,8 @@ class StreamOffset(Filter):
             return True
         if isinstance(self.start, (str, Timestamp)):
             raise EvaluationError(
-                f"where {self.start!s} is depends on the stream: {self.SYMBOL} says where reading "
-                "begins, not which message passes"
+                f"{self.SYMBOL} {self.start!s} depends on the stream: it is where reading begins, "
+                "not a condition"
             )
         offset = _annotation(message, _OFFSET)
         if not isinstance(offset, int):
@@ -127,7 +127,7 @@ class StreamFilter(Filter):
 
     def _settle(self) -> None:
         if not self.values or not all(isinstance(value, str) for value in self.values):
-            raise EncodeError(f"{self.SYMBOL} takes one text or more", "filter.values")
+            raise EncodeError(f"{self.SYMBOL} takes one or more strings", "filter.values")
         if len(self.values) > 1:
             object.__setattr__(self, "is_list", True)
 
@@ -135,7 +135,7 @@ class StreamFilter(Filter):
         return _annotation(message, _FILTER_VALUE) in self.values
 
     def is_unfiltered(self, message: Message) -> bool:
-        """Tell whether a message has no filter value, which `MatchUnfiltered` is about."""
+        """Return whether a message has no filter value; see `MatchUnfiltered`."""
         return _annotation(message, _FILTER_VALUE) is None
 
     def _reasons(self, message: Message, _now: int | None) -> tuple[Reason, ...]:
@@ -160,15 +160,18 @@ class StreamFilter(Filter):
 @register
 @attrs.frozen
 class MatchUnfiltered(Filter):
-    """Whether messages without a filter value pass, too: ``rabbitmq:stream-match-unfiltered``.
+    """Whether messages without a filter value pass: ``rabbitmq:stream-match-unfiltered``.
 
-    Alone it passes all; in a set it widens `StreamFilter`.
+    It applies to the `StreamFilter` of the same set; alone it lets every message pass.
 
     Attributes:
-        wanted: whether they do.
+        wanted: whether they pass.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("rabbitmq:stream-match-unfiltered")
+
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (bool,)
+    _VALUE_NAME: ClassVar[str] = "a boolean"
 
     wanted: bool = True
 
@@ -182,12 +185,6 @@ class MatchUnfiltered(Filter):
     def _value(self) -> bool:
         return self.wanted
 
-    @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
-        if not isinstance(value, bool):
-            raise wrong_type(cls, "a boolean", value)
-        return cls(value, descriptor=descriptor)
-
 
 @register
 @attrs.frozen
@@ -197,23 +194,26 @@ class SessionFilter(Filter):
     A message belongs to the session that its group-id names.
 
     Attributes:
-        session_id: the session; None asks the service for the next one that is free, and `matches`
-            raises, since no message says which that is.
+        session_id: the session; None asks the service for the next free one, and `matches` raises
+            an error.
     """
 
     SYMBOL: ClassVar[Symbol] = Symbol("com.microsoft:session-filter")
     CODE: ClassVar[int | None] = 0x0000_0137_0000_000C
 
+    _VALUE_TYPES: ClassVar[tuple[type, ...]] = (str, type(None))
+    _VALUE_NAME: ClassVar[str] = "a string or null"
+
     session_id: str | None = None
 
     def _settle(self) -> None:
         if self.session_id is not None and not isinstance(self.session_id, str):
-            raise EncodeError(f"{self.SYMBOL} takes text or None", "filter.session_id")
+            raise EncodeError(f"{self.SYMBOL} takes a str or None", "filter.session_id")
 
     def _passes(self, message: Message, _now: int | None, _local: bool | None) -> bool:
         if self.session_id is None:
             raise EvaluationError(
-                "which session is free is for the service to say: make the filter of its id"
+                "the service chooses the free session: make the filter with its id"
             )
         return message.properties is not None and message.properties.group_id == self.session_id
 
@@ -223,9 +223,3 @@ class SessionFilter(Filter):
 
     def _value(self) -> str | None:
         return self.session_id
-
-    @classmethod
-    def _from_value(cls, value: Any, descriptor: Any, _options: Options) -> Self:
-        if value is not None and not isinstance(value, str):
-            raise wrong_type(cls, "a string or null", value)
-        return cls(value, descriptor=descriptor)

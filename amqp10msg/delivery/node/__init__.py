@@ -1,16 +1,16 @@
 """The distribution node of Part 3, 3.3: it stores messages and distributes them over links.
 
-The store that outlives the process needs the module sqlite3 and is imported by itself:
-`amqp10msg.delivery.node.sqlite`.
+The durable store, `amqp10msg.delivery.node.sqlite`, needs the module sqlite3 and is not imported
+here.
 """
 
+from amqp10msg.delivery.node.errors import NodeError, OutcomeError, StoreError
+from amqp10msg.delivery.node.link_table import LifetimePolicy
 from amqp10msg.delivery.node.links import Delivery, Filter, IncomingLink, Outcome, OutgoingLink
 from amqp10msg.delivery.node.node import DistributionNode
-from amqp10msg.delivery.node.priority import priority_level
+from amqp10msg.delivery.node.queue import priority_level
 from amqp10msg.delivery.node.records import Capacity, Counts, DeadLetter, Waiting
-from amqp10msg.delivery.node.refusal import NodeError, StoreError
-from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
-from amqp10msg.delivery.node.table import LifetimePolicy
+from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Stored
 
 __all__ = [
     "Capacity",
@@ -24,7 +24,9 @@ __all__ = [
     "MemoryStore",
     "NodeError",
     "Outcome",
+    "OutcomeError",
     "OutgoingLink",
+    "Quarantined",
     "Store",
     "StoreError",
     "Stored",

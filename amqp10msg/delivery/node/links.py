@@ -1,4 +1,4 @@
-"""The ends of links at a node, and the transfers on them."""
+"""Messages at a node, the links that take them, and their deliveries."""
 
 from __future__ import annotations
 
@@ -7,63 +7,114 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import attrs
 
+from amqp10msg.delivery.node.queue import View
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.termini import StdDistMode
+from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.sections import Header
 
 if TYPE_CHECKING:
-    from amqp10msg.delivery.node.entry import Entry
     from amqp10msg.delivery.node.node import DistributionNode
-    from amqp10msg.delivery.node.queue import View
 
-__all__ = ["Delivery", "Filter", "IncomingLink", "Outcome", "OutgoingLink"]
+__all__ = ["Delivery", "Entry", "Filter", "IncomingLink", "Outcome", "OutgoingLink"]
 
 Outcome = Accepted | Rejected | Released | Modified
 
+#: For `Entry.acquirer`; a link's number is positive.
+NOBODY = 0
+SEVERAL = -1
+
 
 def is_outcome(state: object) -> bool:
-    """Tell whether that is a terminal delivery state."""
+    """Whether a state is a terminal delivery state."""
     return isinstance(state, DeliveryState) and state.is_outcome
 
 
 class Filter(Protocol):
-    """What decides which messages may pass a link (Part 3, 3.5.1)."""
+    """Decides which messages pass a link (Part 3, 3.5.1)."""
 
     def matches(self, message: Message) -> bool:
-        """Tell whether a message may pass; the same for the same message, always."""
+        """Whether a message passes; always the same answer for the same message."""
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class Entry:
+    """A message at a node.
+
+    Attributes:
+        sequence: its number at the node.
+        arrival: in milliseconds of the node's clock.
+        octets: the message as it is at the node, with the changes that outcomes made.
+        header: the one in `octets`; never changed in place.
+        expires: the last millisecond in which it is live; None if it never expires.
+        message_format: of the transfer that brought it.
+        level: its priority level.
+        position: its position in that level.
+        origin: as given to `publish`; None after a restart.
+        stored: whether it is in the store.
+        state: as in figure 3.1 of Part 3.
+        acquirer: the number of the only link that ever acquired it, NOBODY or SEVERAL.
+        delivery: the delivery that acquired it.
+        copies: unsettled deliveries in copy mode, by link number.
+        not_for: the numbers of links that must not get it: those in copy mode that already did, and
+            those where it is undeliverable.
+        timed: whether it is in the node's heap of times of expiry.
+        came_back: whether views may hold its position.
+    """
+
+    sequence: int
+    arrival: int
+    octets: bytes
+    header: Header
+    expires: int | None
+    message_format: int
+    level: int
+    position: int = 0
+    origin: object = None
+    stored: bool = False
+    state: MessageState = MessageState.AVAILABLE
+    acquirer: int = NOBODY
+    delivery: Delivery | None = None
+    copies: dict[int, Delivery] | None = None
+    not_for: set[int] | None = None
+    timed: bool = False
+    came_back: bool = False
+
+    def message(self) -> Message:
+        """Decode the message."""
+        return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
 
 @attrs.define(eq=False, weakref_slot=False)
 class Delivery:
-    """A message on its way over a link; unsettled until it has an outcome.
+    """The transfer of a message over a link; unsettled until it has an outcome.
 
     Attributes:
         link: the link.
-        number: counts the node's deliveries, 1 for the first.
+        number: counts the node's deliveries from 1.
+        tag: a delivery-tag of eight octets that no other delivery of the node has, nor one before a
+            restart, as long as the clock does not go back.
         octets: the encoded message to transfer: the message at the node with the header of this
-            delivery (delivery-count, first-acquirer, what is left of the ttl) and without the
-            delivery annotations of the hop before. The bare message is octet for octet as it came.
-        message_format: for the transfer.
-        state: the last delivery state that the receiver told, terminal or not.
+            delivery (delivery-count, first-acquirer, remaining ttl) and without the delivery
+            annotations of the previous hop. The bare message is octet for octet as it came.
+        message_format: of the transfer that brought the message.
+        state: the last delivery state at the receiver, terminal or not.
         outcome: the terminal state at the node, once it is settled there. It never changes again.
     """
 
     link: OutgoingLink
     number: int
+    tag: bytes
     octets: bytes
     _entry: Entry
     state: Any = None
     outcome: Outcome | None = None
 
     @property
-    def tag(self) -> bytes:
-        """A delivery-tag of eight octets that no other delivery of the node has."""
-        return self.number.to_bytes(8, "big")
-
-    @property
     def sequence(self) -> int:
-        """The message's number at the node, the same whenever it is delivered again."""
+        """The message's number at the node, the same for all its deliveries."""
         return self._entry.sequence
 
     @property
@@ -78,13 +129,13 @@ class Delivery:
 
     def message(self) -> Message:
         """Decode the message to transfer."""
-        return Message.decode(self.octets, message_format=self.message_format)
+        return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
 
     def update(self, state: Any) -> None:
-        """Note the delivery state at the receiver, terminal or not.
+        """Record the delivery state at the receiver, terminal or not.
 
-        The message stays ACQUIRED until the transfer is settled (Part 3, 3.3). Ignored where it is
-        settled, or where an outcome was told before: that does not change (Part 3, 3.4).
+        The message stays ACQUIRED until the delivery is settled (Part 3, 3.3). Ignored if it is
+        settled, or if the recorded state is an outcome, which never changes (Part 3, 3.4).
 
         Args:
             state: any delivery state, such as `Received` or `Accepted`.
@@ -93,20 +144,23 @@ class Delivery:
             self.state = state
 
     def settle(self, outcome: Outcome | None = None) -> Outcome:
-        """Settle it: what becomes of the message is what the outcome says (Part 3, 3.3).
+        """Settle it: the outcome decides what happens to the message (Part 3, 3.3).
 
-        Settling what is settled changes nothing and gives the outcome that stands, for the node may
-        have come first: the message expired, or the link was detached.
+        A delivery may be settled already, because the message expired or the link was detached.
+        Then nothing changes, and the existing outcome is returned.
 
         Args:
-            outcome: if None, the terminal state that the receiver told, else the default-outcome of
-                the link.
+            outcome: if None, the terminal state at the receiver, else the default-outcome of the
+                link.
 
         Returns:
             The outcome at the node.
 
         Raises:
             ValueError: that is no outcome, or one of an extension.
+            OutcomeError: the outcome would make the message exceed the limits of the node. The
+                message is left as it was and the delivery unsettled.
+            EncodeError: the annotations of the outcome cannot be encoded; likewise.
             StoreError: the store failed. The outcome stands and is not confirmed: see
                 `DistributionNode.commit`.
         """
@@ -120,7 +174,7 @@ class IncomingLink:
     Attributes:
         node: the node.
         name: the link's name.
-        number: counts the node's links, 1 for the first.
+        number: counts the node's links from 1.
         attached: whether it exists; `detach` ends it.
     """
 
@@ -151,19 +205,19 @@ class IncomingLink:
 class OutgoingLink:
     """A link that has the node as its source.
 
-    It exists as long as its terminus does: keep it over a detach that is not closing, and nothing
-    is redelivered to others meanwhile.
+    It exists as long as its terminus: keep it over a detach that does not close the link, and its
+    messages are not delivered to others meanwhile.
 
     Attributes:
         node: the node.
         name: the link's name.
-        number: counts the node's links, 1 for the first.
+        number: counts the node's links from 1.
         mode: move or copy (Part 3, 3.5.2).
-        filter: what may pass; None for everything.
-        origin: whom it belongs to, see `DistributionNode.attach`.
+        filter: which messages pass; None for all.
+        origin: the owner of the link, see `DistributionNode.attach`.
         default_outcome: of deliveries that have none when they are settled.
         on_ended: called with a delivery that the node settled by itself, because its message
-            expired or the node was deleted: the peer is to be told. It must not use the node.
+            expired or the node was deleted, so that the peer can be told. It must not use the node.
         unsettled: the unsettled deliveries by number, oldest first.
         attached: whether it exists; `detach` ends it.
     """
@@ -184,10 +238,10 @@ class OutgoingLink:
     attached: bool = True
 
     def next(self, *, settled: bool = False) -> Delivery | None:
-        """Take the next message for this link, if there is one.
+        """Take the next message for this link; None if there is none.
 
         The highest priority comes first, and the oldest message within a priority. In move mode the
-        message becomes ACQUIRED, in copy mode it stays as it is.
+        message becomes ACQUIRED, in copy mode its state does not change.
 
         Args:
             settled: settle it as accepted before it is sent, so that no message is ever delivered
@@ -200,24 +254,26 @@ class OutgoingLink:
         return self.node._next(self, settled)
 
     def detach(self) -> None:
-        """End the link: the receiver is gone and its terminus forgotten.
+        """End the link and its terminus.
 
-        Unsettled deliveries get the outcome that the receiver told, else the default-outcome
-        (Part 3, 3.3). Detaching twice does nothing.
+        Unsettled deliveries get the outcome at the receiver, else the default-outcome (Part 3,
+        3.3); released if that is refused, see `OutcomeError`. Detaching twice does nothing.
 
         Raises:
             StoreError: as `Delivery.settle`.
+            Exception: the first one that `dead_letter` raised. Its deliveries stay unsettled and
+                the link attached, and all others are settled: detach again.
         """
         if self.attached:
             self.node._detach(self)
 
     def _wants(self, entry: Entry) -> bool:
-        """Tell whether a message that the view comes upon is for this link."""
+        """Whether a message that the view comes upon is for this link."""
         if self.mode is StdDistMode.MOVE:
             if entry.state is not MessageState.AVAILABLE:
                 return False
         elif entry.expires is not None and entry.expires < self.node.clock():
-            return False  # acquired, or it would be gone
+            return False  # acquired, since otherwise it would be archived
         if entry.not_for is not None and self.number in entry.not_for:
             return False
         if self.filter is None:

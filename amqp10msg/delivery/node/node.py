@@ -7,34 +7,42 @@ from contextlib import AbstractContextManager
 
 from amqp10msg.delivery.effects import apply
 from amqp10msg.delivery.node.contents import Contents
-from amqp10msg.delivery.node.entry import NO_HEADER, NOBODY, SEVERAL, Entry
+from amqp10msg.delivery.node.errors import (
+    PRECONDITION_FAILED,
+    RESOURCE_DELETED,
+    NodeError,
+    OutcomeError,
+)
+from amqp10msg.delivery.node.link_table import LifetimePolicy, LinkTable
 from amqp10msg.delivery.node.links import (
+    NOBODY,
+    SEVERAL,
     Delivery,
+    Entry,
     Filter,
     IncomingLink,
     Outcome,
     OutgoingLink,
     is_outcome,
 )
-from amqp10msg.delivery.node.priority import priority_level
+from amqp10msg.delivery.node.queue import priority_level
 from amqp10msg.delivery.node.records import Capacity, DeadLetter
-from amqp10msg.delivery.node.refusal import (
-    PRECONDITION_FAILED,
-    RESOURCE_DELETED,
-    NodeError,
-)
-from amqp10msg.delivery.node.store import MemoryStore, Store, Stored
-from amqp10msg.delivery.node.table import LifetimePolicy, LinkTable
+from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Stored
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
-from amqp10msg.limits import Limits
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
+from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header
 
 __all__ = ["DistributionNode"]
+
+#: The header of a message without one; never changed.
+_NO_HEADER = Header()
+# Bits of a delivery-tag for the deliveries of one millisecond of the clock.
+_DELIVERIES_A_MILLISECOND = 20
 
 
 class DistributionNode(Contents):
@@ -52,33 +60,33 @@ class DistributionNode(Contents):
     another link has acquired it. What modified and rejected change of the message they change in
     both modes.
 
-    No call blocks, except on the store; nothing happens without a call, and the same calls at the
-    same times give the same results. A node is used by one thread at a time: several share it under
-    one lock, which covers the links and deliveries too; asyncio needs none. Publishing, taking and
-    settling cost the same whatever the number of messages queued.
+    No call blocks, except on the store. Nothing happens without a call, and the same calls at the
+    same times have the same results. A node is used by one thread at a time; several threads share
+    it under one lock, which covers its links and deliveries. Asyncio needs none. The cost of
+    publishing, taking and settling does not depend on the number of messages queued.
 
     Args:
-        name: names the node in the store and in what it says.
-        clock: tells milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
+        name: the node's name in the store and in errors.
+        clock: returns milliseconds since the Unix epoch; `Properties.absolute_expiry_time` is
             compared with it.
-        store: keeps durable messages. What it has for this name is loaded.
-        priorities: how many distinct priorities there are, 1 to 256 (Part 3, 3.2.1).
-        capacity: what it holds at most.
-        default_outcome: of links that do not say.
-        expires: whether ttl and absolute-expiry-time end messages here; not where dead letters lie.
+        store: keeps durable messages. Its messages for this name are loaded; those that cannot be
+            read are put aside, see `quarantined`.
+        priorities: the number of distinct priorities, 1 to 256 (Part 3, 3.2.1).
+        capacity: bounds on what it holds.
+        default_outcome: of links that have none; released if None.
+        expires: whether ttl and absolute-expiry-time end messages here; False for dead letters.
         lifetime: when the node is due for deletion, see `due`; None for never.
-        accept_durable: take durable messages although the store does not keep them. That breaks
+        accept_durable: accept durable messages although the store does not keep them. That breaks
             Part 3, 3.2.1, and is meant for tests.
-        dead_letter: called with each message that is archived and was not accepted, before it is.
-            If it raises, the message stays what it was. A node that uses the same store may publish
-            it: both happen at once.
-        on_available: called when a message became available: wakes who waits. It must not use the
-            node.
-        limits: what decoding a published message may cost.
+        dead_letter: called with each message before it is archived without having been accepted. If
+            it raises, the message is not archived. It may publish to a node that uses the same
+            store: both changes are one commit.
+        on_available: called when a message became available. It must not use the node.
+        limits: what decoding a published message may cost. An outcome that would make a message
+            exceed them is refused.
 
     Raises:
         StoreError: the store cannot be read.
-        DecodeError: it holds what is no message.
         ValueError: `priorities` is out of range.
     """
 
@@ -115,8 +123,8 @@ class DistributionNode(Contents):
         self._table = LinkTable(self._levels)
         self._deleted = False
         self._delivery_number = 0
-        for stored in self._store.load(name):
-            self._recover(stored)
+        self._first_tag = clock() << _DELIVERIES_A_MILLISECOND
+        self._load()
 
     def __repr__(self) -> str:
         return (
@@ -143,23 +151,24 @@ class DistributionNode(Contents):
         message_format: int | None = None,
         origin: object = None,
     ) -> int:
-        """Take a message; when this returns outside of a `batch`, a durable one is in the store.
+        """Accept a message. When this returns outside of a `batch`, a durable one is in the store.
 
         Args:
-            message: a Message or the octets of one, of which the bare message is kept as it is.
-            message_format: of the transfer that brought it, 0 to 2^32 - 1; the Message's own where
-                None, 0 for octets.
-            origin: whom it comes from, such as a connection; for `attach`.
+            message: a Message or the octets of one; the bare message is kept as it is.
+            message_format: of the transfer that brought it, 0 to 2^32 - 1; if None, the Message's
+                own, and 0 for octets.
+            origin: where it comes from, such as a connection; see `attach`.
 
         Returns:
-            The message's number at this node, counted up from 1.
+            The message's number at this node, counted from 1; after a restart, from the highest one
+            that is in the store.
 
         Raises:
             NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
                 ``amqp:precondition-failed``: it is durable and the store is not;
-                ``amqp:resource-deleted``: the node was deleted. Tell the sender its `error`.
-            DecodeError: octets that are no message.
-            EncodeError: a Message that cannot be encoded.
+                ``amqp:resource-deleted``: the node was deleted. Its `error` is for the sender.
+            DecodeError: the octets are no message.
+            EncodeError: the Message cannot be encoded.
             StoreError: it could not be stored, and is not at the node.
         """
         if self._deleted:
@@ -173,14 +182,12 @@ class DistributionNode(Contents):
         self.expire()
         self._admit(octets)
         stored = Stored(self._sequence + 1, self.clock(), octets, message_format or 0)
-        # Decoding also refuses what the links could not send on.
         entry = self._entry_of(stored)
         entry.origin = origin
         if entry.header.durable:
             if not self._takes_durable:
                 raise NodeError(
-                    f"the node {self.name!r} keeps no message over a restart, and this one is "
-                    "durable",
+                    f"the node {self.name!r} has no durable store, and the message is durable",
                     PRECONDITION_FAILED,
                 )
             if self._store.durable:
@@ -192,7 +199,7 @@ class DistributionNode(Contents):
         return entry.sequence
 
     def _admit(self, octets: bytes) -> None:
-        """Refuse what exceeds the capacity."""
+        """Refuse a message that exceeds the capacity."""
         most = self.capacity
         what = ""
         if most.message_octets is not None and len(octets) > most.message_octets:
@@ -206,7 +213,7 @@ class DistributionNode(Contents):
 
     def _entry_of(self, stored: Stored) -> Entry:
         message = Message.decode(stored.octets, limits=self.limits)
-        header = message.header or NO_HEADER
+        header = message.header or _NO_HEADER
         return Entry(
             stored.sequence,
             stored.arrival,
@@ -225,12 +232,32 @@ class DistributionNode(Contents):
             self._store.remove(self.name, stored.sequence)
             raise
 
-    def _recover(self, stored: Stored) -> None:
-        """Take a message from the store. Whether a link had acquired it, nobody knows any more."""
-        entry = self._entry_of(stored)
-        entry.stored = True
-        entry.acquirer = SEVERAL
-        self._insert(entry)
+    def _load(self) -> None:
+        unreadable = []
+        for stored in self._store.load(self.name):
+            try:
+                entry = self._entry_of(stored)
+            except (ValueError, TypeError) as error:  # such as DecodeError
+                unreadable.append((stored, str(error)))
+                continue
+            entry.stored = True
+            entry.acquirer = SEVERAL  # it may have been acquired before the restart
+            self._insert(entry)
+        for stored, reason in unreadable:
+            self._store.quarantine(self.name, stored, reason)
+        for quarantined in self.quarantined:
+            self._sequence = max(self._sequence, quarantined.stored.sequence)
+
+    @property
+    def quarantined(self) -> list[Quarantined]:
+        """The stored messages of this node that could not be read, each with the reason.
+
+        They are not delivered. Their octets stay in the store until `Store.discard`.
+
+        Raises:
+            StoreError: the store cannot be read.
+        """
+        return list(self._store.quarantined(self.name))
 
     # Links.
 
@@ -245,19 +272,19 @@ class DistributionNode(Contents):
         on_ended: Callable[[Delivery], None] | None = None,
         creates: bool = False,
     ) -> OutgoingLink:
-        """Make a link that has this node as its source.
+        """Attach a link that has this node as its source.
 
         Args:
             name: the link's name.
             mode: ``move`` or ``copy`` (Part 3, 3.5.2).
-            filter: what may pass, such as a filter set; None for everything.
-            origin: whom the link belongs to. If it is given, the filter's ``matches`` is called
-                with ``local=``, whether the message was published with the same origin: for
-                no-local filters.
+            filter: which messages pass, such as a filter set; None for all.
+            origin: the owner of the link. If it is given, the filter's ``matches`` is called with
+                ``local=``, whether the message was published with the same origin: for no-local
+                filters.
             default_outcome: of deliveries that have none when they are settled, also because the
-                link is detached; the node's own where None.
+                link is detached; the node's own if None.
             on_ended: see `OutgoingLink`.
-            creates: it is the link that caused the node to be created (Part 3, 3.5.9).
+            creates: whether the node was created for this link (Part 3, 3.5.9).
 
         Raises:
             NodeError: the node was deleted.
@@ -271,18 +298,25 @@ class DistributionNode(Contents):
         table = self._table
         view = table.view(private=filter is not None or mode is StdDistMode.COPY)
         link = OutgoingLink(
-            *(self, name, table.number(), mode, filter, origin),
-            *(default_outcome or self.default_outcome, on_ended, view),
+            node=self,
+            name=name,
+            number=table.number(),
+            mode=mode,
+            filter=filter,
+            origin=origin,
+            default_outcome=default_outcome or self.default_outcome,
+            on_ended=on_ended,
+            view=view,
         )
         table.add(link, creates=creates)
         return link
 
     def attach_incoming(self, name: str = "", *, creates: bool = False) -> IncomingLink:
-        """Make a link that has this node as its target: it counts for the lifetime of the node.
+        """Attach a link that has this node as its target: it counts for the lifetime of the node.
 
         Args:
             name: the link's name.
-            creates: it is the link that caused the node to be created (Part 3, 3.5.9).
+            creates: whether the node was created for this link (Part 3, 3.5.9).
 
         Raises:
             NodeError: the node was deleted.
@@ -294,11 +328,26 @@ class DistributionNode(Contents):
         return link
 
     def _detach(self, link: OutgoingLink) -> None:
+        faults: list[Exception] = []
         with self._store.batch():
             for delivery in list(link.unsettled.values()):
-                self._settle(delivery, None)
-        # Not before: if a dead letter could not be handed over, detaching again goes on.
+                try:
+                    self._settle_at_the_end(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, after the others)
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
         self._table.drop(link)
+
+    def _settle_at_the_end(self, delivery: Delivery) -> None:
+        """Settle a delivery whose link ends, as released if other outcomes are refused."""
+        for outcome in (None, delivery.link.default_outcome):
+            try:
+                self._settle(delivery, outcome)
+            except (OutcomeError, EncodeError):
+                continue
+            return
+        self._settle(delivery, Released())
 
     # Transfers.
 
@@ -319,16 +368,21 @@ class DistributionNode(Contents):
 
     def _deliver(self, link: OutgoingLink, entry: Entry) -> Delivery:
         held = entry.header
+        ttl = None if held.ttl is None else max(entry.arrival + held.ttl - self.clock(), 0)
         header = Header(
             held.durable,
             held.priority,
-            entry.ttl_at(self.clock()),
+            ttl,  # what remains of it (Part 3, 3.2.1)
             entry.acquirer in {NOBODY, link.number},
             held.delivery_count,
         )
-        octets = scan(entry.octets).replace(header=header, delivery_annotations=None)
+        octets = scan(entry.octets, limits=UNLIMITED).replace(
+            header=header, delivery_annotations=None
+        )
         self._delivery_number += 1
-        delivery = Delivery(link, self._delivery_number, octets, entry)
+        number = self._delivery_number
+        tag = ((self._first_tag + number) % (1 << 64)).to_bytes(8, "big")
+        delivery = Delivery(link, number, tag, octets, entry)
         link.unsettled[delivery.number] = delivery
         if link.mode is StdDistMode.MOVE:
             entry.state = MessageState.ACQUIRED
@@ -349,13 +403,13 @@ class DistributionNode(Contents):
         if outcome is None:
             outcome = delivery.state if is_outcome(delivery.state) else link.default_outcome
         elif not is_outcome(outcome):
-            raise ValueError(f"a transfer is settled with an outcome, which {outcome!r} is not")
+            raise ValueError(f"a delivery is settled with an outcome, which {outcome!r} is not")
         if entry.state is MessageState.ARCHIVED:
             self._end(delivery, outcome)  # a copy of what is gone
             return outcome
-        state, octets = apply(outcome, entry.octets)
-        if octets is entry.octets and state is MessageState.ARCHIVED:
-            # Accepted, which is what happens most and needs no batch.
+        state, octets = self._applied(outcome, entry, link)
+        if isinstance(outcome, Accepted):
+            # The most frequent outcome, which needs no batch.
             self._end(delivery, outcome)
             if link.mode is StdDistMode.MOVE:
                 self._archive(entry, "accepted")
@@ -363,6 +417,28 @@ class DistributionNode(Contents):
             with self._store.batch():
                 self._apply(delivery, outcome, state, octets)
         return outcome
+
+    def _applied(
+        self, outcome: Outcome, entry: Entry, link: OutgoingLink
+    ) -> tuple[MessageState, bytes]:
+        """Apply an outcome to the octets of a message, and check that they are readable."""
+        state, octets = apply(outcome, entry.octets, limits=UNLIMITED)
+        ends = state is MessageState.ARCHIVED
+        if octets is entry.octets or (
+            ends and self.dead_letter is None and link.mode is StdDistMode.MOVE
+        ):
+            return state, octets
+        try:
+            Message.decode(octets, limits=self.limits)
+        except DecodeError as error:
+            if ends:
+                return state, entry.octets  # rejected without counting it
+            raise OutcomeError(
+                f"the node {self.name!r} refuses the outcome {type(outcome).__name__.lower()}, "
+                f"which makes the message unreadable: {error}",
+                error.condition,
+            ) from error
+        return state, octets
 
     def _apply(
         self, delivery: Delivery, outcome: Outcome, state: MessageState, octets: bytes
@@ -390,7 +466,7 @@ class DistributionNode(Contents):
             entry.state = MessageState.AVAILABLE
             if entry.expires is not None:
                 if not entry.timed:
-                    self._time(entry, entry.expires)  # it came due meanwhile
+                    self._time(entry, entry.expires)  # it expired while it was acquired
                 if entry.expires < self.clock():
                     self.expire()
                     return
@@ -399,7 +475,6 @@ class DistributionNode(Contents):
             self.on_available()
 
     def _end(self, delivery: Delivery, outcome: Outcome) -> None:
-        """Let a delivery be settled."""
         delivery.outcome = outcome
         link, entry = delivery.link, delivery._entry
         link.unsettled.pop(delivery.number, None)
@@ -411,7 +486,7 @@ class DistributionNode(Contents):
     def _change(self, entry: Entry, octets: bytes) -> None:
         self._octets += len(octets) - len(entry.octets)
         entry.octets = octets
-        entry.header = scan(octets).section("header") or NO_HEADER
+        entry.header = scan(octets, limits=UNLIMITED).section("header") or _NO_HEADER
         if entry.stored:
             self._store.put(
                 self.name,
@@ -419,7 +494,7 @@ class DistributionNode(Contents):
             )
 
     def _archive(self, entry: Entry, cause: str) -> None:
-        """Let a message be gone. The store comes last: if it fails, what is in memory is right."""
+        # The store comes last: if it fails, the memory is right.
         self._remove(entry, cause)
         self._table.forget(entry)
         if entry.stored:
@@ -427,10 +502,10 @@ class DistributionNode(Contents):
             self._store.commit()
 
     def _archive_spontaneously(self, entry: Entry, cause: str) -> None:
-        """Archive a message whose transfers, if any, did not ask for it (Part 3, 3.3).
+        """Archive a message without an outcome of the receiver (Part 3, 3.3).
 
-        The transfers get a terminal outcome. Two lead to ARCHIVED, and a delivery should not become
-        rejected spontaneously (Part 3, 3.4.3), so that is accepted: retired from the node.
+        Its deliveries, if any, are settled as accepted: the other outcome that leads to ARCHIVED is
+        rejected, and a delivery should not become that spontaneously (Part 3, 3.4.3).
         """
         if self.dead_letter is not None:
             self._hand_over(entry, entry.octets, cause, None)
@@ -440,9 +515,15 @@ class DistributionNode(Contents):
         for delivery in ended:
             self._end(delivery, Accepted())
         self._archive(entry, cause)
+        faults: list[Exception] = []
         for delivery in ended:
             if delivery.link.on_ended is not None:
-                delivery.link.on_ended(delivery)
+                try:
+                    delivery.link.on_ended(delivery)
+                except Exception as fault:  # noqa: BLE001  (raised below, after the others)
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
     def _hand_over(self, entry: Entry, octets: bytes, cause: str, outcome: Rejected | None) -> None:
         if self.dead_letter is not None:
@@ -451,13 +532,13 @@ class DistributionNode(Contents):
             )
 
     def expire(self) -> int:
-        """Archive every AVAILABLE message that has lived longer than it may (Part 3, 3.2.1, 3.3).
+        """Archive every AVAILABLE message that has expired (Part 3, 3.2.1 and 3.3).
 
-        An ACQUIRED message expires when it becomes available again. Publishing and taking do this
-        first, so calling it matters only where nothing else happens: see `next_expiry`.
+        An ACQUIRED message expires when it becomes available again. Publishing and taking call
+        this first; call it if nothing else happens, see `next_expiry`.
 
         Returns:
-            How many messages expired.
+            The number of messages that expired.
 
         Raises:
             StoreError: as `Delivery.settle`.
@@ -489,7 +570,7 @@ class DistributionNode(Contents):
         return self._table.lifetime_is_over(self.lifetime, empty=not self._entries)
 
     def delete(self) -> None:
-        """Delete the node: its messages are archived, its links detached, its calls refused.
+        """Delete the node: archive its messages, detach its links, and refuse all later calls.
 
         Unsettled deliveries are settled, see `OutgoingLink.on_ended`. Deleting twice does nothing.
 
@@ -500,18 +581,19 @@ class DistributionNode(Contents):
             for entry in list(self._entries.values()):
                 self._archive_spontaneously(entry, "deleted")
         self._deleted = True
-        self._table.clear()
+        for link in self.links:
+            self._table.drop(link)
 
     def batch(self) -> AbstractContextManager[None]:
-        """Give a context manager in which the store is not waited for; at its end it is, once.
+        """Return a context manager that commits to the store once, at its end.
 
         What was published and settled in it is confirmed when it ends without a StoreError, for
-        this node and for the others on the same store. Batches nest.
+        this node and for others on the same store. Batches nest.
         """
         return self._store.batch()
 
     def commit(self) -> None:
-        """Have the store confirm what is pending after a StoreError.
+        """Commit what is pending after a StoreError.
 
         Raises:
             StoreError: it is still pending.

@@ -1,7 +1,7 @@
-"""The messages of one priority in the order of their arrival, and a view's way through them.
+"""The queue of each priority level (Part 3, 3.2.1), and the cursors that links move through it.
 
-Nothing here takes longer where more is queued: no message is looked at twice by the same view,
-except when it comes back.
+The cost of an operation does not grow with the queue: a view looks at each message once, and again
+only when the message is offered again.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Level", "View"]
+__all__ = ["Level", "View", "priority_level"]
 
 _SEGMENT = 256
 
 
 class _Placed(Protocol):
-    """What stands in a level: it knows where."""
+    """An item that knows its place in the queue."""
 
     level: int
     position: int
@@ -25,15 +25,38 @@ class _Placed(Protocol):
 T = TypeVar("T", bound=_Placed)
 
 
-class Level(Generic[T]):
-    """Messages of one priority, by position: appended at the end, removed anywhere, walked over.
+def priority_level(priority: int, levels: int) -> int:
+    """Fold a message's priority into the levels that a node distinguishes.
 
-    Positions are given once and never again. They lie in segments; a segment without messages is
-    dropped, so that what was removed is not kept and costs a walker next to nothing.
+    Part 3, 3.2.1: with n < 10 levels the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
+    distinct, and what lies outside is equivalent to the nearest of them; with n >= 10 the
+    priorities from 0 to n - 1 are distinct, and what lies above is equivalent to n - 1.
+
+    Args:
+        priority: of the message, 0 to 255.
+        levels: how many distinct priorities there are, 1 to 256.
+
+    Returns:
+        The level, 0 (lowest) to levels - 1.
+
+    Raises:
+        ValueError: `levels` is out of range.
+    """
+    if not 1 <= levels <= 256:
+        raise ValueError(f"a node distinguishes 1 to 256 priorities, not {levels}")
+    lowest = 5 - (levels + 1) // 2 if levels < 10 else 0
+    return min(max(priority - lowest, 0), levels - 1)
+
+
+class Level(Generic[T]):
+    """The messages of one priority, by position.
+
+    A position is never used twice. Positions lie in segments, and a segment without messages is
+    dropped, so that removed messages cost neither memory nor time.
 
     Attributes:
-        end: the position that the next message gets.
-        live: how many messages there are.
+        end: the position of the next message to be appended.
+        live: the number of messages.
     """
 
     __slots__ = ("_head", "_lives", "_segments", "end", "live")
@@ -46,7 +69,7 @@ class Level(Generic[T]):
         self.live = 0
 
     def append(self, item: T) -> int:
-        """Put a message at the end; give its position."""
+        """Append a message and return its position."""
         position = self.end
         segment = position // _SEGMENT
         if position % _SEGMENT == 0:
@@ -60,7 +83,7 @@ class Level(Generic[T]):
         return position
 
     def remove(self, position: int) -> None:
-        """Take the message at a position out; there must be one."""
+        """Remove the message at a position; there must be one."""
         segment, place = divmod(position, _SEGMENT)
         self._segments[segment][place] = None
         self._lives[segment] -= 1
@@ -73,12 +96,12 @@ class Level(Generic[T]):
                 self._head += 1
 
     def at(self, position: int) -> T | None:
-        """Give the message at a position; None where it was removed."""
+        """Return the message at a position; None if it was removed."""
         segment = self._segments.get(position // _SEGMENT)
         return segment[position % _SEGMENT] if segment is not None else None
 
     def seek(self, position: int) -> int:
-        """Give the first position from here on that holds a message, `end` if none does."""
+        """Return the first position from here on that holds a message; `end` if none does."""
         if not self.live:
             return self.end
         position = max(position, self._head * _SEGMENT)
@@ -94,7 +117,7 @@ class Level(Generic[T]):
 
 
 class _Back:
-    """Positions behind a cursor that are to be looked at again, each once, lowest first."""
+    """The positions behind a cursor that are offered again, each once, lowest first."""
 
     __slots__ = ("_heap", "_held")
 
@@ -118,7 +141,7 @@ class _Back:
                 heapify(self._heap)
 
     def first(self) -> int:
-        """Give the lowest position; there must be one."""
+        """Return the lowest position; there must be one."""
         while self._heap[0] not in self._held:
             heappop(self._heap)
         return self._heap[0]
@@ -131,7 +154,7 @@ class _Back:
 
 
 class View(Generic[T]):
-    """How far a link, or several that see the same, has come in each level."""
+    """The cursors of a link in all levels, or of several links that see the same messages."""
 
     __slots__ = ("_backs", "_cursors", "_levels")
 
@@ -141,17 +164,17 @@ class View(Generic[T]):
         self._backs = [_Back() for _ in levels]
 
     def copy(self) -> View[T]:
-        """Give a view that has come as far as this one."""
+        """Return an independent view with the same cursors."""
         twin = View(self._levels)
         twin._cursors = self._cursors.copy()
         twin._backs = [back.copy() for back in self._backs]
         return twin
 
     def next(self, wants: Callable[[T], bool]) -> T | None:
-        """Find the next message that is wanted, highest level first, and pass it.
+        """Return the next message that is wanted, highest level first, and move past it.
 
-        What is not wanted is passed, too, and comes again only after `offer_again`. If `wants`
-        raises, the message that it looked at is still to come.
+        Messages that are not wanted are passed, and looked at again only after `offer_again`. If
+        `wants` raises, the cursor stays at the message.
         """
         for number in range(len(self._levels) - 1, -1, -1):
             level = self._levels[number]
@@ -176,10 +199,10 @@ class View(Generic[T]):
         return None
 
     def offer_again(self, item: T) -> None:
-        """Let a message that was passed come again, before those of its level that are ahead."""
+        """Have a message that was passed looked at again, before the others of its level."""
         if item.position < self._cursors[item.level]:
             self._backs[item.level].add(item.position)
 
     def forget(self, item: T) -> None:
-        """Let go of a message that is removed."""
+        """Drop a message that was removed."""
         self._backs[item.level].discard(item.position)

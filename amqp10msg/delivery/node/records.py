@@ -1,4 +1,4 @@
-"""What a node is told about its bounds, and what it tells."""
+"""What a node is configured with, and what it reports, as plain records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import attrs
 
-from amqp10msg.delivery.node.entry import Entry
+from amqp10msg.delivery.node.links import Entry
 from amqp10msg.delivery.outcomes import Rejected
 from amqp10msg.delivery.states import MessageState
 
@@ -15,12 +15,12 @@ __all__ = ["Capacity", "Counts", "DeadLetter", "Waiting"]
 
 @attrs.frozen
 class Capacity:
-    """What a node holds at most, AVAILABLE and ACQUIRED together; None for no bound.
+    """The bounds of what a node holds, AVAILABLE and ACQUIRED together; None for no bound.
 
     Attributes:
-        messages: how many.
-        octets: how many of their octets.
-        message_octets: how long one of them may be.
+        messages: the number of messages.
+        octets: their total size.
+        message_octets: the size of one message.
     """
 
     messages: int | None = None
@@ -30,14 +30,14 @@ class Capacity:
 
 @attrs.frozen
 class Counts:
-    """How many messages a node has, by state.
+    """The number of messages at a node, by state.
 
     Attributes:
         available: AVAILABLE: waiting.
-        acquired: ACQUIRED: on their way over a link in move mode.
-        archived: ARCHIVED since the node was made: gone from it.
-        octets: of those that are available or acquired.
-        causes: why messages were archived, and how many: accepted, rejected, expired, deleted.
+        acquired: ACQUIRED: unsettled on a link in move mode.
+        archived: ARCHIVED since the node was made.
+        octets: the total size of those that are available or acquired.
+        causes: the number of archived messages by cause: accepted, rejected, expired, deleted.
     """
 
     available: int
@@ -49,13 +49,13 @@ class Counts:
 
 @attrs.frozen
 class DeadLetter:
-    """A message that a node archives without anybody having accepted it.
+    """A message that a node archives although no receiver accepted it.
 
     Attributes:
-        octets: the message as it stands at the node, the rejection counted.
+        octets: the message as it is at the node, the rejection counted.
         cause: ``rejected``, ``expired`` or ``deleted``.
         node: the node's name.
-        outcome: the `Rejected`, with its error; None in other cases.
+        outcome: the `Rejected`, with its error; None for another cause.
         arrival: when it arrived at the node, in milliseconds of its clock.
         message_format: of the transfer that brought it.
     """
@@ -70,16 +70,16 @@ class DeadLetter:
 
 @attrs.frozen
 class Waiting:
-    """What a node tells of one of its messages.
+    """A message that is AVAILABLE or ACQUIRED at a node.
 
     Attributes:
         sequence: its number at the node.
         arrival: when it arrived, in milliseconds of the node's clock.
         state: AVAILABLE or ACQUIRED.
         level: its priority level.
-        delivery_count: unsuccessful attempts to deliver it, as its header says.
+        delivery_count: the number of unsuccessful delivery attempts, from its header.
         expires: the last millisecond in which it is live; None if it never expires.
-        octets: the message as it stands at the node.
+        octets: the message as it is at the node.
     """
 
     sequence: int
@@ -92,7 +92,7 @@ class Waiting:
 
     @classmethod
     def of(cls, entry: Entry) -> Waiting:
-        """Take what a node tells from what it knows."""
+        """Return the public view of an entry."""
         return cls(
             entry.sequence,
             entry.arrival,

@@ -1,4 +1,4 @@
-"""Messages in one SQLite file: what is committed there outlives the process, however that ends."""
+"""A store of messages in one SQLite file: a committed message outlives the process."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from os import PathLike, fspath
-from typing import Self
+from typing import Any, Self
 
-from amqp10msg.delivery.node.refusal import StoreError
-from amqp10msg.delivery.node.store import Stored
+from amqp10msg.delivery.node.errors import StoreError
+from amqp10msg.delivery.node.store import Quarantined, Stored
 
 __all__ = ["SqliteStore"]
 
-# Says whose file it is (PRAGMA application_id): "A10M".
+# PRAGMA application_id of the files: "A10M".
 _APPLICATION = 0x4131304D
 _VERSION = 1
-_TABLE = """
+_MESSAGE = """
 CREATE TABLE message (
     id INTEGER PRIMARY KEY,
     node TEXT NOT NULL,
@@ -25,6 +25,18 @@ CREATE TABLE message (
     message_format INTEGER NOT NULL,
     octets BLOB NOT NULL,
     UNIQUE (node, sequence)
+)
+"""
+# Also made in files of the same version that do not have it yet.
+_QUARANTINE = """
+CREATE TABLE IF NOT EXISTS quarantine (
+    node TEXT NOT NULL,
+    sequence INTEGER NOT NULL,
+    arrival INTEGER NOT NULL,
+    message_format INTEGER NOT NULL,
+    octets BLOB NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (node, sequence)
 )
 """
 _PUT = """
@@ -38,26 +50,34 @@ _REMOVE = "DELETE FROM message WHERE node = ? AND sequence = ?"
 _LOAD = """
 SELECT sequence, arrival, octets, message_format FROM message WHERE node = ? ORDER BY sequence
 """
+_PUT_QUARANTINED = """
+INSERT INTO quarantine (node, sequence, arrival, message_format, octets, reason)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+_LOAD_QUARANTINED = """
+SELECT node, sequence, arrival, octets, message_format, reason FROM quarantine
+WHERE node = ifnull(?, node) ORDER BY node, sequence
+"""
+_DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
 
 
 class SqliteStore:
     """Keeps the durable messages of any number of nodes in one file, for one process at a time.
 
-    When a commit returns, SQLite has written and synced it (write-ahead log, ``synchronous=FULL``):
-    it is there after `kill -9` at any instant, and after a power failure as far as disk and file
-    system keep what they confirm. Until then nothing of it is: a commit is all or nothing, over all
-    nodes.
+    A commit returns when SQLite has written and synced it (write-ahead log, ``synchronous=FULL``):
+    it survives `kill -9` at any instant, and a power failure as far as disk and file system keep
+    what they confirm. A commit is all or nothing, over all nodes.
 
-    What a batch puts and removes again never reaches the disk. The file does not shrink; its room
-    is used again. While it is open, and after a crash, a file ``-wal`` beside it belongs to it.
+    What a batch puts and removes again is never written. The file does not shrink, but its space is
+    used again. While it is open, and after a crash, a file ``-wal`` beside it belongs to it.
 
     Use it as a context manager, or `close` it.
 
     Args:
-        path: the file; it is made where it is missing. Its folder must be on a local file system.
+        path: the file, created if it does not exist. Its folder must be on a local file system.
 
     Raises:
-        StoreError: it cannot be opened, is no such file, or another process has it open.
+        StoreError: it cannot be opened, is another kind of file, or another process has it open.
     """
 
     durable = True
@@ -67,14 +87,20 @@ class SqliteStore:
         self._pending: dict[tuple[str, int], Stored | None] = {}
         self._depth = 0
         try:
-            # Nodes are used by one thread at a time, and it need not be the same one.
+            # Nodes are used by one thread at a time, not always the same one.
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
         except sqlite3.Error as error:
             raise self._fault("cannot be opened", error) from error
         try:
-            self._prepare()
+            # The lock is taken at the first access and kept, so that no second process delivers the
+            # same messages; the system drops it with the process.
+            self._database.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._database.execute("PRAGMA journal_mode = WAL")
+            self._database.execute("PRAGMA synchronous = FULL")
+            with self._transaction():
+                self._prepare()
         except sqlite3.Error as error:
             self._database.close()
             raise self._fault("cannot be opened", error) from error
@@ -84,77 +110,108 @@ class SqliteStore:
 
     def _prepare(self) -> None:
         run = self._database.execute
-        # The lock is taken at the first access and kept, so that no second process delivers the
-        # same messages; the system drops it with the process.
-        run("PRAGMA locking_mode = EXCLUSIVE")
-        run("PRAGMA journal_mode = WAL")
-        run("PRAGMA synchronous = FULL")
-        run("BEGIN IMMEDIATE")
-        try:
-            (application,) = run("PRAGMA application_id").fetchone()
-            (version,) = run("PRAGMA user_version").fetchone()
-            (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
-            if not application and not tables:
-                run(_TABLE)
-                run(f"PRAGMA application_id = {_APPLICATION}")
-                run(f"PRAGMA user_version = {_VERSION}")
-            elif application != _APPLICATION:
-                raise StoreError(f"{self.path} is an SQLite file of something else")
-            elif version != _VERSION:
-                raise StoreError(
-                    f"{self.path} has version {version} of the store, and this library reads "
-                    f"version {_VERSION}"
-                )
-            run("COMMIT")
-        except BaseException:
-            self._database.rollback()
-            raise
+        (application,) = run("PRAGMA application_id").fetchone()
+        (version,) = run("PRAGMA user_version").fetchone()
+        (tables,) = run("SELECT count(*) FROM sqlite_master").fetchone()
+        if not application and not tables:
+            run(_MESSAGE)
+            run(f"PRAGMA application_id = {_APPLICATION}")
+            run(f"PRAGMA user_version = {_VERSION}")
+        elif application != _APPLICATION:
+            raise StoreError(f"{self.path} is an SQLite file of something else")
+        elif version != _VERSION:
+            raise StoreError(
+                f"{self.path} has version {version} of the store, and this library reads "
+                f"version {_VERSION}"
+            )
+        run(_QUARANTINE)
 
     def _fault(self, what: str, error: sqlite3.Error) -> StoreError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             return StoreError(f"{self.path} {what}: another process has it open")
         return StoreError(f"{self.path} {what}: {error}")
 
-    # The interface of a store.
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        self._database.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self._database.execute("COMMIT")
+        except BaseException:
+            self._database.rollback()
+            raise
+
+    def _rows(self, query: str, *parameters: Any) -> Iterator[Any]:
+        try:
+            yield from self._database.execute(query, parameters)
+        except sqlite3.Error as error:
+            raise self._fault("cannot be read", error) from error
+
+    def _write(self, *statements: tuple[str, list[Any]]) -> None:
+        try:
+            with self._transaction():
+                for statement, rows in statements:
+                    self._database.executemany(statement, rows)
+        except sqlite3.Error as error:
+            raise self._fault("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Give the messages that are committed for a node, by sequence.
+        """Yield the committed messages of a node, by sequence.
 
         Raises:
             StoreError: they cannot be read.
         """
-        try:
-            for row in self._database.execute(_LOAD, (node,)):
-                yield Stored(*row)
-        except sqlite3.Error as error:
-            raise self._fault("cannot be read", error) from error
+        for row in self._rows(_LOAD, node):
+            yield Stored(*row)
 
     def names(self) -> list[str]:
-        """Name the nodes that have messages here.
+        """Return the names of the nodes that have messages here.
 
         Raises:
             StoreError: they cannot be read.
         """
-        try:
-            rows = self._database.execute("SELECT DISTINCT node FROM message ORDER BY node")
-            return [name for (name,) in rows]
-        except sqlite3.Error as error:
-            raise self._fault("cannot be read", error) from error
+        return [name for (name,) in self._rows("SELECT DISTINCT node FROM message ORDER BY node")]
 
     def put(self, node: str, stored: Stored) -> None:
         """Keep a message, in place of the one with the same sequence, from the next commit on."""
         self._pending[node, stored.sequence] = stored
 
     def remove(self, node: str, sequence: int) -> None:
-        """Keep a message no longer, from the next commit on."""
+        """Remove a message, from the next commit on."""
         self._pending[node, sequence] = None
+
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Move a committed message to the quarantine, at once.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        values = (stored.arrival, stored.message_format, stored.octets, reason)
+        key = (node, stored.sequence)
+        self._write((_PUT_QUARANTINED, [(*key, *values)]), (_REMOVE, [key]))
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
+        """Yield the quarantined messages of one node, or of all nodes.
+
+        Raises:
+            StoreError: they cannot be read.
+        """
+        for name, *stored, reason in self._rows(_LOAD_QUARANTINED, node):
+            yield Quarantined(name, Stored(*stored), reason)
+
+    def discard(self, node: str, sequence: int) -> None:
+        """Delete a quarantined message, at once.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        self._write((_DISCARD, [(node, sequence)]))
 
     def commit(self) -> None:
         """Write and sync everything since the last commit; nothing within a `batch`.
 
         Raises:
-            StoreError: that was not possible. Nothing of it is in the file, and all of it is still
-                pending: commit again.
+            StoreError: nothing was written, and everything is still pending: commit again.
         """
         if self._depth or not self._pending:
             return
@@ -164,20 +221,12 @@ class SqliteStore:
             if stored is not None
         ]
         removes = [key for key, stored in self._pending.items() if stored is None]
-        try:
-            self._database.execute("BEGIN IMMEDIATE")
-            self._database.executemany(_PUT, puts)
-            self._database.executemany(_REMOVE, removes)
-            self._database.execute("COMMIT")
-        except sqlite3.Error as error:
-            if self._database.in_transaction:
-                self._database.rollback()
-            raise self._fault("cannot be written", error) from error
+        self._write((_PUT, puts), (_REMOVE, removes))
         self._pending.clear()
 
     @contextmanager
     def batch(self) -> Iterator[None]:
-        """Commit what happens within at the end, at once; also when an exception ends it.
+        """Return a context manager that commits once, at its end, also after an exception.
 
         Raises:
             StoreError: as `commit`.
@@ -190,7 +239,7 @@ class SqliteStore:
             self.commit()
 
     def close(self) -> None:
-        """Commit what is pending and close the file.
+        """Commit and close the file.
 
         Raises:
             StoreError: as `commit`; the file stays open.

@@ -1,4 +1,4 @@
-"""Where a node keeps messages that must not be lost: the interface, and the store that does not."""
+"""The interface of a store of durable messages, and the store that keeps nothing."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 import attrs
 
-__all__ = ["MemoryStore", "Store", "Stored"]
+__all__ = ["MemoryStore", "Quarantined", "Store", "Stored"]
 
 
 @attrs.frozen
@@ -28,11 +28,26 @@ class Stored:
     message_format: int = 0
 
 
-class Store(Protocol):
-    """What keeps the durable messages of one or more nodes.
+@attrs.frozen
+class Quarantined:
+    """A stored message that its node could not read.
 
-    What `put` and `remove` say is done when the `commit` that follows returns, and not before: that
-    is when a node confirms it. A store is used by one thread at a time.
+    Attributes:
+        node: the node's name.
+        stored: the message, its octets as they are.
+        reason: why it could not be read.
+    """
+
+    node: str
+    stored: Stored
+    reason: str
+
+
+class Store(Protocol):
+    """Keeps the durable messages of one or more nodes.
+
+    `put` and `remove` take effect when the following `commit` returns, and not before: then a node
+    confirms them. A store is used by one thread at a time.
     """
 
     @property
@@ -40,41 +55,60 @@ class Store(Protocol):
         """Whether what is committed outlives the process, however that ends."""
 
     def load(self, node: str) -> Iterable[Stored]:
-        """Give the messages that are committed for a node, by sequence."""
+        """Return the committed messages of a node, by sequence."""
 
     def put(self, node: str, stored: Stored) -> None:
-        """Keep a message, in place of the one with the same sequence."""
+        """Keep a message; it replaces the one with the same sequence."""
 
     def remove(self, node: str, sequence: int) -> None:
-        """Keep a message no longer; one that is not there is no fault."""
+        """Remove a message; a missing one is no error."""
+
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Move a committed message that cannot be read from `load` to `quarantined`, at once."""
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:
+        """Return the quarantined messages of one node, or of all nodes."""
+
+    def discard(self, node: str, sequence: int) -> None:
+        """Delete a quarantined message, at once; a missing one is no error."""
 
     def commit(self) -> None:
-        """Make everything since the last commit last. Does nothing within a `batch`.
+        """Write everything since the last commit. Does nothing within a `batch`.
 
         Raises:
-            StoreError: that was not possible. Everything is still pending: commit again.
+            StoreError: nothing was written, and everything is still pending: commit again.
         """
 
     def batch(self) -> AbstractContextManager[None]:
-        """Give a context manager: what happens in it is committed at its end, at once.
+        """Return a context manager that commits once, at its end, also after an exception.
 
-        Batches nest; the outermost one commits, also when an exception ends it.
+        Batches nest, and the outermost one commits.
         """
 
 
 class MemoryStore:
-    """Keeps nothing: the messages are in the node's memory, and end with the process."""
+    """Keeps nothing: the messages live in the node's memory and end with the process."""
 
     durable = False
 
     def load(self, node: str) -> Iterable[Stored]:  # noqa: ARG002  (the interface)
-        """Give nothing."""
+        """Return nothing."""
         return ()
 
     def put(self, node: str, stored: Stored) -> None:
         """Do nothing."""
 
     def remove(self, node: str, sequence: int) -> None:
+        """Do nothing."""
+
+    def quarantine(self, node: str, stored: Stored, reason: str) -> None:
+        """Do nothing."""
+
+    def quarantined(self, node: str | None = None) -> Iterable[Quarantined]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
+    def discard(self, node: str, sequence: int) -> None:
         """Do nothing."""
 
     def commit(self) -> None:

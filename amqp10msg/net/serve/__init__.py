@@ -5,8 +5,8 @@
     with Server() as server:
         client = connect(server.url)
 
-Needs the extra ``amqp10msg[net]``. Frames, sessions and links are python-qpid-proton's; messages,
-filters and nodes are this library's.
+Needs the extra ``amqp10msg[net]``: python-qpid-proton does frames, sessions and links, this library
+messages, filters and nodes.
 """
 
 from __future__ import annotations

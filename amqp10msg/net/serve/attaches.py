@@ -1,8 +1,7 @@
-"""The attach frames of a peer, decoded here.
+"""The attach frames of a peer, read before proton takes them.
 
-Proton tells neither the default-outcome of a source nor the unsettled map, and blurs filters and
-node properties. So the frames are looked at before proton takes them; all but attach frames are
-passed over without decoding.
+Proton exposes neither the default-outcome of a source nor the unsettled map, and loses types in
+filters and node properties. Other frames are skipped without decoding them.
 """
 
 from __future__ import annotations
@@ -24,16 +23,15 @@ _ATTACH = (0x12, "amqp:attach:list")
 
 @attrs.frozen
 class Attach:
-    """What a peer's attach says (Part 2, 2.7.3), as far as a node needs it.
+    """The fields of a peer's attach frame that a node needs (Part 2, 2.7.3).
 
     Attributes:
-        name: of the link.
-        receives: the peer is the receiver.
-        source: None where it is missing.
-        target: None where it is missing.
-        unsettled: states of the peer's unsettled deliveries by delivery-tag; None for those
-            without one.
-        fault: why a terminus cannot be used; None if it can.
+        name: the link's name.
+        receives: whether the peer is the receiver.
+        source: None if it is missing.
+        target: None if it is missing.
+        unsettled: the states of the peer's unsettled deliveries by delivery-tag, None for null.
+        fault: why a terminus cannot be decoded; None if both can.
     """
 
     name: str
@@ -45,7 +43,7 @@ class Attach:
 
 
 class AttachReader:
-    """Finds attach frames in the octets of a connection, header and all, in any pieces."""
+    """Finds the attach frames in what a connection receives, from the protocol header on."""
 
     def __init__(self) -> None:
         self._skip = 8  # the protocol header
@@ -53,9 +51,9 @@ class AttachReader:
         self.found: deque[Attach] = deque()
 
     def feed(self, data: bytes) -> None:
-        """Take the next octets; what attaches they complete stand in `found`.
+        """Read the next octets, and append the attaches that are complete to `found`.
 
-        What is no frame is left for proton to complain about.
+        Malformed frames are left to proton to report.
         """
         if self._held:
             data = self._held + data
@@ -69,7 +67,7 @@ class AttachReader:
                 self._skip = 1 << 62
                 return
             body = position + 4 * data[position + 4]
-            # Most frames are told by three octets: described, smallulong, and the code.
+            # Three octets identify most frames: described, smallulong, and the code.
             if size >= 11 and data[position + 5] == 0:
                 if body + 3 > end:
                     break
@@ -85,7 +83,7 @@ class AttachReader:
             self._held = data[position:]
 
     def take(self, name: str) -> Attach | None:
-        """Give the attach that opened a link."""
+        """Return the attach that opened a link; None if it could not be read."""
         while self.found:
             attach = self.found.popleft()
             if attach.name == name:
@@ -96,7 +94,7 @@ class AttachReader:
         try:
             value = decode_value(body)
         except DecodeError:
-            return  # an attach has no payload, so it is none, or proton will refuse it
+            return  # a frame with a payload, which an attach has not, or one that proton refuses
         if not isinstance(value, Described) or not isinstance(value.value, list):
             return
         if value.descriptor not in _ATTACH:
@@ -122,7 +120,7 @@ class AttachReader:
 
 
 def _terminus(value: Any) -> Any:
-    """Make a source, a target or a delivery state of what stands there; None of anything else."""
+    """Return the source, target or delivery state in a field; None for anything else."""
     if isinstance(value, AmqpMap) or not isinstance(value, Described):
         return None
     return from_described(value)

@@ -1,4 +1,4 @@
-"""One connection: octets to proton's engine and back, and what its events mean for the nodes."""
+"""One connection: moves octets to and from proton's engine and applies its events to the nodes."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ _MODES = {
     StdDistMode.MOVE: proton.Terminus.DIST_MODE_MOVE,
     StdDistMode.COPY: proton.Terminus.DIST_MODE_COPY,
 }
-_NEVER = float("inf")
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
 _MAX_WRITE = 1 << 16
+#: Seconds that a peer has to answer a close before the socket is closed.
+_LINGER = 5.0
 
 
 class _Passing:
-    """A filter-set with the clock of the server."""
+    """A filter-set that uses the clock of the server."""
 
     def __init__(self, filters: FilterSet, clock: Callable[[], int]) -> None:
         self.filters = filters
@@ -47,20 +48,21 @@ class _Passing:
 
 
 class Connection(asyncio.Protocol):
-    """A connection of a server. The names of what proton calls are proton's events."""
+    """A connection of a server. The methods ``on_*`` are named after proton's events."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
         self.paused = False
         self.waiting: set[Outgoing] = set()
         self.user: str | None = None
-        # Stands for this connection at its messages, which may outlive it.
+        # Identifies this connection in its messages, which may outlive it.
         self.origin = object()
         self._sasl: SaslServer | None = SaslServer(anonymous=server.anonymous, users=server.users)
         self._attaches = AttachReader()
         self._stream: Any = None
         self._peer = ""
         self._timer: asyncio.TimerHandle | None = None
+        self._linger: asyncio.TimerHandle | None = None
         self._collector = proton.Collector()
         self._connection: Any = proton.Connection()
         self._connection.container = server.container_id
@@ -72,13 +74,13 @@ class Connection(asyncio.Protocol):
         self._links: dict[Any, Outgoing | Incoming] = {}
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log what happened on this connection."""
+        """Log an event of this connection."""
         self.server.log(event, level, peer=self._peer, **fields)
 
-    # What asyncio calls.
+    # Called by asyncio.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin."""
+        """Register the connection."""
         self._stream = transport
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
@@ -86,7 +88,7 @@ class Connection(asyncio.Protocol):
         self.log("connected", tls=transport.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
-        """Take octets of the peer."""
+        """Process octets of the peer."""
         if self._sasl is not None:
             reply, data = self._sasl.receive(data)
             self._stream.write(reply)
@@ -99,30 +101,56 @@ class Connection(asyncio.Protocol):
             self.user = self._sasl.user
             self._sasl = None
         self._attaches.feed(data)
-        self.server.turn(lambda: self._push(data))
+        self._turn(lambda: self._push(data))
 
     def eof_received(self) -> None:
-        """End where the peer ends."""
-        self.server.turn(self._engine.close_tail)
+        """Close our side after the peer closed its side."""
+        self._turn(self._engine.close_tail)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End: what is unsettled gets the default-outcome, unless the terminus outlives it."""
-        if self._timer is not None:
-            self._timer.cancel()
+        """End the links: unsettled deliveries get their outcome, unless the terminus remains."""
+        for timer in (self._timer, self._linger):
+            if timer is not None:
+                timer.cancel()
         self.server.connections.discard(self)
-        self.server.turn(self._end_all)
-        self.log("disconnected", why=str(exc or ""))
+        try:
+            self.server.turn(self._end_all)
+        finally:
+            self.server.touched.discard(self)
+            self.log("disconnected", why=str(exc or ""))
 
     def pause_writing(self) -> None:
-        """Wait with sending: the peer does not read."""
+        """Stop sending until the peer reads again."""
         self.paused = True
 
     def resume_writing(self) -> None:
-        """Go on sending."""
+        """Resume sending."""
         self.paused = False
         self.server.turn(self.touch)
 
     # Proton's engine.
+
+    def _turn(self, work: Callable[[], object]) -> None:
+        """Do some work of this connection; if it fails, only this connection is closed."""
+
+        def guarded() -> None:
+            try:
+                work()
+            except Exception as error:  # noqa: BLE001  (logged)
+                self.fail(error)
+
+        self.server.turn(guarded)
+
+    def fail(self, error: Exception, where: str = "") -> None:
+        """Close after an error of the server itself, and release all that the connection held.
+
+        It is released at once, since the peer may never answer the close.
+        """
+        self.server.logger.error("fault %s", where, exc_info=error)
+        try:
+            self.close(Error("amqp:internal-error", str(error)))
+        finally:
+            self._end_all()
 
     def _push(self, data: bytes) -> None:
         self.touch()
@@ -142,25 +170,24 @@ class Connection(asyncio.Protocol):
                 try:
                     handle(event)
                 except UnicodeDecodeError as error:
-                    # Proton hands over names as the peer wrote them.
+                    # Proton passes on names as the peer sent them.
                     self.log("refused", logging.WARNING, why=str(error))
                     refuse(self._connection, Error("amqp:decode-error", "a name is not UTF-8"))
-                except Exception as error:
-                    self.server.logger.exception("fault in %s", event.type.name)
-                    refuse(self._connection, Error("amqp:internal-error", str(error)))
+                except Exception as error:  # noqa: BLE001  (logged)
+                    self.fail(error, f"in {event.type.name}")
             self._collector.pop()
 
     def touch(self) -> None:
-        """Have what is to be sent sent at the end of the turn."""
+        """Schedule a flush at the end of this turn."""
         self.server.touched.add(self)
 
-    def confirm(self, tell: Callable[[], None]) -> None:
-        """Have something told to the peer once the store has confirmed it."""
+    def confirm(self, send: Callable[[], None]) -> None:
+        """Schedule a call after the next commit of the store, to send a confirmation."""
         self.touch()
-        self.server.confirmations.append(tell)
+        self.server.confirmations.append((self, send))
 
     def flush(self) -> bool:
-        """Send what there is to be sent; tell whether links that waited may go on."""
+        """Write pending octets to the socket; return whether waiting links may send again."""
         if self._stream is None or self._sasl is not None:
             return False
         self._handle_events()
@@ -178,7 +205,7 @@ class Connection(asyncio.Protocol):
         return self.paused or self._stream.is_closing()
 
     def _schedule(self) -> None:
-        """Come again when proton has to send an empty frame or misses one."""
+        """Set the timer for proton's idle timeout: to send an empty frame, or to miss one."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -190,23 +217,23 @@ class Connection(asyncio.Protocol):
     # Proton's events.
 
     def on_connection_remote_open(self, _: Any) -> None:
-        """Open our end."""
+        """Open our end of the connection."""
         self._connection.offered_capabilities = [Symbol("ANONYMOUS-RELAY")]
         self._connection.open()
         self.log("opened", container=self._connection.remote_container, user=self.user)
 
     def on_connection_remote_close(self, _: Any) -> None:
-        """Close our end."""
+        """Close our end of the connection."""
         self._end_all()
         self._connection.close()
 
     def on_session_remote_open(self, event: Any) -> None:
-        """Open our end."""
+        """Open our end of the session."""
         event.session.incoming_capacity = _SESSION_WINDOW
         event.session.open()
 
     def on_session_remote_close(self, event: Any) -> None:
-        """Close our end, and the links."""
+        """Close our end of the session, and its links."""
         for link in [link for link in self._links if link.session == event.session]:
             self._end(link, "session")
         self.server.termini.end_of(event.session, "session")
@@ -214,36 +241,38 @@ class Connection(asyncio.Protocol):
         event.session.free()
 
     def on_transport_error(self, event: Any) -> None:
-        """Say why proton gives the connection up."""
+        """Log why proton gave up the connection."""
         self.log("transport-error", logging.WARNING, why=str(event.transport.condition))
 
     def on_link_flow(self, event: Any) -> None:
-        """Send what the credit allows."""
+        """Send as many messages as the credit allows."""
         end = self._links.get(event.link)
         if isinstance(end, Outgoing):
             self.server.ready[end] = None
 
     def on_delivery(self, event: Any) -> None:
-        """Take a message, or an outcome."""
+        """Process a transfer or a disposition."""
         end = self._links.get(event.link)
         if end is not None:
             end.on_delivery(event.delivery)
 
     def on_link_remote_close(self, event: Any) -> None:
-        """Close our end; the terminus is forgotten."""
+        """Close our end of the link, and end its terminus."""
         self._end(event.link, None)
         event.link.close()
         event.link.free()
 
     def on_link_remote_detach(self, event: Any) -> None:
-        """Detach our end; the terminus may outlive that."""
+        """Detach our end of the link, whose terminus may remain."""
         self._end(event.link, "link")
         event.link.detach()
         event.link.free()
 
     def on_link_remote_open(self, event: Any) -> None:
-        """Connect the link with a node, or refuse it."""
+        """Join the link with a node, or refuse it."""
         link = event.link
+        if self._connection.state & proton.Endpoint.LOCAL_CLOSED:
+            return
         attach = self._attaches.take(link.name)
         link.snd_settle_mode = link.remote_snd_settle_mode
         link.rcv_settle_mode = link.remote_rcv_settle_mode
@@ -274,7 +303,7 @@ class Connection(asyncio.Protocol):
         self.log("attached", link=link.name, node=node, receiver=link.is_sender)
 
     def _refuse_link(self, link: Any, error: Error) -> None:
-        # Part 2, 2.6.3: an attach without a terminus, and a detach that says why.
+        # Part 2, 2.6.3: an attach without a terminus, and a detach with the error.
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
         link.open()
         refuse(link, error)
@@ -282,7 +311,7 @@ class Connection(asyncio.Protocol):
     # Links.
 
     def _node_of(self, link: Any, terminus: Any) -> DistributionNode:
-        """Find the node that a terminus names, or make the one it asks for."""
+        """Return the node of a terminus; a dynamic one is created."""
         nodes = self.server.nodes
         if terminus.dynamic:
             return nodes.make_dynamic(
@@ -296,7 +325,7 @@ class Connection(asyncio.Protocol):
         return node
 
     def _answer(self, ours: Any, theirs: Any, terminus: Any, node: DistributionNode | None) -> None:
-        """Say which terminus there is: what was asked for, as far as it was granted."""
+        """Fill in our terminus: as the peer asked for it, with the address of a dynamic node."""
         ours.copy(theirs)
         if terminus.dynamic and node is not None:
             ours.dynamic = True
@@ -362,10 +391,10 @@ class Connection(asyncio.Protocol):
         return self._connection.remote_container or "", link.name
 
     def _recover(self, out: OutgoingLink, attach: Attach) -> None:
-        """Settle what was unsettled when the link was lost (Part 3, 3.4.6).
+        """Settle the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
 
-        What the receiver knows an outcome of gets that. Proton can resume no delivery, so the rest
-        is available again, and is delivered on this link as new.
+        With the receiver's outcome, if its unsettled map has one. Proton cannot resume a delivery,
+        so the others are released, and delivered again as new ones.
         """
         for delivery in list(out.unsettled.values()):
             state = attach.unsettled.get(delivery.tag)
@@ -373,21 +402,27 @@ class Connection(asyncio.Protocol):
             delivery.settle(outcome)
 
     def _end(self, link: Any, ends: str | None) -> None:
-        """End a link, or keep its terminus for the time that its source says.
+        """End a link, or keep its terminus as its expiry policy says.
 
         Args:
-            link: proton's.
-            ends: what ends: "link", "session" or "connection"; None where the link is closed.
+            link: the link of proton.
+            ends: what ends: "link", "session" or "connection"; None if the link is closed.
         """
         end = self._links.pop(link, None)
-        if isinstance(end, Incoming):
-            if end.target is not None:
-                end.target.detach()
-        elif end is not None:
-            self.server.remove(end)
-            self.server.termini.retire(self._key(link), end, ends)
-        if end is not None:
-            self.log("detached", link=link.name)
+        if end is None:
+            return
+        try:
+            if isinstance(end, Incoming):
+                if end.target is not None:
+                    end.target.detach()
+            else:
+                self.server.remove(end)
+                self.server.termini.retire(self._key(link), end, ends)
+        except Exception:  # other links end after this one
+            self.server.logger.exception("fault at the end of a link")
+            if isinstance(end, Outgoing):
+                self.server.release(end.out)
+        self.log("detached", link=link.name)
 
     def _end_all(self) -> None:
         for link in list(self._links):
@@ -395,13 +430,15 @@ class Connection(asyncio.Protocol):
         self.server.termini.end_of(self, "connection")
 
     def close(self, error: Error) -> None:
-        """Close with an error, as proton can still tell it."""
+        """Close with an error, which the peer gets if it can."""
         if self._sasl is not None or self._stream.is_closing():
             self._stream.abort()
         else:
             refuse(self._connection, error)
             self.touch()
+            if self._linger is None:
+                self._linger = asyncio.get_running_loop().call_later(_LINGER, self.abort)
 
     def abort(self) -> None:
-        """Close without a word."""
+        """Close the socket at once."""
         self._stream.abort()

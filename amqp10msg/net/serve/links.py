@@ -1,7 +1,8 @@
-"""The links of a connection: proton's on one side, a node's on the other."""
+"""The links of a connection: each joins a link of proton with a link of a node."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -14,9 +15,10 @@ from amqp10msg.delivery.node import (
     DistributionNode,
     IncomingLink,
     NodeError,
+    OutcomeError,
     OutgoingLink,
 )
-from amqp10msg.errors import DecodeError
+from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
@@ -27,9 +29,8 @@ __all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "refuse", "state_of"
 
 MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
 NOT_FOUND = "amqp:not-found"
-# How much waits in a session for the socket, in octets, before the link waits, too.
+# Octets that wait in a session for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
-_REJECTED = "amqp:rejected:list"
 
 
 def refuse(endpoint: Any, error: Error) -> None:
@@ -39,7 +40,7 @@ def refuse(endpoint: Any, error: Error) -> None:
 
 
 def state_of(disposition: Any) -> Any:
-    """Make a delivery state of what proton tells; None where there is none, or none known."""
+    """Return the delivery state of proton's disposition; None if there is none or it is unknown."""
     match disposition.type:
         case proton.Delivery.ACCEPTED:
             return Accepted()
@@ -64,7 +65,7 @@ def state_of(disposition: Any) -> Any:
 
 
 def _entries(mapping: Any) -> dict[Any, Any]:
-    """Take a map of proton's values as one of ours."""
+    """Convert a map of proton's values."""
     held: dict[Any, Any] | None = from_proton(
         proton.Message(annotations=mapping)
     ).message_annotations
@@ -73,13 +74,14 @@ def _entries(mapping: Any) -> dict[Any, Any]:
 
 @attrs.define(eq=False)
 class Outgoing:
-    """A link that has a node as its source: takes from the node as the peer gives credit.
+    """A link that has a node as its source: sends messages as the peer grants credit.
 
     Attributes:
-        connection: that it belongs to.
-        link: proton's.
-        out: the node's.
-        attach: how it was opened.
+        connection: its connection.
+        link: the link of proton.
+        out: the link of the node.
+        attach: the peer's attach.
+        sent: the unsettled deliveries of proton, by number.
     """
 
     connection: Connection
@@ -90,11 +92,11 @@ class Outgoing:
 
     @property
     def node(self) -> DistributionNode:
-        """The source."""
+        """The node that is the source."""
         return self.out.node
 
     def pump(self) -> bool:
-        """Send a message, if there is one and it may be sent; tell whether."""
+        """Send a message if there is one and it may be sent; return whether one was sent."""
         link = self.link
         if not link.credit or link.state & proton.Endpoint.LOCAL_CLOSED:
             return False
@@ -120,7 +122,7 @@ class Outgoing:
         return True
 
     def on_delivery(self, theirs: Any) -> None:
-        """Do what the peer's disposition says."""
+        """Apply the peer's disposition."""
         delivery: Delivery | None = getattr(theirs, "amqp10msg_delivery", None)
         if delivery is None:
             theirs.settle()
@@ -130,20 +132,39 @@ class Outgoing:
             delivery.update(state)
         if not theirs.settled and not getattr(state, "is_outcome", False):
             return
-        delivery.settle()
-        self.sent.pop(delivery.number, None)
         told, by_peer = theirs.remote_state, theirs.settled
+        refused: Error | None = None
+        try:
+            delivery.settle()
+        except OutcomeError as error:
+            refused = error.error
+        except EncodeError as error:
+            refused = Error("amqp:invalid-field", str(error))
+        if refused is not None:
+            delivery.settle(Released())
+            told = proton.Delivery.RELEASED
+            self.connection.log(
+                "outcome-refused",
+                logging.WARNING,
+                link=self.link.name,
+                condition=refused.condition,
+                why=refused.description,
+            )
+        self.sent.pop(delivery.number, None)
 
         def confirm() -> None:
             if not by_peer:
-                # The receiver settles second: it waits to hear that the outcome is known here.
+                # The receiver settles second, after the sender.
                 theirs.update(told)
+            elif refused is not None:
+                # It has settled, so only the link can say that the outcome was refused.
+                refuse(self.link, refused)
             theirs.settle()
 
         self.connection.confirm(confirm)
 
     def ended(self, delivery: Delivery) -> None:
-        """Tell the peer that the node settled a delivery by itself."""
+        """Settle a delivery towards the peer that the node settled by itself."""
         theirs = self.sent.pop(delivery.number, None)
         if theirs is not None:
             theirs.update(proton.Delivery.ACCEPTED)
@@ -153,14 +174,14 @@ class Outgoing:
 
 @attrs.define(eq=False)
 class Incoming:
-    """A link that has a node as its target, or none: then each message says where it goes.
+    """A link that has a node as its target, or the anonymous terminus.
 
     Attributes:
-        connection: that it belongs to.
-        link: proton's.
-        target: the node's; None for the anonymous terminus.
-        rejects: the peer's source takes rejections.
-        window: credit that it is kept at.
+        connection: its connection.
+        link: the link of proton.
+        target: the link of the node; None for the anonymous terminus.
+        rejects: whether the peer's source supports the outcome rejected.
+        window: the credit that the sender is kept at.
     """
 
     connection: Connection
@@ -170,18 +191,18 @@ class Incoming:
     window: int
 
     def grant(self) -> None:
-        """Give credit, in large pieces."""
+        """Grant credit, half a window or more at a time."""
         missing = self.window - self.link.credit
         if missing * 2 >= self.window:
             self.link.flow(missing)
             self.connection.touch()
 
     def on_delivery(self, theirs: Any) -> None:
-        """Take a message, or a piece of it."""
+        """Receive a message, or part of one."""
         if self.link.state & proton.Endpoint.LOCAL_CLOSED:
             return
         if getattr(theirs, "amqp10msg_answered", False):
-            # The sender has heard the outcome, and settles first.
+            # The outcome was sent before, and now the sender settles.
             if theirs.settled:
                 theirs.settle()
             return
@@ -211,7 +232,7 @@ class Incoming:
             if error is None:
                 theirs.update(proton.Delivery.ACCEPTED)
             elif settled or not self.rejects:
-                # Nobody could be told of a rejection (Part 3, 3.2.1, on durable messages).
+                # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
                 refuse(self.link, error)
                 return
             else:
@@ -230,7 +251,7 @@ class Incoming:
         self.connection.confirm(confirm)
 
     def _publish(self, octets: bytes) -> Error | None:
-        """Publish where it belongs; give why it was refused."""
+        """Publish a message to its node; return why it was refused, if it was."""
         try:
             if self.target is not None:
                 self.target.publish(octets, origin=self.connection.origin)

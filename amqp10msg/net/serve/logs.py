@@ -1,4 +1,4 @@
-"""Records of the server as lines of JSON."""
+"""Log records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ __all__ = ["JsonFormatter"]
 
 
 class JsonFormatter(logging.Formatter):
-    """Writes a record as one JSON object: time, level, event, and what the event says."""
+    """Formats a record as one JSON object: time, level, event, and the fields of the event."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Give the line of a record."""
+        """Return the line of a record."""
         moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
         line = {
             "time": moment.isoformat(timespec="milliseconds"),

@@ -8,7 +8,7 @@ from typing import Any
 from amqp10msg import Described
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DistributionNode
-from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Store
+from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
 
 __all__ = ["Nodes"]
 
@@ -16,12 +16,15 @@ LIFETIME = "lifetime-policy"
 
 
 class Nodes:
-    """Finds nodes, makes them, and deletes those whose lifetime is over.
+    """Creates nodes, finds them by address, and deletes those whose lifetime is over.
 
     Args:
-        store: of all of them.
-        create: make a node where an address is asked for that has none.
-        dead_letter: the address of the node that gets the dead letters; None to drop them.
+        store: the store of all nodes.
+        create: create a node for an address that has none.
+        dead_letter: the address of the node for dead letters; None to drop them.
+        on_available: called with a node at which a message became available.
+        on_quarantined: called with each stored message that its node could not read.
+        on_fault: called with a node that could not expire or be deleted, and the exception.
         options: of every node, as `DistributionNode` takes them.
     """
 
@@ -32,12 +35,16 @@ class Nodes:
         create: bool,
         dead_letter: str | None,
         on_available: Callable[[DistributionNode], None],
+        on_quarantined: Callable[[Quarantined], None],
+        on_fault: Callable[[DistributionNode, Exception], None],
         options: dict[str, Any],
     ) -> None:
         self.store = store
         self.create = create
         self._dead_letter = dead_letter
         self._on_available = on_available
+        self._on_quarantined = on_quarantined
+        self._on_fault = on_fault
         self._options = options
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
@@ -50,22 +57,22 @@ class Nodes:
         return address in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
-        """Give the node of an address; None where there is none and none is to be made."""
+        """Return the node of an address; None if there is none and `create` is False."""
         node = self._nodes.get(address)
         if node is None and self.create:
             node = self.make(address)
         return node
 
     def make(self, address: str, lifetime: LifetimePolicy | None = None) -> DistributionNode:
-        """Make the node of an address, or give the one that is there."""
+        """Return the node of an address, created if there is none."""
         known = self._nodes.get(address)
         if known is not None:
             return known
-        # Without a detour over itself: what is rejected there is dropped.
+        # The node for dead letters has no dead letters of its own, and takes everything: a message
+        # that it refused would be lost.
         options = self._options
         grave = address == self._dead_letter
         if grave:
-            # It takes everything: what it refused would be nowhere.
             options = {**options, "capacity": None}
         node = DistributionNode(
             address,
@@ -77,6 +84,8 @@ class Nodes:
             **options,
         )
         self._nodes[address] = node
+        for aside in node.quarantined:
+            self._on_quarantined(aside)
         if lifetime is not None:
             self._mortal[address] = node
         if len(node):
@@ -86,10 +95,10 @@ class Nodes:
     def make_dynamic(
         self, container: str, link: str, properties: dict[Any, Any] | None
     ) -> DistributionNode:
-        """Make a node for a link that asks for one (Part 3, 3.5.3 and 3.5.4).
+        """Create a node for a link that asks for a dynamic one (Part 3, 3.5.3 and 3.5.4).
 
-        Its address names who asked. It lives as long as that link, unless the properties have
-        another lifetime policy.
+        Its address contains the container and the link. It is deleted when that link is closed,
+        unless the properties have another lifetime policy.
         """
         lifetime: Any = None
         for key, value in (properties or {}).items():
@@ -102,17 +111,25 @@ class Nodes:
                 return self.make(address, lifetime or DeleteOnClose())
 
     def sweep(self) -> list[DistributionNode]:
-        """Delete the nodes whose lifetime is over, and give them."""
-        over = [node for node in self._mortal.values() if node.due]
-        for node in over:
-            node.delete()
-            del self._nodes[node.name], self._mortal[node.name]
+        """Delete the nodes whose lifetime is over, and return them."""
+        over = []
+        for node in [node for node in self._mortal.values() if node.due]:
+            try:
+                node.delete()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
+                self._on_fault(node, fault)
+            else:
+                del self._nodes[node.name], self._mortal[node.name]
+                over.append(node)
         return over
 
     def expire(self) -> None:
-        """Let time pass at every node."""
+        """Archive the expired messages of every node."""
         for node in self:
-            node.expire()
+            try:
+                node.expire()
+            except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
+                self._on_fault(node, fault)
 
     def _bury(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:

@@ -1,6 +1,6 @@
-"""The server's end of SASL (Part 5), as far as ANONYMOUS and PLAIN need it. No sockets here.
+"""The server's end of SASL (Part 5, 5.3) with ANONYMOUS and PLAIN. No sockets here.
 
-Proton's own server end knows PLAIN only where it was built with Cyrus SASL, which the package on
+Proton's own server end supports PLAIN only if it was built with Cyrus SASL, which the package on
 PyPI is not.
 """
 
@@ -20,7 +20,7 @@ SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 _MECHANISMS, _INIT, _CHALLENGE, _RESPONSE, _OUTCOME = range(0x40, 0x45)
 _SYMBOLS = {"amqp:sasl-init:list": _INIT, "amqp:sasl-response:list": _RESPONSE}
 _OK, _AUTH = 0, 1
-# A mechanism's name, a host and a password are longer than this by mistake alone.
+# Far more than a mechanism, a host name and a password need.
 _MAX_FRAME = 4096
 _LIMITS = Limits(size=_MAX_FRAME, items=64, depth=4)
 
@@ -31,15 +31,15 @@ def _frame(code: int, *fields: Any) -> bytes:
 
 
 class SaslServer:
-    """Who connects, by the first octets of a connection.
+    """Authenticates a peer by the first octets of its connection.
 
     Args:
-        anonymous: take connections without a name, also such as skip SASL.
+        anonymous: accept connections without a name, also without SASL.
         users: passwords by name, for PLAIN.
 
     Attributes:
-        done: the peer may go on; what it sends from here on is AMQP.
-        failed: why the connection is to be closed, once the reply is sent; empty if it is not.
+        done: the peer is authenticated, and what follows is AMQP.
+        failed: why the connection must be closed after the reply; empty if it need not be.
         user: the name, or None.
     """
 
@@ -54,15 +54,15 @@ class SaslServer:
 
     @property
     def mechanisms(self) -> list[Symbol]:
-        """What is offered, the strongest first."""
+        """The mechanisms on offer, the strongest first."""
         offered = ["PLAIN"] if self.users else []
         return [Symbol(name) for name in [*offered, *(["ANONYMOUS"] if self.anonymous else [])]]
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
-        """Take octets of the peer.
+        """Process octets of the peer.
 
         Returns:
-            What to send, and what is not SASL any more: octets for the layer above.
+            The octets to send, and those that follow SASL, for the layer above.
         """
         self._buffer += data
         reply = b""
@@ -74,7 +74,7 @@ class SaslServer:
                 self.done = True
                 return b"", self._rest()
             if header != SASL_HEADER:
-                # Part 2, 2.2: answer with what is spoken here, and close.
+                # Part 2, 2.2: answer with the protocol that is expected, and close.
                 self.failed = f"the peer begins with {header!r}"
                 return SASL_HEADER, b""
             del self._buffer[:8]
@@ -116,17 +116,17 @@ class SaslServer:
             return self._outcome(self._check(response) if mechanism == "PLAIN" else _AUTH)
         if code == _RESPONSE and self.users:
             return self._outcome(self._check((*value.value, None)[0]))
-        self.failed = "the peer sent another frame than SASL asks for"
+        self.failed = "the peer sent an unexpected SASL frame"
         return b""
 
     def _check(self, response: Any) -> int:
-        """Judge a PLAIN response (RFC 4616): authorization identity, name, password."""
+        """Check a PLAIN response (RFC 4616): authorization identity, name, password."""
         parts = response.split(b"\0") if isinstance(response, bytes) else []
         if len(parts) != 3:
             return _AUTH
         name = parts[1].decode("utf-8", "replace")
         known = self.users.get(name)
-        # Compared also for unknown names, so that the time tells nothing.
+        # Unknown names are compared too, so that the time does not reveal them.
         right = hmac.compare_digest((known or "").encode(), parts[2])
         if known is None or not right or parts[0] not in {b"", parts[1]}:
             return _AUTH

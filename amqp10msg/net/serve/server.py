@@ -1,4 +1,4 @@
-"""The server: its nodes, its connections, and the thread that they live in."""
+"""The server: its nodes, its connections, and the thread that runs them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,16 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from amqp10msg import AmqpError, Message
-from amqp10msg.delivery import DistributionNode, Error
-from amqp10msg.delivery.node import Capacity, Counts, MemoryStore, Store, StoreError
+from amqp10msg.delivery import DistributionNode, Error, Released
+from amqp10msg.delivery.node import (
+    Capacity,
+    Counts,
+    MemoryStore,
+    OutgoingLink,
+    Quarantined,
+    Store,
+    StoreError,
+)
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.links import Outgoing, refuse
 from amqp10msg.net.serve.nodes import Nodes
@@ -26,20 +34,20 @@ __all__ = ["Server", "tls_context"]
 
 T = TypeVar("T")
 
-#: Seconds between looking for what has expired.
+#: Seconds between looking for expired messages.
 _TICK = 0.1
-#: Seconds that the peers have to close when the server stops.
+#: Seconds that peers have to answer the close when the server stops.
 _GRACE = 0.25
-#: Seconds after which a caller of another thread looks whether the server is still there.
+#: Seconds after which a waiting caller checks whether the server still runs.
 _PATIENCE = 1.0
 
 
 def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> ssl.SSLContext:
-    """Make the context of a server's side, for `Server`.
+    """Return a server-side TLS context, for `Server`.
 
     Args:
-        cert: a PEM file with the certificate, and those that vouch for it.
-        key: a PEM file with its key; None where that is in the same file.
+        cert: a PEM file with the certificate and its chain.
+        key: a PEM file with the private key; None if it is in the same file.
 
     Raises:
         OSError: a file cannot be used.
@@ -60,24 +68,24 @@ class Server:
             client = connect(server.url)
 
     It runs in a thread of its own between `start` and `stop`; the context manager calls both. An
-    address names a node, and a node is made when its address is first asked for. Methods may be
-    called from any thread.
+    address names a node, which is created when the address is first used. Methods may be called
+    from any thread.
 
     Args:
         host: the address to listen on; only this machine reaches the default.
-        port: 0 for one that is free.
-        nodes: addresses of nodes to begin with.
-        create: make a node for every address that is asked for; if False, unknown addresses are
+        port: the port to listen on; 0 for a free one.
+        nodes: the addresses of nodes to create at the start.
+        create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
-        users: passwords by name: then SASL PLAIN is offered, and nobody gets in without.
-        anonymous: take connections without a name; where None, if there are no users.
-        tls: a context of the server's side: then the server speaks TLS and nothing else.
+        users: passwords by name: SASL PLAIN is offered, and required unless `anonymous`.
+        anonymous: accept connections without a name; if None, when there are no users.
+        tls: a server-side context, see `tls_context`: the server then speaks TLS only.
         file: an SQLite file that keeps durable messages, see
             `amqp10msg.delivery.node.sqlite.SqliteStore`. Without one durable messages are rejected
             with ``amqp:precondition-failed`` (Part 3, 3.2.1).
-        accept_durable: take durable messages although they are not kept.
-        dead_letter: the address of the node that gets what is rejected or expires.
-        priorities: how many priorities the nodes tell apart.
+        accept_durable: accept durable messages although they are not kept.
+        dead_letter: the address of the node for rejected and expired messages.
+        priorities: the number of priorities that the nodes distinguish.
         capacity: of every node.
         max_message_size: in octets; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
@@ -131,14 +139,14 @@ class Server:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        # What lives in the thread.
+        # Used by the server's thread alone.
         self.nodes: Nodes
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
         self.touched: set[Connection] = set()
-        self.confirmations: list[Callable[[], None]] = []
-        #: Links that may send; a dict, for its order.
+        self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
+        #: Links that may send; a dict because it is ordered.
         self.ready: dict[Outgoing, None] = {}
         self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
         self._available: dict[DistributionNode, None] = {}
@@ -147,7 +155,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """Where clients connect, such as ``amqp://127.0.0.1:12345``."""
+        """The URL for clients, such as ``amqp://127.0.0.1:12345``."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{'amqps' if self._tls is not None else 'amqp'}://{host}:{self.port}"
 
@@ -155,7 +163,7 @@ class Server:
         """Listen, and serve in a thread.
 
         Raises:
-            OSError: the address cannot be listened on.
+            OSError: the server cannot listen on the address.
             StoreError: the file cannot be used.
             RuntimeError: it runs already.
         """
@@ -180,7 +188,7 @@ class Server:
         if thread is None:
             return
         if loop is not None and stopping is not None:
-            with suppress(RuntimeError):  # it has stopped by itself meanwhile
+            with suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(stopping.set)
         thread.join()
         self._thread = None
@@ -192,9 +200,9 @@ class Server:
         self.stop()
 
     def call(self, function: Callable[[Nodes], T]) -> T:
-        """Call a function with the nodes in the server's thread, and give what it gives.
+        """Call a function with the nodes in the server's thread, and return its result.
 
-        Its exceptions are raised here. Not to be called in the server's thread, as by a filter.
+        Its exceptions are raised here. Do not use it in the server's thread, such as in a filter.
 
         Raises:
             RuntimeError: the server does not run.
@@ -221,18 +229,22 @@ class Server:
         return result.result()
 
     def publish(self, address: str, message: Message | bytes) -> int:
-        """Publish to a node, as `DistributionNode.publish`; it is made where it is missing."""
+        """Publish to a node, as `DistributionNode.publish`; it is created if there is none."""
         return self.call(lambda nodes: nodes.make(address).publish(message))
 
     def messages(self, address: str) -> list[Message]:
-        """Give the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
+        """Return the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
         return self.call(
             lambda nodes: [Message.decode(one.octets) for one in nodes.make(address).messages()]
         )
 
     def counts(self, address: str) -> Counts:
-        """Give how many messages a node has, by state."""
+        """Return the number of messages of a node, by state."""
         return self.call(lambda nodes: nodes.make(address).counts)
+
+    def quarantined(self, address: str) -> list[Quarantined]:
+        """Return the stored messages of a node that could not be read, see `DistributionNode`."""
+        return self.call(lambda nodes: nodes.make(address).quarantined)
 
     # The thread.
 
@@ -281,13 +293,28 @@ class Server:
             create=self._create,
             dead_letter=self._dead_letter,
             on_available=self._available.setdefault,
+            on_quarantined=self._log_quarantined,
+            on_fault=self._log_fault,
             options=self._options,
         )
         for name in (*names, *self._addresses):
             self.nodes.make(name)
 
+    def _log_quarantined(self, aside: Quarantined) -> None:
+        self.log(
+            "quarantined",
+            logging.ERROR,
+            node=aside.node,
+            sequence=aside.stored.sequence,
+            octets=len(aside.stored.octets),
+            why=aside.reason,
+        )
+
+    def _log_fault(self, node: DistributionNode, fault: Exception) -> None:
+        self.logger.error("fault at the node %r", node.name, exc_info=fault)
+
     async def _close_connections(self) -> None:
-        """Say goodbye, wait a moment for the answers, and end what is left."""
+        """Close all connections, and abort those whose peers do not answer in time."""
         goodbye = Error("amqp:connection:forced", "the server stops")
 
         def close() -> None:
@@ -305,7 +332,7 @@ class Server:
             await asyncio.sleep(0)
         self.turn(self.termini.clear)
 
-    # In the thread: what the connections call.
+    # In the thread, called by connections.
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event."""
@@ -314,7 +341,7 @@ class Server:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def turn(self, work: Callable[[], object]) -> None:
-        """Do some work, have the store confirm it, tell the peers, and send what can be sent."""
+        """Do some work, commit it, confirm it to the peers, and send what can be sent."""
         try:
             with self.store.batch():
                 work()
@@ -334,21 +361,26 @@ class Server:
             self._flush()
 
     def _confirm(self) -> None:
-        """Tell the peers what the store has confirmed."""
-        # A method of its own: a delivery that a variable still holds is not over for proton, which
-        # then does not tell that a link is drained.
+        """Send the confirmations of what was committed."""
+        # A method of its own: proton does not drain a link while a local variable still refers to
+        # one of its deliveries.
         confirmations = self.confirmations
         self.confirmations = []
-        for tell in confirmations:
-            tell()
+        for connection, send in confirmations:
+            try:
+                send()
+            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                connection.fail(error, "confirming")
 
     def _pump(self) -> None:
-        """Let the links take in turns what there is for them."""
+        """Have the links that may send take messages in turns."""
         for node in self._available:
             self.ready.update(self._ends.get(node, {}))
         self._available.clear()
         while self.ready:
             for end in list(self.ready):
+                if end not in self.ready:
+                    continue  # its connection failed meanwhile
                 try:
                     more = end.pump()
                 except AmqpError as error:
@@ -357,10 +389,13 @@ class Server:
                     condition = getattr(error, "condition", "amqp:internal-error")
                     refuse(end.link, Error(condition, str(error)))
                     end.connection.touch()
+                except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                    more = False
+                    end.connection.fail(error, f"sending on the link {end.link.name!r}")
                 if not more:
                     self.ready.pop(end, None)
                     continue
-                # The one that got something comes last at the next message.
+                # A link that got a message is the last one to get the next.
                 ends = self._ends.get(end.node)
                 if ends is not None and end in ends:
                     ends[end] = ends.pop(end)
@@ -368,16 +403,37 @@ class Server:
     def _flush(self) -> None:
         while self.touched:
             connection = self.touched.pop()
-            if connection.flush():
+            try:
+                more = connection.flush()
+            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                more = False
+                connection.fail(error, "sending")
+                connection.abort()
+                self.touched.discard(connection)
+            if more:
                 self.ready.update(dict.fromkeys(connection.waiting))
                 connection.waiting.clear()
 
+    def release(self, link: OutgoingLink) -> None:
+        """End a link at its node; a delivery whose outcome cannot be applied is released."""
+        try:
+            link.detach()
+        except Exception:
+            self.logger.exception("fault at the end of the link %r", link.name)
+            for delivery in list(link.unsettled.values()):
+                with suppress(Exception):  # logged below if it is still unsettled then
+                    delivery.settle(Released())
+            try:
+                link.detach()
+            except Exception:
+                self.logger.exception("the link %r cannot be ended", link.name)
+
     def add(self, end: Outgoing) -> None:
-        """Have a link get what its node has."""
+        """Send the messages of its node to a link from now on."""
         self._ends.setdefault(end.node, {})[end] = None
 
     def remove(self, end: Outgoing) -> None:
-        """Have a link get nothing more."""
+        """Send nothing more to a link."""
         self.ready.pop(end, None)
         end.connection.waiting.discard(end)
         ends = self._ends.get(end.node, {})

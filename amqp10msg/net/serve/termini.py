@@ -1,4 +1,4 @@
-"""Sources that outlive their links, for as long as their expiry policies say (Part 3, 3.5.6)."""
+"""Sources that outlive their links, according to their expiry policies (Part 3, 3.5.6)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Termini"]
 
-# What has to end for the timer to start; what contains it ends it, too.
+# What starts the timer of each policy: the end of the scope, or of one that contains it.
 _SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
     TerminusExpiryPolicy.SESSION_END: ("session", "connection"),
@@ -29,30 +29,30 @@ _SCOPES = {
 class _Kept:
     out: OutgoingLink
     source: Source
-    # The session and the connection that have not ended yet.
+    # The session and the connection that it was attached in.
     scopes: dict[str, Any]
     timer: asyncio.TimerHandle | None = None
 
 
 class Termini:
-    """The sources without a link, by container and link name."""
+    """Sources without a link, by container and link name."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self._kept: dict[tuple[str, str], _Kept] = {}
 
     def retire(self, key: tuple[str, str], end: Outgoing, ends: str | None) -> None:
-        """Keep the source of a link that ended, or end it.
+        """Keep the source of a link that ended, or end it, too.
 
         Args:
             key: container and link name.
             end: the link.
-            ends: "link", "session" or "connection"; None where the link was closed, and its
-                source with it.
+            ends: "link", "session" or "connection"; None if the link was closed, and its source
+                with it.
         """
         source = end.attach.source
         if ends is None or source is None or not end.out.attached:
-            end.out.detach()
+            self._server.release(end.out)
             return
         kept = _Kept(end.out, source, {"session": end.link.session, "connection": end.connection})
         end.out.on_ended = None
@@ -72,23 +72,23 @@ class Termini:
         )
 
     def end_of(self, scope: Any, ends: str) -> None:
-        """Let a session or connection end for the sources that were attached in it."""
+        """Start the timers of the sources that were attached in a session or connection."""
         for key, kept in list(self._kept.items()):
             if kept.scopes[ends] == scope:
                 self._start(key, kept, ends)
 
     def forget(self, key: tuple[str, str]) -> None:
-        """End a source: what is unsettled gets its default-outcome."""
+        """End a source: unsettled deliveries get their default-outcome."""
         kept = self._kept.pop(key, None)
         if kept is not None:
             if kept.timer is not None:
                 kept.timer.cancel()
-            kept.out.detach()
+            self._server.release(kept.out)
 
     def resume(
         self, key: tuple[str, str], node: DistributionNode, source: Source
     ) -> OutgoingLink | None:
-        """Give the source that a link had, if it is still the same one."""
+        """Return the source that was kept for a link, if the new attach asks for the same one."""
         kept = self._kept.get(key)
         if kept is None:
             return None
@@ -107,6 +107,6 @@ class Termini:
         return kept.out
 
     def clear(self) -> None:
-        """End them all."""
+        """End all sources."""
         for key in list(self._kept):
             self.forget(key)

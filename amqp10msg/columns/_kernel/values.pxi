@@ -1,0 +1,289 @@
+# The values of map sections: structs whose members hold one AMQP type each.
+
+# The members that are written here, in the order of `_schema.VALUE` without `key_type`.
+cdef enum:
+    TYPE
+    S
+    L
+    D
+    B
+    U
+    MEMBERS
+
+# Where the low half of a decimal128 is.
+cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
+
+# Structs of values, one behind the other. Every struct that is not null has a type; the bits of
+# TYPE say so for picked entries, while none of a map is null.
+cdef struct Values:
+    Py_ssize_t count, room
+    Column[MEMBERS] members
+
+
+cdef void set_kinds(Values* values) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS):
+        values.members[i].kind = TEXT
+    values.members[L].kind = values.members[D].kind = INT64
+    values.members[U].kind = DECIMAL
+
+
+cdef void free_values(Values* values) noexcept nogil:
+    cdef int i
+    for i in range(MEMBERS):
+        free_column(&values.members[i])
+
+
+cdef bint widen_member(Column* column, Py_ssize_t slots) noexcept nogil:
+    """Give a member this many cells, the new ones null; False without memory."""
+    cdef Py_ssize_t before = cells_size(column.kind, column.slots) if column.cells != NULL else 0
+    if not resize(<void**> &column.bits, bits_size(column.slots), bits_size(slots), True):
+        return False
+    # Offsets are written before they are read.
+    if not resize(
+        <void**> &column.cells, before, cells_size(column.kind, slots), column.kind != TEXT
+    ):
+        return False
+    column.slots = slots
+    return True
+
+
+cdef void undo_members(Column* column, Py_ssize_t begin, Py_ssize_t end) noexcept nogil:
+    """Make cells of a member null again; there are none behind them."""
+    cdef Py_ssize_t width = WIDTHS[column.kind]
+    if column.cells == NULL:
+        return
+    end = min(end, column.slots)
+    clear_bits(column.bits, begin, end)
+    if column.kind != TEXT:
+        memset(column.cells + width * begin, 0, width * (end - begin))
+    elif column.written > begin:
+        column.size = (<int32_t*> column.cells)[begin]
+        column.written = begin
+
+
+cdef bint grow_values(Values* values, Py_ssize_t least) noexcept nogil:
+    """Make room for this many values, or for twice as many as now."""
+    cdef Py_ssize_t room = (max(2 * values.room, least, 64) + 63) // 64 * 64
+    cdef int i
+    if room > LARGEST:
+        return False
+    for i in range(MEMBERS):
+        # Every value has a type; the other members begin with the first value that needs them.
+        if i == TYPE or values.members[i].cells != NULL:
+            if not widen_member(&values.members[i], room):
+                return False
+    if values.room == 0:
+        (<int32_t*> values.members[TYPE].cells)[0] = 0
+    values.room = room
+    return True
+
+
+cdef inline bint room_for(Values* values, Py_ssize_t count) noexcept nogil:
+    """Make room for more values and their types; what they hold makes its own."""
+    if values.count + count > values.room and not grow_values(values, values.count + count):
+        return False
+    return has_room(&values.members[TYPE], 16 * count)
+
+
+cdef bint put_null(Values* values) noexcept nogil:
+    """Add a struct that is null."""
+    if not room_for(values, 1):
+        return False
+    values.count += 1
+    (<int32_t*> values.members[TYPE].cells)[values.count] = <int32_t> values.members[TYPE].size
+    return True
+
+
+cdef void undo_values(Values* values, Py_ssize_t count) noexcept nogil:
+    """Take back the values behind this many; the last of them may be half written."""
+    cdef int i
+    if values.room == 0:
+        return
+    values.members[TYPE].written = values.room + 1
+    for i in range(MEMBERS):
+        undo_members(&values.members[i], count, values.count + 1)
+    values.count = count
+
+
+cdef void foresee_values(
+    Values* values, Py_ssize_t done, Py_ssize_t rows, Py_ssize_t most
+) noexcept nogil:
+    """Make room for values as if the other rows were like those that are done."""
+    cdef Py_ssize_t wanted
+    cdef int i
+    if values.room == 0:
+        return
+    # An entry takes three bytes at least; a null of a pick none, but there is one a row.
+    wanted = min(<Py_ssize_t> (1.05 * <double> values.count / done * rows), most // 3 + rows)
+    if wanted > values.room:
+        grow_values(values, wanted)
+    for i in range(MEMBERS):
+        foresee_column(&values.members[i], done, rows, 9 * (most // 3) if i == TYPE else most)
+
+
+cdef inline void will_write_values(Values* values) noexcept nogil:
+    """Ask for where more values go: their types, strings and numbers, which most are."""
+    will_write(values.members[TYPE].cells, 4 * values.count)
+    will_write(values.members[TYPE].data, values.members[TYPE].size)
+    will_write(values.members[S].cells, 4 * values.count)
+    will_write(values.members[S].data, values.members[S].size)
+    will_write(values.members[L].cells, 8 * values.count)
+    will_write(values.members[D].cells, 8 * values.count)
+
+
+cdef inline void put_types(
+    Values* values, const uint8_t* codes, Py_ssize_t first, Py_ssize_t count
+) noexcept nogil:
+    """Write the types of values, for which there is room."""
+    cdef Column* column = &values.members[TYPE]
+    cdef uint8_t* data = column.data
+    cdef int32_t size = <int32_t> column.size
+    cdef int32_t* ends = <int32_t*> column.cells + first + 1
+    cdef Code* code
+    cdef Py_ssize_t i
+    for i in range(count):
+        code = &CODES[codes[i]]
+        # Copying 16 bytes and keeping the name's is quicker than copying just those.
+        memcpy(data + size, code.name, 16)
+        size += code.name_size
+        ends[i] = size
+    column.size = size
+
+
+cdef inline bint put_word_member(
+    Batch* b, Values* values, int member, uint64_t word
+) noexcept nogil:
+    """Write a number, or the bits of one, as the member L, D or U of a value."""
+    cdef Column* column = &values.members[member]
+    if column.cells == NULL and not widen_member(column, values.room):
+        return full(b)
+    set_bit(column.bits, values.count)
+    if member == U:
+        (<uint64_t*> column.cells)[2 * values.count + LOW_WORD] = word
+    else:
+        (<uint64_t*> column.cells)[values.count] = word
+    return True
+
+
+cdef bint prepare_member(Batch* b, Values* values, int member, Py_ssize_t n) noexcept nogil:
+    """Make a member of text ready for n bytes."""
+    cdef Column* column = &values.members[member]
+    if (column.cells == NULL and not widen_member(column, values.room)) or not has_room(column, n):
+        return full(b)
+    return True
+
+
+cdef inline void end_member(Values* values, int member, Py_ssize_t n) noexcept nogil:
+    """Make the n bytes behind the last ones the member of a value."""
+    cdef Column* column = &values.members[member]
+    fill_offsets(column, values.count)
+    column.size += n
+    set_bit(column.bits, values.count)
+
+
+cdef inline bint put_text_member(
+    Batch* b, Values* values, int member, cursor p, Py_ssize_t n, int rule
+) noexcept nogil:
+    """Write n bytes as a member of a value; False if they break the rule."""
+    cdef Column* column = &values.members[member]
+    cdef uint64_t high
+    if n + 16 > column.room - column.size and not prepare_member(b, values, member, n):
+        return False
+    high = copied(column.data + column.size, p, n)
+    if high and rule != ANY and (rule == ASCII or not is_utf8(p, n)):
+        return False
+    end_member(values, member, n)
+    return True
+
+
+cdef bint put_float(Batch* b, Values* values, cursor p) noexcept nogil:
+    cdef uint32_t single = u32(p)
+    cdef float real
+    cdef double wide
+    cdef uint64_t bits
+    if (single & 0x7F800000) == 0x7F800000 and single & 0x7FFFFF:
+        # As a double, the bits of this NaN would be lost: they go to the member B.
+        return put_text_member(b, values, B, p, 4, ANY) and put_word_member(
+            b, values, D, 0x7FF8000000000000
+        )
+    memcpy(&real, &single, 4)
+    wide = real
+    memcpy(&bits, &wide, 8)
+    return put_word_member(b, values, D, bits)
+
+
+cdef cursor read_other(Batch* b, Values* values, cursor p, cursor stop, int code) noexcept nogil:
+    """Read a value with handling of its own, whose bytes are there if its width is fixed.
+
+    Decimals and chars are rare: their rows are left to the plain implementation.
+    """
+    if code == LIST0 or code >= LIST8:
+        return read_nested(b, values, p, stop, code)
+    if code == BOOLEAN_CODE:
+        if p[0] > 1 or not put_word_member(b, values, L, p[0]):
+            return NULL
+    elif code == FLOAT_CODE:
+        if not put_float(b, values, p):
+            return NULL
+    elif code == UUID_CODE:
+        if not prepare_member(b, values, S, 36):
+            return NULL
+        write_uuid(values.members[S].data + values.members[S].size, p)
+        end_member(values, S, 36)
+    else:
+        return NULL
+    return p + CODES[code].width
+
+
+cdef inline cursor read_value(
+    Batch* b, Values* values, cursor p, cursor stop, int code
+) noexcept nogil:
+    """Read a value behind its constructor and write its member: return where it ends, or NULL.
+
+    `room_for` comes before; `put_types` follows, or `undo_values` after NULL.
+    """
+    cdef int way = CODES[code].way
+    cdef Py_ssize_t n
+    if way == SIZED:
+        p = open_sized(p, code, &n)
+        if n > stop - p or not put_text_member(
+            b, values, S if CODES[code].rule != ANY else B, p, n, CODES[code].rule
+        ):
+            return NULL
+        return p + n
+    n = CODES[code].width
+    if n > stop - p:
+        return NULL
+    if way == SIGNED:
+        if not put_word_member(b, values, L, <uint64_t> signed_at(p, code)):
+            return NULL
+    elif way == REAL:
+        if not put_word_member(b, values, D, u64(p)):
+            return NULL
+    elif way == UNSIGNED:
+        if not put_word_member(b, values, U, unsigned_at(p, code)):
+            return NULL
+    elif way == OTHER:
+        return read_other(b, values, p, stop, code)
+    return p + n
+
+
+cdef inline cursor pass_value(cursor p, cursor stop, int code) noexcept nogil:
+    """Check a value that nobody asked for: return where it ends, or NULL."""
+    cdef int way = CODES[code].way
+    cdef Py_ssize_t n
+    if way == SIZED:
+        p = open_sized(p, code, &n)
+        return p + n if n <= stop - p and is_text(p, n, CODES[code].rule) else NULL
+    n = CODES[code].width
+    if n > stop - p or (way == OTHER and not is_sound(p, code)):
+        return NULL
+    return p + n
+
+
+cdef bint is_sound(cursor p, int code) noexcept nogil:
+    """Whether a value of way OTHER is right as far as is checked here: not nested, no char."""
+    if code == BOOLEAN_CODE:
+        return p[0] <= 1
+    return code != CHAR_CODE and code < BINARY8 and code != LIST0 and CODES[code].width != NO_CODE

@@ -1,0 +1,110 @@
+"""What the kernel needs to know of a plan."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg.columns._kernel import scan
+from amqp10msg.columns._memory_limit import room_for
+from amqp10msg.columns._schema import COMPOSITES, MAPS, SCHEMA, WIRE, Plan
+from amqp10msg.composite import Field, rows
+from amqp10msg.limits import Limits
+from amqp10msg.sections import BODY_KINDS, KINDS
+
+__all__ = ["scanned"]
+
+_INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
+_BODY = ("body_kind", "body_sections", "body", "body_json")
+_NO_BOUND = 2**62
+_KINDS = {
+    pa.bool_(): scan.BOOL,
+    pa.int16(): scan.INT16,
+    pa.int32(): scan.INT32,
+    pa.int64(): scan.INT64,
+    pa.timestamp("us", tz="UTC"): scan.INT64,
+    pa.string(): scan.TEXT,
+    pa.binary(): scan.TEXT,
+}
+_FIELDS = {
+    "boolean": scan.BOOLEAN_FIELD,
+    "ubyte": scan.UBYTE_FIELD,
+    "uint": scan.UINT_FIELD,
+    "timestamp": scan.TIMESTAMP_FIELD,
+    "binary": scan.BINARY_FIELD,
+    "string": scan.STRING_FIELD,
+    "symbol": scan.SYMBOL_FIELD,
+    # By what they require; an address of a message is a string.
+    "address": scan.STRING_FIELD,
+    "message-id": scan.IDENTIFIER_FIELD,
+}
+
+
+def scanned(array: pa.Array, plan: Plan, limits: Limits) -> tuple[pa.RecordBatch, list[int]]:
+    """Read an array of binary or large_binary; return its columns and the rows left null.
+
+    Raises:
+        OverflowError: a column would exceed Arrow's 32-bit offsets, or values without content would
+            be written out to more than `room_for` the array.
+        ValueError: the array is not valid.
+    """
+    valid, offsets, data = array.buffers()
+    batch, odd = _layout_of(plan).read(
+        *_place_of(data),
+        *_place_of(offsets),
+        8 if pa.types.is_large_binary(array.type) else 4,
+        *_place_of(valid),
+        array.offset,
+        len(array),
+        min(limits.items, _NO_BOUND),
+        min(limits.zero_width, _NO_BOUND),
+        _NO_BOUND if limits.size is None else min(limits.size, _NO_BOUND),
+        limits.depth,
+        room_for(array),
+    )
+    place = plan.schema.get_field_index("wire")
+    if place >= 0:
+        batch = batch.add_column(place, WIRE, array.cast(pa.binary()))
+    return batch, odd
+
+
+def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
+    """Return the address and the size of a buffer, which an array may lack."""
+    return (buffer.address, buffer.size) if buffer else (0, 0)
+
+
+# A stream of batches is read with one projection. 64 layouts of some kilobytes each are kept.
+@lru_cache(maxsize=64)
+def _layout_of(plan: Plan) -> scan.Layout:
+    schema = pa.schema([field for field in plan.schema if field != WIRE])
+    cells = [field for field in schema if field.name in SCHEMA.names and field.type in _KINDS]
+    place = {field.name: i for i, field in enumerate(cells)}
+    picks = [(section, key) for section, keys in plan.picks.items() for key in keys]
+    sources = {
+        **{name: (scan.COLUMN, i) for name, i in place.items()},
+        **{name: (scan.MAP, i) for i, name in enumerate(MAPS)},
+        **{f"{section}.{key}": (scan.PICK, i) for i, (section, key) in enumerate(picks)},
+        "section_offsets": (scan.PARTS, 0),
+    }
+
+    def read_as(field: Field) -> tuple[int, int, int, Any]:
+        second = place.get(f"{field.name}_type", place.get(f"{field.name}_ms", -1))
+        way = _FIELDS[field.requires if field.type == "*" else field.type]
+        return way, place.get(field.name, -1), second, field.default
+
+    return scan.Layout(
+        needs=[index in plan.needs for index in range(len(KINDS))],
+        fields={
+            _INDEXES[name]: [read_as(field) for field in rows(cls)]
+            for name, cls in COMPOSITES.items()
+        },
+        maps={_INDEXES[name]: name in plan.schema.names for name in MAPS},
+        picks=[(_INDEXES[section], key.encode(errors="surrogatepass")) for section, key in picks],
+        body=[place.get(name, -1) for name in _BODY],
+        kinds=[_KINDS[field.type] for field in cells],
+        kind_names=[kind.name.encode() for kind in BODY_KINDS],
+        results=[sources[name] for name in schema.names],
+        importer=lambda address: pa.RecordBatch._import_from_c(address, schema),
+    )

@@ -1,0 +1,127 @@
+"""Files and folders that appear under their names once they are complete and on disk."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import os
+import shutil
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+__all__ = ["publish", "replacing", "sync_folder", "synced", "write_whole"]
+
+# Of renameat2(2): relative to the current folder, and exchange both names.
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+@contextlib.contextmanager
+def synced(path: Path) -> Iterator[IO[bytes]]:
+    """Open a new file for writing; its content is on disk once the block ends."""
+    with path.open("wb") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def replacing(path: str | Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears, in place of what has its name, once the block ends without error.
+
+    It is written beside its name, brought to disk and renamed. Where the block raises, nothing
+    remains of it, and what was there is unchanged. A pipe or a device is written to directly.
+
+    Args:
+        path: the file; a symbolic link is followed and stays.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    target = Path(os.path.realpath(path))
+    if target.exists() and not target.is_file():
+        with target.open("wb") as file:
+            yield file
+        return
+    aside = target.with_name(f".{target.name[:100]}.{uuid.uuid4().hex}.tmp")
+    try:
+        with contextlib.ExitStack() as stack:
+            try:
+                mode = _mode_of(target)
+                written = stack.enter_context(synced(aside))
+            except OSError as error:
+                error.filename = str(path)  # the name that the caller knows
+                raise
+            if mode is not None:
+                os.fchmod(written.fileno(), mode)
+            yield written
+        aside.replace(target)
+    except BaseException:  # Ctrl-C, too
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def _mode_of(target: Path) -> int | None:
+    """Return the permissions of the file that is to be replaced, None where there is none.
+
+    Raises:
+        PermissionError: it may not be written.
+    """
+    try:
+        mode = stat.S_IMODE(target.stat().st_mode)
+    except FileNotFoundError:
+        return None
+    if not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    return mode
+
+
+def write_whole(path: str | Path, text: str) -> None:
+    """Write a text file in UTF-8, all of it or nothing; see `replacing`."""
+    with replacing(path) as file:
+        file.write(text.encode())
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring the names in a folder to disk."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def publish(made: Path, target: Path, aside: Path) -> None:
+    """Make a file or folder appear under its name, in place of what has that name.
+
+    Where the system can exchange two names at once (Linux, on most file systems), there is at every
+    instant the old or the new one, whole; elsewhere, for the time between two renames, none.
+
+    Args:
+        made: what is to appear.
+        target: where.
+        aside: where the old one goes in the time between; a name on the same file system.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if not target.exists():
+        made.rename(target)
+    elif not _exchanged(made, target):
+        shutil.rmtree(aside, ignore_errors=True)
+        target.rename(aside)
+        made.rename(target)
+    sync_folder(target.parent)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Exchange two names; return False where the system cannot."""
+    try:
+        rename = ctypes.CDLL(None).renameat2
+    except (AttributeError, OSError, TypeError):
+        return False
+    names = os.fsencode(one), os.fsencode(other)
+    status: int = rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE)
+    return status == 0

@@ -1,0 +1,156 @@
+"""Files opened as streams of octets, uncompressed where they are gzip files."""
+
+from __future__ import annotations
+
+import io
+import zlib
+from pathlib import Path
+from typing import Any
+
+__all__ = ["GZIP", "DamagedGzipError", "Gunzipped", "opened", "unpacked"]
+
+#: What a gzip file begins with (RFC 1952, 2.3.1).
+GZIP = b"\x1f\x8b"
+# Octets that are read from the compressed file at a time, and that one piece of content may have.
+_PACKED, _PIECE = 8 << 10, 64 << 10
+# Of zlib: a gzip file, its header and checksum included.
+_WITH_HEADER = 31
+
+
+class DamagedGzipError(Exception):
+    """A gzip file is cut off, or its content is not what was compressed.
+
+    Attributes:
+        offset: where in the content the part begins that cannot be read, in octets.
+    """
+
+    def __init__(self, reason: str, offset: int) -> None:
+        super().__init__(f"the gzip file is damaged: {reason}; its content ends at byte {offset}")
+        self.offset = offset
+
+
+def opened(path: Path) -> Any:
+    """Open a file for reading, uncompressed where it is a gzip file.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    return unpacked(path.open("rb"), closes=True)
+
+
+def unpacked(stream: Any, *, closes: bool = False) -> Any:
+    """Return the stream itself, or its content where it begins as a gzip file does.
+
+    Args:
+        stream: a buffered stream, one with a method ``peek``.
+        closes: close the stream with its content.
+    """
+    is_packed = stream.peek(2)[:2] == GZIP
+    return Gunzipped(stream, closes=closes) if is_packed else stream
+
+
+class Gunzipped(io.BufferedIOBase):
+    """The content of a gzip file, of which all can be read that stands before a damage.
+
+    `read` and `readline` raise `DamagedGzipError` where what they should return is not all there,
+    and leave what is there unread.
+
+    Args:
+        packed: the gzip file.
+        closes: close the gzip file with this.
+    """
+
+    def __init__(self, packed: Any, *, closes: bool = False) -> None:
+        self._packed = packed
+        self._closes = closes
+        self._inflater = zlib.decompressobj(_WITH_HEADER)
+        self._rest = b""  # compressed, and not yet given to the inflater
+        self._content = bytearray()  # uncompressed, and not yet read
+        self._offset = 0
+        self._ended = False
+        self._damage = ""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def close(self) -> None:
+        """Close this, and the gzip file where that is asked for."""
+        super().close()
+        if self._closes:
+            self._packed.close()
+
+    def tell(self) -> int:
+        """Return how many octets of the content are read."""
+        return self._offset
+
+    def peek(self, size: int = 1) -> bytes:
+        """Return up to so many octets without reading them; none at the end or at a damage."""
+        while len(self._content) < size and self._extend():
+            pass
+        return bytes(self._content[:size])
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Read so many octets, or to the end."""
+        wanted = size if size is not None and size >= 0 else None
+        while (wanted is None or len(self._content) < wanted) and self._extend():
+            pass
+        return self._take(wanted)
+
+    def readline(self, size: int | None = -1) -> bytes:
+        """Read to the next line break, or so many octets."""
+        limit = size if size is not None and size >= 0 else None
+        searched = 0
+        while (end := self._content.find(b"\n", searched, limit)) < 0:
+            searched = len(self._content)
+            if (limit is not None and searched >= limit) or not self._extend():
+                return self._take(limit)
+        return self._take(end + 1)
+
+    def _take(self, size: int | None) -> bytes:
+        if self._damage and (size is None or len(self._content) < size):
+            raise DamagedGzipError(self._damage, self._offset + len(self._content))
+        found = bytes(self._content[:size])
+        del self._content[:size]
+        self._offset += len(found)
+        return found
+
+    def _extend(self) -> bool:
+        """Uncompress a piece more; return False where there is none."""
+        while not self._ended:
+            packed, self._rest = self._rest or self._packed.read(_PACKED), b""
+            if not packed:
+                self._ended = True
+                self._damage = "" if self._inflater.eof else "it is cut off"
+                break
+            if self._inflater.eof:  # another gzip file may follow, behind zeros as padding
+                packed = packed.lstrip(b"\0")
+                if not packed:
+                    continue
+                self._inflater = zlib.decompressobj(_WITH_HEADER)
+            piece = self._inflate(packed)
+            if piece:
+                self._content += piece
+                return True
+        return False
+
+    def _inflate(self, packed: bytes) -> bytes:
+        before = self._inflater.copy()
+        try:
+            piece = self._inflater.decompress(packed, _PIECE)
+        except zlib.error as error:
+            self._ended, self._damage = True, str(error)
+            return _inflated_before_damage(before, packed)
+        self._rest = self._inflater.unconsumed_tail or self._inflater.unused_data
+        return piece
+
+
+def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
+    """Return what can be uncompressed before the octet that reveals the damage."""
+    content = bytearray()
+    try:
+        for index in range(len(packed)):
+            content += inflater.decompress(packed[index : index + 1])
+    except zlib.error:
+        pass
+    return bytes(content)

@@ -1,0 +1,233 @@
+"""Input files: which there are, their parts, and reading them.
+
+Whole jobs have the workers open their input: what is distributed are the parts, not the messages.
+"""
+
+from __future__ import annotations
+
+import errno
+import glob
+from collections.abc import Callable, Iterator, Mapping
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from amqp10msg import files
+from amqp10msg.jobs._record_filters import Filters
+
+__all__ = [
+    "MESSAGES",
+    "PARQUET",
+    "RANGE_OCTETS",
+    "Input",
+    "OnlySparkError",
+    "Reading",
+    "files_of",
+    "input_of",
+    "is_parquet",
+]
+
+#: The columns of messages from files; see `amqp10msg.files.Record`.
+MESSAGES = pa.schema(
+    [
+        ("source", pa.string()),
+        ("offset", pa.int64()),
+        ("time", pa.timestamp("us", "UTC")),
+        ("protocol", pa.string()),
+        ("connection", pa.string()),
+        ("address", pa.string()),
+        ("delivery_tag", pa.binary()),
+        ("message_format", pa.int64()),
+        ("wire", pa.binary()),
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+        ("fault", pa.string()),
+    ]
+)
+# A record has what is between the source and the fault under the same names.
+_OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
+# A batch ends with the first of these.
+_BATCH_ROWS = 8_192
+_BATCH_OCTETS = 16 << 20
+PARQUET = "parquet"
+#: Octets of a part of a file of messages.
+RANGE_OCTETS = 128 << 20
+# Octets of a part of Parquet, as they are in memory: a task of a second or less.
+_PART_OCTETS = 64 << 20
+
+
+class OnlySparkError(ValueError):
+    """Input that Spark alone can read."""
+
+
+def files_of(source: str) -> list[str]:
+    """List files: those below folders, without hidden and unfinished ones, in order."""
+    given = source.removeprefix("file://")
+    found = [Path(given)] if Path(given).exists() else map(Path, glob.glob(given))  # noqa: PTH207
+    listed = []
+    for path in found:
+        if path.is_dir():
+            listed += [
+                str(file)
+                for file in path.rglob("*")
+                if file.is_file()
+                and not any(part[0] in "._" for part in file.relative_to(path).parts)
+            ]
+        else:
+            listed.append(str(path))
+    return sorted(listed)
+
+
+def is_parquet(source: str) -> bool:
+    """Return whether a file is, or a folder holds, Parquet."""
+    path = Path(source.removeprefix("file://"))
+    return source.endswith(".parquet") or (
+        path.is_dir() and next(path.rglob("*.parquet"), None) is not None
+    )
+
+
+@attrs.frozen
+class Input:
+    """Input of a job that any process on this machine can open.
+
+    Attributes:
+        names: its columns.
+        parts: what can be read side by side.
+        octets: how large its files are, together.
+    """
+
+    names: list[str]
+    parts: list[files.Range]
+    octets: int
+
+
+def input_of(
+    source: str, form: str | None, size_of_part: Callable[[int], int] | None = None
+) -> Input:
+    """Find the input of a job.
+
+    Args:
+        source: a file, a folder with what is below it, or a pattern.
+        form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
+        size_of_part: gives how many octets a part should have, for as many as there are in all;
+            as is best for Spark where None.
+
+    Raises:
+        OnlySparkError: it is not for one machine, or not of one schema.
+        FileNotFoundError: there is no such file.
+        ValueError: a file is not of its form, or the form cannot be told.
+        OSError: a file cannot be read.
+    """
+    wants_parquet = form == PARQUET or (form is None and is_parquet(source))
+    if wants_parquet and "://" in source.removeprefix("file://"):
+        raise OnlySparkError(f"{source}: only Spark reads other file systems than this machine's")
+    paths = files_of(source)
+    if not paths:
+        said = "there is no such file, or the folder is empty"
+        raise FileNotFoundError(errno.ENOENT, said, source)
+    octets = sum(Path(path).stat().st_size for path in paths)
+    size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
+    if not wants_parquet:
+        parts = [part for path in paths for part in files.ranges(path, form, octets=size)]
+        return Input(MESSAGES.names, parts, octets)
+    if any("=" in path.removeprefix(source) for path in paths):
+        raise OnlySparkError(f"{source}: only Spark reads folders that are columns, name=value")
+    found = _parquet_parts(paths, min(size, _PART_OCTETS))
+    if found is None:
+        raise OnlySparkError(f"{source}: only Spark reads Parquet files of several schemas as one")
+    return Input(list(found[0].names), found[1], octets)
+
+
+def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.Range]] | None:
+    """Divide Parquet files into parts of whole row groups, which they count from and to.
+
+    A part ends with the row group that makes it `most` octets or more.
+
+    Returns:
+        The schema and the parts; None where the files have not one schema.
+
+    Raises:
+        OSError: a file cannot be read, or is not Parquet.
+    """
+    parts: list[files.Range] = []
+    schema = None
+    for path in paths:
+        with pq.ParquetFile(path) as file:
+            found = file.schema_arrow.remove_metadata()
+            if schema is not None and found != schema:
+                return None
+            schema = found
+            metadata = file.metadata
+        start = octets = 0
+        for group in range(metadata.num_row_groups):
+            octets += metadata.row_group(group).total_byte_size
+            if octets >= most or group == metadata.num_row_groups - 1:
+                parts.append(files.Range(path, PARQUET, start, group + 1))
+                start, octets = group + 1, 0
+    return None if schema is None else (schema, parts)
+
+
+@attrs.frozen
+class Reading:
+    """How parts are read.
+
+    Attributes:
+        max_size: octets that one message may take.
+        filters: which messages are wanted.
+    """
+
+    max_size: int
+    filters: Filters
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Reading:
+        """Read the options of a data source.
+
+        Raises:
+            ValueError: one of them is wrong.
+        """
+        return cls(int(options.get("maxSize", files.MAX_SIZE)), Filters.of(options))
+
+    def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
+        """Read a part: rows of `MESSAGES`, or of Parquet as they are there."""
+        if part.form == PARQUET:
+            with pq.ParquetFile(Path(part.path)) as file:
+                groups = list(range(part.start, part.stop))
+                size = _rows_of_batch(file.metadata, groups)
+                yield from file.iter_batches(size, row_groups=groups, use_threads=False)
+            return
+        rows: list[tuple[Any, ...]] = []
+        octets = 0
+        records = files.read(
+            part.path, part.form, start=part.start, stop=part.stop, max_size=self.max_size
+        )
+        for record in filter(self.filters.admits, records):
+            rows.append((part.path, *_OF_RECORD(record), record.fault or None))
+            octets += len(record.wire or b"") + len(record.payload or b"")
+            if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
+                yield _batch(rows)
+                rows, octets = [], 0
+        if rows:
+            yield _batch(rows)
+
+
+def _rows_of_batch(metadata: Any, groups: list[int]) -> int:
+    """Return how many rows to read at once, so that batches of large ones are no larger."""
+    found = [metadata.row_group(group) for group in groups]
+    rows = sum(group.num_rows for group in found) or 1
+    octets = sum(group.total_byte_size for group in found) // rows
+    return max(1, min(_BATCH_ROWS, _BATCH_OCTETS // (octets or 1)))
+
+
+def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
+        schema=MESSAGES,
+    )

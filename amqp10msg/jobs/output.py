@@ -1,0 +1,184 @@
+"""The output folder of a job: made aside, part by part, and published whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from amqp10msg.columns import in_pieces
+from amqp10msg.files.atomic import publish, sync_folder, write_whole
+from amqp10msg.jobs._job import Job
+from amqp10msg.jobs._parquet import ParquetFile
+from amqp10msg.jobs._stats import Stats
+
+__all__ = [
+    "BAD",
+    "BATCHES",
+    "GOOD",
+    "STATS",
+    "Done",
+    "Output",
+    "output_of",
+    "quarantined",
+    "read_stats",
+]
+
+#: The file with the counts of a job, in its folder.
+STATS = "_amqp10msg.json"
+#: The folders of the good and of the quarantined messages.
+GOOD, BAD = "messages", "quarantine"
+#: The folder with the counts of the batches of a stream.
+BATCHES = "_batches"
+
+
+def output_of(path: str | Path) -> tuple[Path, Path]:
+    """Return the folders of the good and of the quarantined messages below an output folder."""
+    return Path(path) / GOOD, Path(path) / BAD
+
+
+def read_stats(path: str | Path) -> Stats:
+    """Read the counts of the last job that wrote to a folder, or of all batches of a stream.
+
+    Raises:
+        OSError: there are none.
+    """
+    stats = Stats()
+    batches = sorted((Path(path) / BATCHES).glob("*.json"))
+    for file in batches or [Path(path) / STATS]:
+        stats.add(Stats.from_json(json.loads(file.read_text(encoding="utf-8"))))
+    return stats
+
+
+def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
+    """Read the rows of the quarantine below an output folder, one after another.
+
+    Args:
+        path: the folder of a job, or of a stream.
+
+    Yields:
+        The columns by name: those of `QUARANTINE`, behind those that say where the message is from.
+    """
+    for file in sorted((Path(path) / BAD).rglob("*.parquet")):
+        with pq.ParquetFile(file) as rows:
+            for batch in rows.iter_batches(1_000):
+                yield from batch.to_pylist()
+
+
+@attrs.frozen
+class Done:
+    """What was made of one part.
+
+    Attributes:
+        files: what was written, relative to the folder of the job.
+        stats: what was counted.
+    """
+
+    files: list[str]
+    stats: Stats
+
+
+class Output:
+    """A folder with ``messages/`` and ``quarantine/`` that a job makes.
+
+    What is not finished stands beside it, under one name, so that what a job left behind that was
+    killed goes away with the next one.
+
+    Args:
+        path: the folder.
+        compression: of the Parquet files.
+    """
+
+    def __init__(self, path: str | Path, compression: str = "snappy") -> None:
+        self.path = Path(path)
+        self.unfinished = self.path.with_name(f".{self.path.name}.unfinished")
+        self._compression = compression
+        self._parts = self.unfinished / "parts"
+        self._aside = self.unfinished / "before"
+
+    def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
+        """Do a job on the batches of one part, and write what it gives.
+
+        Args:
+            number: which part; files are in its order by their names.
+            attempt: which of several tries at it. No two write to one file.
+            batches: the messages.
+            job: what to do.
+        """
+        file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
+        stats = Stats()
+        outputs = {
+            folder: ParquetFile(self._parts / folder / file_name, self._compression)
+            for folder in (GOOD, BAD)
+        }
+        try:
+            for batch in batches:
+                for _, (good, bad) in in_pieces(batch, lambda piece: job.run(piece, stats)):
+                    if job.kind != "profile":
+                        outputs[GOOD].write(good)
+                    outputs[BAD].write(bad)
+        finally:
+            for output in outputs.values():
+                output.close()
+        return Done([f"{folder}/{file_name}" for folder, o in outputs.items() if o.rows], stats)
+
+    def gather(self, parts: Iterable[Done]) -> Path:
+        """Put together what was made of the parts that count, and their counts beside it.
+
+        A task that was given up may still write beside the others, and nothing of that gets in.
+        """
+        whole = self.unfinished / uuid.uuid4().hex
+        for folder in (GOOD, BAD):
+            (whole / folder).mkdir(parents=True)
+        stats = Stats()
+        for done in parts:
+            stats.add(done.stats)
+            for file in done.files:
+                (self._parts / file).rename(whole / file)
+        write_whole(whole / STATS, json.dumps(stats.as_json(), indent=1))
+        for place in (whole / GOOD, whole / BAD, whole):
+            sync_folder(place)
+        return whole
+
+    def put(self, made: Path, name: str = "") -> None:
+        """Publish `made` atomically, as the folder or as `name` in it."""
+        publish(made, self.path / name, self._aside)
+
+    def commit(self, parts: Sequence[Done], *, overwrite: bool) -> None:
+        """Publish what was made of the parts.
+
+        Where the folder is there and is not to be replaced, the files are moved into it one by one.
+        """
+        whole = self.gather(parts)
+        if self.path.exists() and not overwrite:
+            self._append(whole, [file for done in parts for file in done.files])
+        else:
+            self.put(whole)
+        self.clear()
+
+    def abort(self) -> None:
+        """Remove what was written, and restore what a job had moved aside when it was killed."""
+        if self._aside.exists() and not self.path.exists():
+            self._aside.rename(self.path)
+        self.clear()
+
+    def clear(self) -> None:
+        """Remove what is not finished."""
+        shutil.rmtree(self.unfinished, ignore_errors=True)
+
+    def _append(self, whole: Path, files: list[str]) -> None:
+        for file in files:
+            target = self.path / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            (whole / file).rename(target)
+        (whole / STATS).replace(self.path / STATS)
+        for folder in (*output_of(self.path), self.path):
+            if folder.exists():
+                sync_folder(folder)

@@ -1,0 +1,171 @@
+"""Arrays of AMQP 0-9-1 messages as 1.0 messages and back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.message import Message
+from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
+
+__all__ = ["REPORT", "Translator"]
+
+_LOSSES = pa.list_(
+    pa.struct(
+        [
+            ("path", pa.string()),
+            ("action", pa.string()),
+            ("before", pa.string()),
+            ("after", pa.string()),
+            ("reason", pa.string()),
+            ("recoverable", pa.bool_()),
+        ]
+    )
+)
+#: What is said of a translation, behind the message.
+REPORT = [
+    ("losses", _LOSSES),
+    ("error_code", pa.string()),
+    ("error_offset", pa.int64()),
+    ("error_text", pa.string()),
+]
+TO_BASIC = pa.schema(
+    [
+        ("content_header", pa.binary()),
+        ("payload", pa.binary()),
+        ("exchange", pa.string()),
+        ("routing_key", pa.string()),
+        *REPORT,
+    ]
+)
+TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
+
+
+class Translator:
+    """Translates arrays of messages.
+
+    Args:
+        to: ``amqp10`` or ``basic``.
+        profile: a name of `amqp10msg.translate.PROFILES`.
+        strict: refuse messages of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message.
+
+    Raises:
+        ValueError: there is no such direction or profile.
+    """
+
+    def __init__(
+        self,
+        to: str,
+        profile: str,
+        strict: bool = False,
+        circumstances: Circumstances | None = None,
+    ) -> None:
+        if to not in {"amqp10", "basic"}:
+            raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
+        if profile not in PROFILES:
+            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
+        self.schema = TO_BASIC if to == "basic" else TO_AMQP10
+        self._one = _to_basic if to == "basic" else _to_amqp10
+        self._how = {"profile": profile, "strict": strict, "circumstances": circumstances}
+
+    def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
+        """Translate: arrays by the name of their column, in and out."""
+        values = [array.to_pylist() for array in given.values()]
+        made = [
+            _translated(self._one, self._how, dict(zip(given, row, strict=True)))
+            for row in zip(*values, strict=True)
+        ]
+        return {
+            field.name: pa.array([row.get(field.name) for row in made], field.type)
+            for field in self.schema
+        }
+
+
+def _translated(
+    one: Callable[..., dict[str, Any]], how: dict[str, Any], given: dict[str, Any]
+) -> dict[str, Any]:
+    """Translate one message; what goes wrong with it is part of the row."""
+    if all(value is None for value in given.values()):
+        return {}
+    try:
+        return one(how, **given)
+    except DecodeError as error:
+        return _fault(error.rule, error.offset, str(error))
+    except AmqpError as error:
+        return _fault("not-translatable", None, str(error))
+
+
+def _fault(code: str, offset: int | None, text: str) -> dict[str, Any]:
+    return {"error_code": code, "error_offset": offset, "error_text": _printable(text)}
+
+
+def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
+    try:
+        message = Message.decode(wire)
+    except DecodeError:
+        message = Message.decode(wire, strict=False)  # a broker may take what breaks rules
+    made = to_basic(message, **how)
+    found = made.message
+    return {
+        "content_header": encode_content_header(found.properties, len(found.body)),
+        "payload": found.body,
+        "exchange": found.exchange,
+        "routing_key": found.routing_key,
+        "losses": _losses(made),
+    }
+
+
+def _to_amqp10(
+    how: dict[str, Any],
+    content_header: bytes | None,
+    payload: bytes | None,
+    exchange: str | None = None,
+    routing_key: str | None = None,
+) -> dict[str, Any]:
+    header = decode_content_header(content_header or b"")
+    body = payload or b""
+    if header.body_size != len(body):
+        raise DecodeError(
+            f"the content header says a body of {header.body_size:,} bytes, and there are "
+            f"{len(body):,}",
+            4,
+            rule="truncated" if header.body_size > len(body) else "trailing-octets",
+        )
+    message = BasicMessage(header.properties, body, exchange or "", routing_key or "")
+    made = to_amqp10(message, **how)
+    return {"wire": made.message.encode(), "losses": _losses(made)}
+
+
+def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
+    return [
+        {
+            "path": _printable(loss.path),
+            "action": loss.action,
+            "before": _shown(loss.before),
+            "after": _shown(loss.after),
+            "reason": _printable(loss.reason),
+            "recoverable": loss.recoverable,
+        }
+        for loss in made.losses
+    ]
+
+
+def _shown(value: Any) -> str | None:
+    """Return a value as JSON; one without a JSON type as its `repr`."""
+    if value is None:
+        return None
+    try:
+        return _printable(json.dumps(value, ensure_ascii=False))
+    except (TypeError, ValueError):
+        return _printable(json.dumps(repr(value), ensure_ascii=False))
+
+
+def _printable(text: str) -> str:
+    """Escape what UTF-8 cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -1,0 +1,88 @@
+"""The AMQP types as all notations know them: names, classes, ranges, bits."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Any
+
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+
+__all__ = ["DECIMALS", "INTEGERS", "TYPES", "WIDTHS", "bits_of", "integer_range", "of_bits"]
+
+#: The classes of integer types by name; a timestamp is one of milliseconds. A long is an int.
+INTEGERS: dict[str, Any] = {
+    cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)
+}
+DECIMALS: dict[str, Any] = {cls.__name__.lower(): cls for cls in (Decimal32, Decimal64, Decimal128)}
+#: The names of the types of decoded values.
+TYPES: dict[type, str] = {
+    type(None): "null",
+    bool: "boolean",
+    **{cls: name for name, cls in INTEGERS.items()},
+    int: "long",
+    Float: "float",
+    float: "double",
+    **{cls: name for name, cls in DECIMALS.items()},
+    Char: "char",
+    uuid.UUID: "uuid",
+    bytes: "binary",
+    str: "string",
+    Symbol: "symbol",
+    list: "list",
+    dict: "map",
+    AmqpMap: "map",
+    Array: "array",
+    Described: "described",
+}
+#: Octets of the types that are written by their bits.
+WIDTHS = {
+    "float": 4,
+    "double": 8,
+    **{name: cls.width for name, cls in DECIMALS.items()},
+    "uuid": 16,
+}
+_DOUBLE = struct.Struct(">d")
+
+
+def bits_of(value: Any) -> bytes:
+    """Return the octets of a value whose type has a width, as on the wire."""
+    if type(value) is float:
+        return _DOUBLE.pack(value)
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    return int(value.bits).to_bytes(WIDTHS[TYPES[type(value)]], "big")
+
+
+def of_bits(name: str, octets: bytes) -> Any:
+    """Return the value of a type with a width from its octets."""
+    if name == "double":
+        return _DOUBLE.unpack(octets)[0]
+    if name == "uuid":
+        return uuid.UUID(bytes=octets)
+    bits = int.from_bytes(octets, "big")
+    return Float.from_bits(bits) if name == "float" else DECIMALS[name](bits)
+
+
+def integer_range(name: str) -> tuple[int, int, Any]:
+    """Return the lowest and highest number of an integer type, and its class."""
+    cls = INTEGERS.get(name)
+    return (cls.min, cls.max, cls) if cls else (-(2**63), 2**63 - 1, int)

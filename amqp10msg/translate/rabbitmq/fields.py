@@ -1,0 +1,127 @@
+"""0-9-1 values as RabbitMQ's parser holds them, and what it refuses to read."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from amqp10msg.basic.properties import PROPERTIES
+from amqp10msg.basic.tables import FieldArray, FieldTable
+from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError
+
+__all__ = ["checked_expiration", "header_routes", "octets", "readable", "utf8_without_nul"]
+
+_MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
+
+
+def octets(text: Any) -> bytes:
+    """Encode text, lone surrogates as the bytes that they stand for."""
+    return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
+
+
+def readable(table: FieldTable) -> None:
+    """Raise for fields that RabbitMQ's parser of field tables cannot read.
+
+    Raises:
+        RefusedError: the publisher's connection is closed (541).
+    """
+    for name, letter, value in table.entries:
+        _readable(letter, value, f"headers[{name!r}]")
+
+
+def _readable(letter: str, value: Any, path: str) -> None:
+    if letter == "U":
+        raise RefusedError(
+            "the parser knows no field type 'U': the connection is closed (541)", path
+        )
+    if letter in "fd" and not math.isfinite(value):
+        raise RefusedError(
+            "the parser reads no NaN or infinity: the connection is closed (541)", path
+        )
+    if letter == "F":
+        for name, inner, item in _table(value).entries:
+            _readable(inner, item, f"{path}[{name!r}]")
+    elif letter == "A":
+        for index, (inner, item) in enumerate(_array(value).entries):
+            _readable(inner, item, f"{path}[{index}]")
+
+
+def _table(value: Any) -> FieldTable:
+    return value if isinstance(value, FieldTable) else FieldTable(value)
+
+
+def _array(value: Any) -> FieldArray:
+    return value if isinstance(value, FieldArray) else FieldArray(value)
+
+
+def header_routes(table: FieldTable) -> None:
+    """Raise for CC and BCC that are not arrays, as the channel does at publishing."""
+    for name in ("CC", "BCC"):
+        for own, letter, _ in table.entries:
+            if own == name:
+                if letter != "A":
+                    raise RefusedError(
+                        f"{name} is not an array: publishing fails (406, unacceptable type)",
+                        f"headers[{name!r}]",
+                    )
+                break
+
+
+def checked_expiration(text: str) -> int:
+    """Read an expiration as the channel does at publishing.
+
+    Raises:
+        RefusedError: publishing fails with 406.
+    """
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits or not digits.isascii() or not digits.isdigit():
+        raise RefusedError(
+            f"publishing fails (406): invalid expiration {text!r}", "properties.expiration"
+        )
+    number = int(text) if len(text) < 40 else _MAX_EXPIRATION + 1
+    if number < 0 or number > _MAX_EXPIRATION:
+        raise RefusedError(
+            f"publishing fails (406): expiration {text!r} is not within 0 and {_MAX_EXPIRATION}",
+            "properties.expiration",
+        )
+    return number
+
+
+def utf8_without_nul(data: bytes) -> bool:
+    """Whether octets are UTF-8 without a NUL."""
+    if 0 in data:
+        return False
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+#: The values that RabbitMQ's generator of property lists can write, by the property's domain.
+DOMAINS = {row.name: row.domain for row in PROPERTIES}
+
+
+def written(name: str, value: Any) -> Any:
+    """Return a property as the broker writes it in 0-9-1.
+
+    Raises:
+        CrashedError: the generator fails on it, and with it the consumer's connection.
+    """
+    if value is None:
+        return None
+    domain = DOMAINS[name]
+    path = f"properties.{name.replace('_', '-')}"
+    if domain == "shortstr":
+        if not isinstance(value, bytes):
+            raise CrashedError(
+                "the consumer's connection dies (541): no text for a short string", path
+            )
+        if len(value) > 255:
+            raise CrashedError(
+                "the consumer's connection dies (541): longer than a short string", path
+            )
+        return value.decode("utf-8", "surrogateescape")
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise CrashedError("the consumer's connection dies (541): no number", path)
+    return value & 0xFF if domain == "octet" else value & (2**64 - 1)

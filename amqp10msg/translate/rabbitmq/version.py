@@ -1,0 +1,50 @@
+"""What differs between the versions of RabbitMQ: `BrokerVersion`."""
+
+from __future__ import annotations
+
+import attrs
+
+from amqp10msg.translate.rabbitmq.terms import CODEC_3, CODEC_40, CODEC_43, Codec
+
+__all__ = ["RABBITMQ_3_10", "RABBITMQ_4_0", "RABBITMQ_4_3", "BrokerVersion"]
+
+
+@attrs.frozen
+class BrokerVersion:
+    """One version of RabbitMQ, and what its queue is.
+
+    Attributes:
+        name: such as ``4.0``.
+        codec: how it reads 1.0.
+        durable_by_default: a 1.0 message that does not say so is durable (4.0 and 4.1).
+        queue_addresses: a reply-to is an address, ``/queues/`` and the queue's name (from 4.2).
+        metadata_first: its own annotations stand in front of the others.
+        trims: trailing nulls of properties are left out.
+        validates: order, number and values of the sections are checked when a message comes in.
+        drops_unread: values that it carries unread are left out of headers; else they kill the
+            consumer.
+        stream: the queue is a stream, which stores 1.0 messages.
+    """
+
+    name: str
+    codec: Codec
+    durable_by_default: bool = False
+    queue_addresses: bool = False
+    metadata_first: bool = False
+    trims: bool = False
+    validates: bool = False
+    drops_unread: bool = False
+    stream: bool = False
+
+
+RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3)
+RABBITMQ_4_0 = BrokerVersion("4.0", CODEC_40, durable_by_default=True)
+RABBITMQ_4_3 = BrokerVersion(
+    "4.3",
+    CODEC_43,
+    queue_addresses=True,
+    metadata_first=True,
+    trims=True,
+    validates=True,
+    drops_unread=True,
+)

@@ -1,0 +1,141 @@
+"""The foundation of all HTML pages: what is in a page, what cannot get into it, and its charts."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("jinja2")
+
+from amqp10msg import pages
+from amqp10msg.notation import render_html
+from amqp10msg.pages.charts import Bar, columns, horizontal_bars, proportions, stacked_bars
+from tests.pages import Page
+
+pytestmark = pytest.mark.once
+
+TEXTS = st.text(max_size=60)
+COUNTS = st.integers(0, 10**12)
+
+
+def about(text: str) -> str:
+    """Return a page that shows a text wherever it can show one."""
+    counts = [(text, text, text)]
+    return pages.render(
+        "job.html", title=text, source=text, output=text, engine=text, counts=counts, parts=[]
+    )
+
+
+@given(TEXTS)
+def test_what_is_printable_stays_and_all_else_is_escaped(text: str) -> None:
+    shown = pages.printable(text)
+
+    assert shown.isprintable()
+    if text.isprintable():
+        assert text == shown
+    assert shown == pages.printable(shown)
+
+
+@given(TEXTS)
+def test_any_text_is_text_in_a_page(text: str) -> None:
+    page = about(text)
+    made = Page(page)
+
+    assert [] == made.open
+    assert Page(about("x")).tags == made.tags
+    assert pages.printable(text) in made.text
+    assert not re.search(r"[^\n -~\u00a0-\U0010ffff]", page)
+
+
+def test_a_page_allows_its_own_style_alone() -> None:
+    page = about("x")
+
+    (policy,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', page)
+    assert re.fullmatch(r"default-src 'none'; style-src 'sha256-[\w+/]{43}='", policy)
+    for outside in ("http:", "https:", "//cdn", "@import", "url(", "<script"):
+        assert outside not in page
+
+
+@given(
+    st.lists(st.tuples(TEXTS, COUNTS), max_size=30),
+    st.lists(st.dictionaries(TEXTS, COUNTS, max_size=5), max_size=10),
+)
+def test_charts_stay_in_their_frame(
+    bars: list[tuple[str, int]], parts: list[dict[str, int]]
+) -> None:
+    for drawn in (
+        columns([Bar(count, text, text) for text, count in bars], "x"),
+        horizontal_bars(bars, "x", "error"),
+        stacked_bars([("n", one) for one in parts], lambda _: 0, "x"),
+        proportions(bars),
+    ):
+        made = Page(drawn)
+        assert [] == made.open
+        (box,) = [attributes["viewbox"] for tag, attributes in made.elements if tag == "svg"]
+        left, top, width, height = map(float, box.split())
+        for tag, at in made.elements:
+            if tag == "rect":
+                assert left <= float(at["x"])
+                assert float(at["x"]) + float(at["width"]) <= left + width + 0.01
+                assert top <= float(at["y"])
+                assert float(at["y"]) + float(at["height"]) <= top + height + 0.01
+
+
+@given(st.lists(COUNTS, min_size=1, max_size=20))
+def test_a_horizontal_bar_is_as_long_as_its_count(counts: list[int]) -> None:
+    made = Page(horizontal_bars([("n", count) for count in counts], "x"))
+
+    widths = [float(at["width"]) for tag, at in made.elements if tag == "rect"]
+    longest = max(counts) or 1
+    assert [max(1.5, 610 * count / longest) for count in counts] == pytest.approx(widths, abs=0.01)
+    for count in counts:
+        assert f"{count:,}" in made.text
+
+
+@given(st.lists(st.tuples(st.just("error"), COUNTS), min_size=1, max_size=5))
+def test_proportions_divide_the_whole_width(parts: list[tuple[str, int]]) -> None:
+    made = Page(proportions(parts))
+
+    widths = [float(at["width"]) for tag, at in made.elements if tag == "rect"]
+    expected = 100 if sum(count for _, count in parts) else 0
+    assert expected == pytest.approx(sum(widths), abs=0.01)
+
+
+def run(program: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_without_jinja2_only_pages_are_missing() -> None:
+    program = (
+        "import sys; sys.modules['jinja2'] = None\n"
+        "from amqp10msg.notation import render_html, render_text\n"
+        "assert 'hello' in render_text(b'\\0\\x53\\x77\\xa1\\5hello')\n"
+        "try:\n    render_html(b'\\0\\x53\\x77\\x40')\n"
+        "except ImportError as error:\n    print(error)\n"
+    )
+    done = run(program)
+
+    assert "HTML pages need Jinja2: pip install 'amqp10msg[pages]'\n" == done.stdout, done.stderr
+
+
+def test_notation_does_not_load_jinja2_until_it_makes_a_page() -> None:
+    program = (
+        "import sys; from amqp10msg.notation import render_html\n"
+        "print('jinja2' in sys.modules)\nrender_html(b'')\nprint('jinja2' in sys.modules)"
+    )
+    done = run(program)
+
+    assert "False\nTrue\n" == done.stdout, done.stderr
+
+
+def test_a_page_has_one_frame_whatever_it_shows() -> None:
+    page = render_html(b"")
+
+    for once in ("<!DOCTYPE html>", "<style>", "<script>", "<title>", "<h1>", "Security-Policy"):
+        assert 1 == page.count(once)

@@ -1,0 +1,232 @@
+"""The walk over octets: that it agrees with the kernel's reader, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, Self
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import amqp10msg._core.path
+import amqp10msg.validation._view
+from amqp10msg import (
+    AmqpMap,
+    Array,
+    Described,
+    Message,
+    decode_value,
+    encode_value,
+    scan,
+    skip_value,
+    validate,
+)
+from amqp10msg._core.path import path_of
+from amqp10msg._core.walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
+from amqp10msg.errors import DecodeError
+from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.testing import messages, mutated, values
+
+OCTETS = st.binary(max_size=80) | messages().map(Message.encode).flatmap(mutated)
+
+
+def simple_values(value: Any) -> Iterator[Any]:
+    """The values in a value that hold no others, in the order of their octets."""
+    if isinstance(value, Described):
+        yield from simple_values(value.descriptor)
+        yield from simple_values(value.value)
+    elif isinstance(value, (dict, AmqpMap)):
+        for pair in value.items():
+            for one in pair:
+                yield from simple_values(one)
+    elif isinstance(value, Array):
+        for one in value.descriptors:
+            yield from simple_values(one)
+        for one in value.values:
+            yield from simple_values(one)
+    elif isinstance(value, list):
+        for one in value:
+            yield from simple_values(one)
+    else:
+        yield value
+
+
+def is_element(value: Value) -> bool:
+    """Whether a value stands in an array, without a constructor of its own."""
+    return value.parent is not None and value.parent.code >= 0xE0 and value.role is VALUE
+
+
+def octets_of(data: bytes, value: Value) -> bytes:
+    """The octets of a simple value, with its constructor."""
+    start = value.offset if is_element(value) else value.offset + 1
+    return bytes((value.code,)) + data[start : value.end]
+
+
+@given(values())
+def test_the_values_are_those_that_the_reader_finds(value: Any) -> None:
+    data = encode_value(value)
+    found = list(walk(data))
+
+    assert [] == [one for one in found if one.fault]
+    assert (0, len(data)) == (found[0].offset, found[0].end)
+    empty_list = 0x45
+    simple = [
+        one
+        for one in found
+        if 0 < one.code < 0xC0 and one.code != empty_list and one.role is not CONSTRUCTOR
+    ]
+    expected = list(simple_values(decode_value(data)))
+    assert [encode_value(one) for one in expected] == [
+        encode_value(decode_value(octets_of(data, one))) for one in simple
+    ]
+    for one in found:
+        if one.role is not CONSTRUCTOR and not is_element(one):
+            assert skip_value(data, one.offset) == one.end == end_of(data, one.offset, len(data))
+
+
+@given(OCTETS)
+def test_whatever_the_octets_are_each_belongs_to_one_value(data: bytes) -> None:
+    found = list(walk(data))
+    at = 0
+    for one in found:
+        assert at == one.offset <= one.content <= one.end <= len(data)
+        if one.parent is not None:
+            assert one.parent.content <= one.offset
+            assert one.end <= one.parent.end
+            assert one.level > one.parent.level
+        holds_more = one.code == 0 or one.code >= 0xC0
+        at = one.content if holds_more and not one.fault else one.end
+        if one.role is CONSTRUCTOR or one.fault:
+            at = one.end
+    assert len(data) == at
+
+
+@given(OCTETS, st.integers(0, 80))
+def test_the_end_is_where_the_reader_passes_on(data: bytes, pos: int) -> None:
+    try:
+        expected = skip_value(data, pos)
+    except DecodeError:
+        expected = -1
+    assert expected == end_of(data, pos, len(data))
+
+
+@given(values(), values())
+def test_what_is_closed_is_passed_over(first: Any, second: Any) -> None:
+    data = encode_value([first, second])
+    found = []
+    for one in walk(data):
+        found.append(one)
+        one.is_open = one.parent is None or not one.holds
+    children = [one for one in found if one.parent is found[0]]
+    assert [data[one.offset : one.end] for one in children] == list(
+        map(encode_value, (first, second))
+    )
+
+
+def test_a_parent_that_is_closed_is_left() -> None:
+    data = encode_value([[1, [2], 3], 4])
+    found = []
+    for one in walk(data):
+        found.append(one.code)
+        if one.level == 2:
+            assert one.parent is not None
+            one.parent.is_open = False
+    assert [0xC0, 0xC0, 0x55, 0x55] == found
+
+
+def test_every_format_code_has_its_width() -> None:
+    for code, row in FORMAT_CODES.items():
+        if row.category in ("fixed", "variable"):
+            data = bytes((code,)) + bytes(row.width) + b"\x40"
+            assert [(0, row.width + 1), (row.width + 1, row.width + 2)] == [
+                (one.offset, one.end) for one in walk(data)
+            ]
+
+
+# What it costs. The zeros are descriptors of descriptors: strict reading ends at the limit of
+# depth, whatever follows.
+
+ZEROS = b"\x00\x53\x77" + bytes(1 << 20)
+NESTED = b"\x00\x53\x77" + b"\x00\x44" * (1 << 19)
+
+
+class Steps:
+    """Counts the values that a walk finds, and octets that a search for an end looks at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps = 0
+
+        def counted(data: bytes, pos: int = 0) -> Iterator[Value]:
+            for value in walk(data, pos):
+                self.steps += 1
+                yield value
+
+        def watched(data: bytes, pos: int, limit: int) -> int:
+            return end_of(_Watched(self, data), pos, limit)
+
+        monkeypatch.setattr(amqp10msg._core.path, "walk", counted)
+        monkeypatch.setattr(amqp10msg._core.path, "end_of", watched)
+        monkeypatch.setattr(amqp10msg.validation._view, "end_of", watched)
+
+
+class _Watched(bytes):
+    """Octets that count how often they are looked at."""
+
+    def __new__(cls, steps: Steps, data: bytes) -> Self:
+        made = super().__new__(cls, data)
+        made.steps = steps
+        return made
+
+    steps: Steps
+
+    def __getitem__(self, index: Any) -> Any:
+        self.steps.steps += 1
+        return super().__getitem__(index)
+
+
+@pytest.fixture
+def steps(monkeypatch: pytest.MonkeyPatch) -> Steps:
+    return Steps(monkeypatch)
+
+
+@pytest.mark.parametrize("data", [ZEROS, NESTED], ids=["zeros", "nested"])
+@pytest.mark.parametrize("read", [Message.decode, decode_value])
+def test_a_path_costs_no_more_than_reading_up_to_it(
+    data: bytes, read: Callable[[bytes], object], steps: Steps
+) -> None:
+    with pytest.raises(DecodeError) as caught:
+        read(data)
+    # The octets up to the fault in search of where the outermost value ends, and the values that
+    # begin there, each of one octet at least.
+    assert 0 < steps.steps <= 2 * (caught.value.offset + 1)
+
+
+@pytest.mark.parametrize("read", [scan, skip_value])
+def test_a_path_to_the_end_is_bounded(read: Callable[[bytes], object], steps: Steps) -> None:
+    with pytest.raises(DecodeError):
+        read(ZEROS)
+    assert 0 < steps.steps <= 1_000 + LEVELS + 10
+    with pytest.raises(DecodeError):
+        read(b"\x00\x40" * 50_000)
+    assert steps.steps <= 20_000
+
+
+def test_validation_gives_up_on_an_end_that_is_not_there(steps: Steps) -> None:
+    for data in (ZEROS, NESTED):
+        steps.steps = 0
+        found = validate(data)
+        assert "depth-limit" in [violation.rule for violation in found]
+        # Up to a thousand descriptors in search of the end, and the path of the fault.
+        assert 0 < steps.steps <= 4_000
+
+
+def test_the_walk_goes_no_deeper_than_its_levels() -> None:
+    deepest = list(walk(ZEROS))[-1]
+    assert (TOO_DEEP, LEVELS + 1, len(ZEROS)) == (deepest.fault, deepest.level, deepest.end)
+
+
+def test_a_place_behind_very_many_values_is_named_by_its_parent() -> None:
+    data = encode_value([0] * 20_000) + b"\x99"
+    assert "[5]" == path_of(data, 9 + 2 * 5, {})
+    assert "[…]" == path_of(data, 9 + 2 * 15_000, {})
