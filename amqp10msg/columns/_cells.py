@@ -31,18 +31,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = [
-    "FIRST_MS",
-    "LAST_MS",
-    "entries",
-    "entries_of",
-    "identifier",
-    "identifier_of",
-    "json_text",
-    "value_cell",
-    "value_of",
-]
-
 # What every consumer of Arrow's timestamps can show: the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999

@@ -18,8 +18,6 @@ from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
 
-__all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
-
 
 #: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None

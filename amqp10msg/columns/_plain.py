@@ -22,8 +22,6 @@ from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
 from amqp10msg.validation import RULES, validate
 
-__all__ = ["error_cells", "judged", "row", "text_size"]
-
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
 _PROPERTIES = rows(Properties)

@@ -19,8 +19,6 @@ import pyarrow.compute as pc
 from amqp10msg.validation import PROFILES, RULES, Profile
 from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
 
-__all__ = ["COLUMNS", "knows", "suspects"]
-
 _ANNOTATIONS = ("delivery_annotations", "message_annotations", "footer")
 _ENTRIES = ("delivery_annotations", "message_annotations", "application_properties")
 #: What has to be decoded: something of each section, so that all sections are checked.

@@ -12,19 +12,6 @@ import pyarrow as pa
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
-__all__ = [
-    "COMPOSITES",
-    "ERRORS",
-    "FOLLOWERS",
-    "MAPS",
-    "SCHEMA",
-    "VALUE",
-    "WIRE",
-    "Plan",
-    "plan_of",
-    "schema_of",
-]
-
 # The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all accept: Spark
 # has neither unsigned numbers nor timestamps other than microseconds.
 _ARROW: dict[str, pa.DataType] = {

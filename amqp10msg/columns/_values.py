@@ -18,8 +18,6 @@ from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
 
-__all__ = ["DECODED_VALUE", "EXPLODED", "decode_values", "explode_batches"]
-
 #: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
     [*(field for field in VALUE if field.name != "key_type"), *ERRORS]

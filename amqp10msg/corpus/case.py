@@ -11,8 +11,6 @@ import attrs
 from amqp10msg.errors import AmqpError
 from amqp10msg.limits import Limits
 
-__all__ = ["KINDS", "SEVERITIES", "Case", "CorpusError", "Fault"]
-
 #: What the bytes are decoded as: a value, a message, or a composite such as an outcome.
 KINDS = ("value", "message", "composite")
 #: Of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.

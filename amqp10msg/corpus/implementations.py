@@ -20,8 +20,6 @@ from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.sections import KINDS
 from amqp10msg.validation import validate
 
-__all__ = ["Amqp10msg", "Program", "Proton"]
-
 
 class Amqp10msg:
     """This library.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from amqp10msg.errors import AmqpError
 
-__all__ = ["NotationError", "shown"]
-
 
 class NotationError(AmqpError, ValueError):
     """Something written in a notation is not what the notation requires there.

@@ -28,8 +28,6 @@ from amqp10msg.primitives import (
     ULong,
 )
 
-__all__ = ["PlainReader", "is_marker"]
-
 _MAX_DEPTH = 256
 _COMPOSITES: dict[str, Composite] = {
     entry.name.replace("-", "_"): entry for entry in COMPOSITES.values()

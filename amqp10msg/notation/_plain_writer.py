@@ -18,8 +18,6 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.notation._types import DECIMALS, INTEGERS, TYPES, bits_of
 from amqp10msg.primitives import AmqpMap, Array, Described, Float, Symbol, ULong
 
-__all__ = ["entries", "fields_of", "generic", "marked", "natural"]
-
 
 def generic(value: Any) -> Any:
     """Write a value of any type: plainly where JSON has its type, else with a marker."""

@@ -13,8 +13,6 @@ from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
 from amqp10msg.validation import validate
 
-__all__ = ["Problem", "Row", "quoted", "rows_of", "tree_of"]
-
 
 @attrs.frozen
 class Problem:

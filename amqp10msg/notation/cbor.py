@@ -64,8 +64,6 @@ from amqp10msg.notation._types import (
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
 
-__all__ = ["from_cbor", "to_cbor"]
-
 _FIRST = 41216  # 0xA100
 UUID = 37
 FLOAT, DOUBLE, DECIMAL, CHAR, SYMBOL, MAP, ARRAY, DESCRIBED, MESSAGE = range(

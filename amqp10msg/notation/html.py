@@ -16,8 +16,6 @@ from amqp10msg.notation.tree import Node, Tree
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 
-__all__ = ["annotated", "render_html"]
-
 _PER_LINE = 16
 _MAX_ROWS = 5_000
 # Of a long value these many octets are shown from its beginning and its end.

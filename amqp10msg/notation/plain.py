@@ -62,8 +62,6 @@ from amqp10msg.notation._sections import exact, message_of, sections_of, written
 from amqp10msg.primitives import AmqpMap, Symbol
 from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
 
-__all__ = ["from_plain", "to_plain", "value_from_plain"]
-
 _NAMES = {kind.name.replace("-", "_"): kind for kind in KINDS}
 _DATA = BODY_KINDS[0]
 _VALUE = BODY_KINDS[2]

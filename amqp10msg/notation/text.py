@@ -10,8 +10,6 @@ from amqp10msg.message import Message
 from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
 
-__all__ = ["render_text"]
-
 _PER_LINE = 8
 _MAX_NODES = 100_000
 _MAX_LINES = 4

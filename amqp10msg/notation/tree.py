@@ -29,8 +29,6 @@ from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
 from amqp10msg.sections import CODES, KINDS
 from amqp10msg.validation import Violation
 
-__all__ = ["Node", "Tree", "parse_tree"]
-
 # A node takes some 300 octets of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000
 _HOLDING = ("described", "list", "map", "array")

@@ -52,8 +52,6 @@ from amqp10msg.notation._types import INTEGERS, TYPES, WIDTHS, bits_of, integer_
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
 
-__all__ = ["from_typed", "to_typed"]
-
 _MAX_DEPTH = 256
 _KINDS = {kind.name: kind for kind in KINDS}
 

@@ -45,8 +45,6 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
 
-__all__ = ["Canonical", "constructors_for", "encodings"]
-
 T = TypeVar("T")
 
 #: The AMQP type of a Python type that carries it.

@@ -22,18 +22,6 @@ from amqp10msg.sections import (
 )
 from amqp10msg.testing._values import maps, named, simple_values, symbol_text, values, values_of
 
-__all__ = [
-    "annotation_maps",
-    "application_property_maps",
-    "bodies",
-    "composites",
-    "delivery_states",
-    "messages",
-    "outcomes",
-    "sections",
-    "termini",
-]
-
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:
     """Dicts of annotations (Part 3, 3.2.10).

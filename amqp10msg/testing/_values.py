@@ -32,18 +32,6 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.testing._encodings import Canonical, constructors_for
 
-__all__ = [
-    "SIMPLE_TYPES",
-    "TYPES",
-    "arrays",
-    "maps",
-    "named",
-    "simple_values",
-    "symbol_text",
-    "values",
-    "values_of",
-]
-
 #: The types of Part 1 by name, ``described`` included.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
 #: The types that are no list, map or array and have no descriptor (Part 3, 3.2.5).

@@ -19,8 +19,6 @@ from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, Section, View
 from amqp10msg.validation.texts import CODINGS, is_free_key, is_mime_type
 
-__all__ = ["ANNOTATIONS", "Found"]
-
 #: The sections of the type annotations (3.2.10).
 ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
 _BODY = next(kind.order for kind in KINDS if kind.attribute == "body")

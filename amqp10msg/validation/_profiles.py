@@ -9,8 +9,6 @@ import attrs
 
 from amqp10msg.validation._rules import RULES
 
-__all__ = ["PROFILES", "Profile"]
-
 
 def _severities(value: Mapping[str, str]) -> Mapping[str, str]:
     for name, severity in value.items():

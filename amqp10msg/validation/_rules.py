@@ -11,8 +11,6 @@ import attrs
 from amqp10msg.validation import _checks as check
 from amqp10msg.validation._view import View
 
-__all__ = ["RULES", "Rule"]
-
 
 @attrs.frozen
 class Rule:

@@ -21,8 +21,6 @@ from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
 
-__all__ = ["LISTED", "Child", "Section", "View", "read"]
-
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
 
