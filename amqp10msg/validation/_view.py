@@ -173,7 +173,7 @@ class View:
 
 
 def read(data: bytes, limits: Limits) -> View:
-    """Take a message apart. Whatever the octets are, this raises nothing."""
+    """Take a message apart. Whatever the bytes are, this raises nothing."""
     view = View(data, limits)
     strangers = {True: 0, False: 0}
     faults: dict[str, int] = {}
