@@ -9,7 +9,6 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from amqp10msg import COMPILED, DecodeError, Message, __version__, decode_value, encode_value
@@ -236,12 +235,7 @@ class Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import attrs
 
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
+from amqp10msg.pages import printable
 from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
 from amqp10msg.validation import validate
 
@@ -221,19 +222,5 @@ def quoted(text: str, length: int, *, more: bool = False) -> str:
         length: characters of it to show, at most.
         more: the text is only the beginning of a longer one.
     """
-    shown = []
-    for char in text[:length]:
-        if char in _ESCAPES:
-            shown.append(_ESCAPES[char])
-        elif char.isprintable():
-            shown.append(char)
-        else:
-            number = ord(char)
-            shown.append(
-                f"\\x{number:02x}"
-                if number < 0x100
-                else f"\\u{number:04x}"
-                if number < 0x10000
-                else f"\\U{number:08x}"
-            )
+    shown = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
     return f'"{"".join(shown)}"{"…" if more or len(text) > length else ""}'

@@ -50,9 +50,9 @@ from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.notation._error import NotationError, shown
+from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.notation._types import (
+from amqp10msg.notation.type_names import (
     DECIMALS,
     INTEGERS,
     TYPES,
@@ -112,7 +112,7 @@ def to_cbor(value: Any) -> bytes:
         made = writer.message(value) if isinstance(value, Message) else writer.item(exact(value))
         return bytes(cbor2.dumps(made, canonical=True))
     except RecursionError:
-        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+        raise EncodeError(TOO_DEEP) from None
 
 
 class _CborWriter:
@@ -197,7 +197,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     except (cbor2.CBORError, UnicodeDecodeError) as error:
         raise NotationError(f"the octets are not CBOR: {error}") from None
     except RecursionError:
-        raise NotationError("values are nested too deeply for the interpreter's stack") from None
+        raise NotationError(TOO_DEEP) from None
 
 
 def _check(data: bytes) -> None:
@@ -254,30 +254,24 @@ def _check(data: bytes) -> None:
         raise wrong(f"{len(data) - pos} octets follow the item")
 
 
-class _CborReader:
-    """Makes AMQP values of what cbor2 returns and keeps track of its path.
-
-    Two frames of Python for each level of nesting.
-    """
+class _CborReader(Reader):
+    """Makes AMQP values of what cbor2 returns; two frames of Python for each level of nesting."""
 
     def __init__(self, tag: Any) -> None:
+        super().__init__()
         self.tag = tag
-        self.path: list[int] = []
 
-    def wrong(self, wanted: str, found: Any) -> NotationError:
-        what = f"tag {found.tag}" if type(found) is self.tag else shown(found)
-        return self.fault(f"expected {wanted}, not {what}")
-
-    def fault(self, reason: str) -> NotationError:
-        return NotationError(reason, "$" + "".join(f"[{step}]" for step in self.path))
+    def wrong(self, wanted: str, found: Any, *steps: str | int) -> NotationError:
+        if type(found) is self.tag:
+            return self.fault(f"expected {wanted}, not tag {found.tag}", *steps)
+        return super().wrong(wanted, found, *steps)
 
     def message(self, content: Any) -> Message:
         if not isinstance(content, _ARRAYS) or not content:
             raise self.wrong("an array of the message-format and the sections", content)
         message_format = content[0]
         if type(message_format) is not int or not 0 <= message_format < 2**32:
-            self.path = [0]
-            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format)
+            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format, 0)
         octets = []
         for index, section in enumerate(content[1:], 1):
             self.path = [index]
@@ -285,8 +279,7 @@ class _CborReader:
                 raise self.wrong("a section: an array of its code and its value", section)
             code = section[0]
             if code is not None and (type(code) is not int or code not in _BY_CODE):
-                self.path.append(0)
-                raise self.wrong("a section's code, 112 to 120, or null", code)
+                raise self.wrong("a section's code, 112 to 120, or null", code, 0)
             self.path.append(1)
             value = self.item(section[1])
             try:
