@@ -87,7 +87,7 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 
     Args:
         tree: the tree.
-        length: characters of text or octets of binary that a value may show.
+        length: characters of text or bytes of binary that a value may show.
     """
     stack = [(0, node) for node in reversed(tree.nodes)]
     while stack:
@@ -155,10 +155,10 @@ def shown_value(node: Node, length: int) -> str:
     """Write a value as one printable line."""
     value = node.value
     if node.type == "error":
-        return "" if node.length == 0 else _count(node.length, "octet")
+        return "" if node.length == 0 else _count(node.length, "byte")
     if node.type == "elided":
         more = _count(value, "more value") if value else "more values"
-        return f"… {more} in {_count(node.length, 'octet')}"
+        return f"… {more} in {_count(node.length, 'byte')}"
     if node.type == "constructor":
         return f"of every element: {value}"
     if node.type == "map":
@@ -193,7 +193,7 @@ def shown_value(node: Node, length: int) -> str:
 
 
 def _binary(value: bytes, length: int) -> str:
-    size = _count(len(value), "octet")
+    size = _count(len(value), "byte")
     if not value:
         return size
     try:

@@ -33,7 +33,7 @@ The tags from 41216 on lie in the range for first come, first served (RFC 8949, 
 timestamps and tag 4 for decimals would lose the far ends, the milliseconds, the NaNs and the
 exact bits.
 
-The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same octets.
+The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same bytes.
 As in typed JSON, nothing tells which of several AMQP encodings a value had, but for an array's
 constructor. Reading takes longer forms of numbers and lengths too, but no indefinite lengths.
 """
@@ -173,7 +173,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     shared references.
 
     Raises:
-        NotationError: the octets are not CBOR of this form; the error names the byte, or the place
+        NotationError: the bytes are not CBOR of this form; the error names the byte, or the place
             in the value.
         ImportError: cbor2 is not installed.
     """
@@ -195,7 +195,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         except EncodeError as error:
             raise NotationError(error.reason) from None
     except (cbor2.CBORError, UnicodeDecodeError) as error:
-        raise NotationError(f"the octets are not CBOR: {error}") from None
+        raise NotationError(f"the bytes are not CBOR: {error}") from None
     except RecursionError:
         raise NotationError(TOO_DEEP) from None
 
@@ -235,7 +235,7 @@ def _check(data: bytes) -> None:
             pos += width
         if major in (2, 3):
             if number > len(data) - pos:
-                raise wrong(f"a string of {number} octets does not fit the input")
+                raise wrong(f"a string of {number} bytes does not fit the input")
             pos += number
         elif major in (4, 6):
             if major == 6 and number not in _KNOWN:
@@ -251,7 +251,7 @@ def _check(data: bytes) -> None:
             raise wrong(f"simple value {number} is not part of this form")
     if pos != len(data):
         start = pos
-        raise wrong(f"{len(data) - pos} octets follow the item")
+        raise wrong(f"{len(data) - pos} bytes follow the item")
 
 
 class _CborReader(Reader):
@@ -295,7 +295,7 @@ class _CborReader(Reader):
             if item.tag == DECIMAL:
                 width = len(item.value) if isinstance(item.value, bytes) else 0
                 if width not in _DECIMALS:
-                    raise self.wrong("a byte string of 4, 8 or 16 octets", item.value)
+                    raise self.wrong("a byte string of 4, 8 or 16 bytes", item.value)
                 return of_bits(_DECIMALS[width], item.value)
             name = _BY_TAG.get(item.tag)
             if name is None:
@@ -361,7 +361,7 @@ class _CborReader(Reader):
             return Symbol(content)
         if name in WIDTHS:
             if kind is not bytes or len(content) != WIDTHS[name]:
-                raise self.wrong(f"a byte string of {WIDTHS[name]} octets, for {name}", content)
+                raise self.wrong(f"a byte string of {WIDTHS[name]} bytes, for {name}", content)
             return of_bits(name, content)
         if kind is not _PLAIN[name]:
             raise self.wrong(f"a {name}", content)
@@ -382,7 +382,7 @@ class _CborReader(Reader):
             raise self.wrong("a number that 32 bits hold exactly", content)
         width = WIDTHS[name]
         if not isinstance(content, bytes) or len(content) != width:
-            raise self.wrong(f"a number or a byte string of {width} octets, for {name}", content)
+            raise self.wrong(f"a number or a byte string of {width} bytes, for {name}", content)
         return of_bits(name, content)
 
 

@@ -1,4 +1,4 @@
-"""The diagnostic tree as text: a line for every field, its octets beside it."""
+"""The diagnostic tree as text: a line for every field, its bytes beside it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def render_text(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """Write what every octet means: offset, octets, field, type and value, a line for each field.
+    """Write what every byte means: offset, bytes, field, type and value, a line for each field.
 
     Nothing in a message reaches a terminal unescaped. Below a field is what is wrong with it,
     marked ``!`` for an error and ``?`` for a warning.
