@@ -45,7 +45,7 @@ class Violation:
             may see a rule otherwise.
         path: where in the message, such as ``properties.content-encoding``,
             ``application-properties['k']`` or the name of a section; empty where there is no name.
-        offset: where in the encoded message, in octets: the constructor of the key or value that
+        offset: where in the encoded message, in bytes: the constructor of the key or value that
             is wrong, or of the descriptor where a whole section is. What is missing is reported
             where it should be, and what does not parse where reading ended.
         text: what is wrong, and what would be right.
@@ -94,7 +94,7 @@ def validate(
 ) -> list[Violation]:
     """Check a message against the rules of the specification, or of a broker.
 
-    Whatever the octets are, this returns: what does not parse is a violation, and the sections
+    Whatever the bytes are, this returns: what does not parse is a violation, and the sections
     after it are checked too where the size of the damaged one is intact. Of each rule the first
     100 violations are listed.
 
@@ -108,17 +108,17 @@ def validate(
         The violations by their offset; an empty list where the message breaks nothing.
 
     Raises:
-        TypeError: the message is neither a Message nor octets.
+        TypeError: the message is neither a Message nor bytes.
         ValueError: there is no such profile.
     """
     if not isinstance(profile, Profile):
         if profile not in PROFILES:
-            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
+            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         profile = PROFILES[profile]
     limits = limits or DEFAULT_LIMITS
     report = _Report(profile)
     if not isinstance(message, (bytes, bytearray, memoryview)):
-        # This module works on octets and may not know the class.
+        # This module works on bytes and may not know the class.
         if not (hasattr(message, "encode") and hasattr(message, "message_format")):
             raise TypeError(
                 f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["MAX_TEXT", "RuleCount"]
-
 #: Characters of a text that are kept as an example.
 MAX_TEXT = 300
 
