@@ -56,13 +56,15 @@ SECONDS = 0.5 if COMPILED else 5.0
 MEMORY = 200
 #: What no attack may take, whatever its size.
 MOST_MEMORY = 64 << 20
-#: Attacks and entry points that are known to be beyond the floor, and why: a defect or a price.
-KNOWN = {
-    "nested map keys": "a key that is a map is encoded once more for each map around it",
-    "a body of nested map keys": "a key that is a map is encoded once more for each map around it",
-    "to_typed": "an empty list, one byte, becomes two lists and its name",
-    "to_plain": "an empty list, one byte, becomes two lists and its name",
-    "to_basic": "a residual holds the value beside what it is translated to",
+_KEYS_IN_KEYS = "a key that is a map is encoded once more for each map around it"
+#: What is known to be beyond the floor, and why: a defect or a price. An attack, or an attack and
+#: the entry point that it is known of.
+KNOWN: dict[tuple[str, ...], str] = {
+    ("nested map keys",): _KEYS_IN_KEYS,
+    ("a body of nested map keys",): _KEYS_IN_KEYS,
+    ("a body of empty lists", "to_typed"): "a list, one byte, becomes two lists and a name",
+    ("a body of empty lists", "to_basic"): "a list, one byte, is held beside what it becomes",
+    ("a body of zero-width elements", "to_typed"): "Limits.zero_width is the bound",
 }
 # Input that is shorter is charged as if it had so many bytes: a call has a price of its own.
 _LEAST = 20_000
@@ -129,7 +131,7 @@ class Cost:
     @property
     def known(self) -> str:
         """Why this is beyond the floor; empty where it must not be."""
-        return next((why for name, why in KNOWN.items() if name in (self.attack, self.entry)), "")
+        return KNOWN.get((self.attack, self.entry)) or KNOWN.get((self.attack,), "")
 
 
 # Encodings.
