@@ -64,6 +64,7 @@ KNOWN: dict[tuple[str, ...], str] = {
     ("a body of nested map keys",): _KEYS_IN_KEYS,
     ("a body of empty lists", "to_typed"): "a list, one byte, becomes two lists and a name",
     ("a body of empty lists", "to_basic"): "a list, one byte, is held beside what it becomes",
+    ("data sections", "to_basic"): "the time grows with the square of their number",
     ("a body of nested arrays", "to_plain"): "the time is that of the size times the levels",
     ("a body of zero-width elements", "to_typed"): "Limits.zero_width is the bound",
 }
