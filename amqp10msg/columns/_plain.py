@@ -21,7 +21,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
-from amqp10msg.validation import RULES, validate
+from amqp10msg.validation import RULES, rule_of, validate
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -57,11 +57,7 @@ def text_size(cells: dict[str, Any]) -> int:
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
     """Return the three cells of an error: the rule, its clause, the offset."""
-    # The kernel's name of this one ends in the octet; a value has no other rule than Part 1's.
-    rule = error.rule
-    if rule.startswith("unknown-constructor-"):
-        rule = "unknown-constructor"
-    return _error(rule, RULES[rule].clause if rule in RULES else "Part 1, 1.2", error.offset)
+    return _error(*rule_of(error), error.offset)
 
 
 def _error(code: str, clause: str, offset: int) -> dict[str, Any]:

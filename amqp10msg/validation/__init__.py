@@ -29,6 +29,7 @@ __all__ = [
     "Profile",
     "Rule",
     "Violation",
+    "rule_of",
     "validate",
 ]
 
@@ -72,6 +73,17 @@ class _Report:
             self.violations.append(
                 Violation(rule, clause, severity, found.path, found.offset, found.text)
             )
+
+
+def rule_of(error: DecodeError) -> tuple[str, str]:
+    """Return the rule that an error of a decoder is about, a key of `RULES`, and its clause.
+
+    A rule that is about values alone is no key of `RULES`; its clause is ``Part 1, 1.2``.
+    """
+    # The kernel's name of this one ends in the byte.
+    unknown = error.rule.startswith("unknown-constructor-")
+    name = "unknown-constructor" if unknown else error.rule
+    return name, RULES[name].clause if name in RULES else "Part 1, 1.2"
 
 
 def validate(
@@ -131,9 +143,7 @@ def validate(
     view = read(data, limits)
     view.known_keys = dict(profile.known_keys)
     for fault in view.faults:
-        # The kernel's name of this one ends in the byte.
-        unknown = fault.rule.startswith("unknown-constructor-")
-        name = "unknown-constructor" if unknown else fault.rule
+        name, _ = rule_of(fault)
         report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
     for rule in RULES.values():
         if rule.check is not None and rule.id in profile:
