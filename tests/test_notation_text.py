@@ -97,8 +97,8 @@ def test_warnings_and_errors_have_their_own_marks() -> None:
         (Char("é"), ["char utf32", '"é" U+00E9']),
         (Timestamp(2**63 - 1), ["timestamp ms64", f"{2**63 - 1} ms"]),
         (b"", ["binary vbin8", "0 bytes"]),
-        (b"\x00\xff", ["binary vbin8", "2 octets: 00 ff"]),
-        (b"two\nlines", ['9 octets: "two\\nlines"']),
+        (b"\x00\xff", ["binary vbin8", "2 bytes: 00 ff"]),
+        (b"two\nlines", ['9 bytes: "two\\nlines"']),
         ([], ["list0", "0 values"]),
         ({"a": 1}, ["map8", "1 entry"]),
         (Array("int", [1, 2]), ["array8", "2 elements", "of every element: int"]),
@@ -121,7 +121,7 @@ def test_a_long_value_is_cut() -> None:
     assert "… 99,981 more" in text
     assert 4 == text.count("\n")
     text = render_text(parse_tree(encode_value(("é" * 100_000).encode())))
-    assert '200,000 octets: "éé' in text
+    assert '200,000 bytes: "éé' in text
     assert "…" in text
 
 

@@ -73,7 +73,9 @@ def decode(
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.schema):
-        return _rows_only(sum(map(len, chunks)))
+        # A batch without columns still has rows.
+        rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
+        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (_chunk(chunk, plan, limits, validate) for chunk in chunks)
     if len(chunks) > 1:
         batches = bounded(batches, room_for(*chunks), _text_size)
@@ -100,11 +102,6 @@ def _text_size(batch: pa.RecordBatch) -> int:
         if texts is not None:
             size += pc.sum(pc.binary_length(texts)).as_py() or 0
     return size
-
-
-def _rows_only(count: int) -> pa.RecordBatch:
-    """Return a batch without columns, which still has rows."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
 def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:

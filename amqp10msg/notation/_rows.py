@@ -12,7 +12,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.pages import printable
 from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
-from amqp10msg.validation import validate
+from amqp10msg.validation import Violation, validate
 
 
 @attrs.frozen
@@ -74,6 +74,11 @@ _GROUPS = {
 }
 
 
+def problem_of(violation: Violation) -> Problem:
+    """Return a violation as a problem of a line or of all."""
+    return Problem(violation.severity, _line(violation.text), violation.clause)
+
+
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
     """Return a tree as it is; parse octets or a message, with the violations in it."""
     if isinstance(data, Tree):
@@ -116,11 +121,7 @@ def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -
         kind = f"{' '.join(map(_descriptor, descriptors))} {kind}"
         if known:
             kind = f"{quoted(str(known), 60)[1:-1]} {inner.type}"
-    problems = [
-        Problem(violation.severity, _line(violation.text), violation.clause)
-        for one in merged
-        for violation in one.violations
-    ]
+    problems = [problem_of(violation) for one in merged for violation in one.violations]
     malformed = any(problem.clause.startswith("Part 1") for problem in problems)
     if not malformed:
         problems += [Problem("error", _line(one.error)) for one in merged if one.error]

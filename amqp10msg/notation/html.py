@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg import pages
 from amqp10msg.message import Message
-from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
+from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
@@ -86,10 +86,7 @@ def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, A
     rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
     sections = _sections_of(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
-    problems += [
-        (violation.offset, Problem(violation.severity, violation.text, violation.clause))
-        for violation in tree.violations
-    ]
+    problems += [(violation.offset, problem_of(violation)) for violation in tree.violations]
     problems.sort(key=lambda problem: problem[0])
     severities = [problem.severity for _, problem in problems]
     return {

@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from amqp10msg.message import Message
-from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
+from amqp10msg.notation._rows import Problem, Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
 
 _PER_LINE = 8
@@ -91,8 +91,7 @@ def render_text(
         for problem in row.problems:
             lines += _problem(problem, margin, width, paint)
     for violation in tree.violations:
-        problem = Problem(violation.severity, violation.text, violation.clause)
-        lines += _problem(problem, 0, width, paint)
+        lines += _problem(problem_of(violation), 0, width, paint)
     return "".join(f"{line}\n" for line in lines)
 
 
