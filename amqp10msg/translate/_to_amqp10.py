@@ -27,7 +27,14 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import FILTER, SYMBOLS, annotation_of, header_value, is_name
+from amqp10msg.translate._headers import (
+    FILTER,
+    ROUTES,
+    SYMBOLS,
+    annotation_of,
+    header_value,
+    is_name,
+)
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
@@ -78,8 +85,6 @@ _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _new_int: Any = int.__new__
 _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
-_MessageAnnotations: Any = MessageAnnotations
-_ApplicationProperties: Any = ApplicationProperties
 _SYMBOLS = SYMBOLS.known
 
 _NAME = Symbol(residual.NAME)
@@ -121,8 +126,8 @@ class Natural:
     def __init__(self) -> None:
         self.header: Any = None
         self.properties: Any = None
-        self.annotations = _MessageAnnotations.__new__(_MessageAnnotations)
-        self.application = _ApplicationProperties.__new__(_ApplicationProperties)
+        self.annotations: dict[Any, Any] = {}
+        self.application: dict[str, Any] = {}
         self.carried: dict[int, Any] = {}
         self.body: Any = None
         self.body_octets: Any = None
@@ -176,9 +181,9 @@ class Natural:
             [
                 header,
                 None,
-                annotations or None,
+                MessageAnnotations(annotations) if annotations else None,
                 self.properties_section(),
-                self.application or None,
+                ApplicationProperties(self.application) if self.application else None,
                 self.body,
                 None,
                 0,
@@ -219,7 +224,7 @@ def is_finite(number: float) -> bool:
 
 
 def _is_usual_name(name: Any) -> bool:
-    return Text.is_plain(name, _ANY) and name != "CC" and name != "BCC"  # noqa: PLR1714
+    return Text.is_plain(name, _ANY) and name not in ROUTES
 
 
 def is_extension(name: Any) -> bool:

@@ -2,11 +2,14 @@
 
 cimport cython
 
+from amqp10msg._core.scan cimport write_message
 from amqp10msg._core.twin cimport Layout, Text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data
 cdef type _Int
+cdef set ROUTES
+cdef Layout _MESSAGE
 cdef Layout _PROPERTIES
 cdef Layout _HEADER
 cdef Layout _GIVEN
@@ -55,10 +58,10 @@ cdef class Reading:
     cdef build(self)
 
 
-@cython.locals(made=Reading)
+@cython.locals(made=Reading, annotations=dict)
 cpdef Reading read(message, wire, notes)
 cpdef Reading usual(message, notes)
-cdef _delivery(Reading made)
+cdef _delivery(Reading made, dict annotations)
 cdef bint _is_transient(Reading made) except -1
 @cython.locals(exact=bint)
 cdef _header(Reading made, header, delivered, notes)
@@ -72,6 +75,6 @@ cdef bint _is_data(Reading made) except -1
 cdef _application(Reading made, application, notes)
 cdef bint _header_exists(Reading made, name) except -1
 @cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
-cdef _annotations(Reading made, annotations, delivered, notes)
+cdef _annotations(Reading made, dict annotations, delivered, notes)
 cdef _annotated(Reading made, row, value)
 cdef _body(Reading made, notes)

@@ -1,10 +1,16 @@
-"""The result of a translation: the message and a report of losses."""
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""The result of a translation: the message and a report of losses.
+
+Runs as it is, and compiled with the C types of `report.pxd`.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
+
+from amqp10msg.errors import TranslationError
 
 __all__ = ["Action", "Loss", "Notes", "Translation"]
 
@@ -53,10 +59,14 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
+# A translation is made for every message: its slots are set without the look-up of their names.
+_new: Any = object.__new__
+_set_message: Any = vars(Translation)["message"].__set__
+_set_losses: Any = vars(Translation)["losses"].__set__
+
+
 class Notes:
     """Losses, collected while a message is translated."""
-
-    __slots__ = ("losses",)
 
     def __init__(self) -> None:
         self.losses: list[Loss] = []
@@ -81,3 +91,17 @@ class Notes:
     def carried(self, path: str, before: Any, reason: str) -> None:
         """Note a value that stands in the residual alone, from where it comes back."""
         self.add(path, "carried", before, None, reason, recoverable=True)
+
+    def translation(self, message: M, strict: bool) -> Translation[M]:
+        """Return a message with the losses; in strict mode, raise for one that is for good."""
+        losses: tuple[Loss, ...] = tuple(self.losses) if self.losses else ()
+        if strict:
+            for loss in losses:
+                if not loss.recoverable:
+                    raise TranslationError(
+                        loss.path, f"would be lost ({loss.action}): {loss.reason}"
+                    )
+        made: Translation[M] = _new(Translation)
+        _set_message(made, message)
+        _set_losses(made, losses)
+        return made

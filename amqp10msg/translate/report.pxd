@@ -1,0 +1,8 @@
+# C types for report.py. Changes in the same commit as report.py, or the two builds part ways.
+
+cimport cython
+
+
+@cython.final
+cdef class Notes:
+    cdef public list losses
