@@ -13,6 +13,7 @@ from amqp10msg.translate.table import ROWS, Row
 __all__ = [
     "BY_ANNOTATION",
     "FOUND",
+    "LONGEST_ROUTE",
     "ROUTES",
     "SYMBOLS",
     "annotation_of",
@@ -28,6 +29,7 @@ BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.
 ROUTES = {"CC", "BCC"}
+LONGEST_ROUTE = max(map(len, ROUTES))
 #: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
 #: kills the consumers.
 _SECTIONS = {

@@ -11,6 +11,7 @@ cdef Layout _DATA
 cdef Layout _GIVEN
 cdef dict _SYMBOLS
 cdef set ROUTES
+cdef Py_ssize_t LONGEST_ROUTE
 cdef tuple _ROWS
 cdef tuple _KEYS
 cdef bytes _FORMS
@@ -55,6 +56,7 @@ cdef class Natural:
     cpdef octets_of_body(self)
 
 
+cdef object _filled(type cls, dict entries)
 @cython.locals(known=str)
 cdef bint is_ascii(text) except -1
 cpdef bint is_finite(double number) except -1
@@ -73,5 +75,5 @@ cdef _properties(Natural made, given, notes)
 cdef object _usual(Natural made, int index, value)
 cdef _by_rule(Natural made, int index, value, notes)
 @cython.locals(annotations=dict, application=dict, fields=dict, order=list, whole=bint,
-               mixed=bint, position=Py_ssize_t, exact=bint, simple=bint)
+               mixed=bint, position=Py_ssize_t, size=Py_ssize_t, exact=bint, simple=bint)
 cdef _headers(Natural made, list entries, notes)

@@ -29,6 +29,7 @@ from amqp10msg.sections import (
 from amqp10msg.translate import residual
 from amqp10msg.translate._headers import (
     FILTER,
+    LONGEST_ROUTE,
     ROUTES,
     SYMBOLS,
     annotation_of,
@@ -181,9 +182,9 @@ class Natural:
             [
                 header,
                 None,
-                MessageAnnotations(annotations) if annotations else None,
+                _filled(MessageAnnotations, annotations),
                 self.properties_section(),
-                ApplicationProperties(self.application) if self.application else None,
+                _filled(ApplicationProperties, self.application),
                 self.body,
                 None,
                 0,
@@ -210,6 +211,15 @@ class Natural:
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
 
 
+def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
+    """Make a section of entries, None where there are none."""
+    if not entries:
+        return None
+    made = cls.__new__(cls)
+    made.update(entries)
+    return made
+
+
 def is_ascii(text: Any) -> bool:
     """Whether something is a str of ASCII."""
     if type(text) is not str:
@@ -224,7 +234,7 @@ def is_finite(number: float) -> bool:
 
 
 def _is_usual_name(name: Any) -> bool:
-    return Text.is_plain(name, _ANY) and name not in ROUTES
+    return Text.is_plain(name, _ANY) and (len(name) > LONGEST_ROUTE or name not in ROUTES)
 
 
 def is_extension(name: Any) -> bool:
@@ -436,20 +446,21 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             elif not simple or name == FILTER:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if key in annotations:
+                size = len(annotations)
+                annotations.setdefault(key, item)
+                if len(annotations) == size:
                     item = NOTHING
-                else:
-                    annotations[key] = item
         else:
             if order:
                 mixed = True
             if not simple:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if name in application or not (_is_usual_name(name) or is_name(name)):
+                size = len(application)
+                if _is_usual_name(name) or is_name(name):
+                    application.setdefault(name, item)
+                if len(application) == size:
                     item = NOTHING
-                else:
-                    application[name] = item
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)

@@ -9,6 +9,7 @@ from amqp10msg._core.twin cimport Layout, Text
 cdef type _Data
 cdef type _Int
 cdef set ROUTES
+cdef Py_ssize_t LONGEST_ROUTE
 cdef Layout _MESSAGE
 cdef Layout _PROPERTIES
 cdef Layout _HEADER
@@ -42,6 +43,7 @@ cdef bint _is_usual_name(name) except -1
 @cython.final
 cdef class Reading:
     cdef public object message
+    cdef public object body
     cdef public object raw
     cdef public object basic
     cdef list given

@@ -27,6 +27,7 @@ from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
     FOUND,
+    LONGEST_ROUTE,
     ROUTES,
     header_field,
     header_of,
@@ -114,10 +115,12 @@ _HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
 
 def _is_usual_name(name: Any) -> bool:
     """Whether an application property of this name is a header of that name."""
-    if not Text.is_plain(name, 255) or name in ROUTES:
+    if not Text.is_plain(name, 255):
         return False
     known: str = name
-    return not (len(known) > 1 and known[0] == "x" and known[1] == "-")
+    if len(known) <= LONGEST_ROUTE:
+        return known not in ROUTES and known[:2] != "x-"
+    return not (known[0] == "x" and known[1] == "-")
 
 
 class Reading:
@@ -128,6 +131,7 @@ class Reading:
 
     def __init__(self, message: Message, wire: bytes) -> None:
         self.message = message
+        self.body = message.body
         self.raw = wire
         self.basic: BasicMessage = None  # type: ignore[assignment]
         self.given = _BLANK.copy()
@@ -325,7 +329,7 @@ def _usual(made: Reading, index: int, value: Any) -> Any:
     form = _FORMS[index]
     if form == _KNOWN:
         known: dict[Any, Any] = _TEXTS_OF[index]
-        is_data = type(made.message.body) is _Data
+        is_data = type(made.body) is _Data
         return known.get(value) if is_data and isinstance(value, str) else None
     if form == _SECONDS:
         return value // 1000 if type(value) is int and value >= 0 and not value % 1000 else None
@@ -354,7 +358,7 @@ def _field_octets(name: str, value: Any) -> bytes:
 
 
 def _is_data(made: Reading) -> bool:
-    body = made.message.body
+    body = made.body
     return isinstance(body[0] if isinstance(body, list) else body, Data)
 
 
@@ -362,7 +366,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    for key, value in dict(application).items():
+    for key, value in application.items():
         kind = type(value)
         if _is_usual_name(key):
             # In the order of their frequency.
@@ -545,14 +549,14 @@ def _annotated(made: Reading, row: Any, value: Any) -> Any:
     if (
         row.name == "type"
         and held == MARKER
-        and (not isinstance(made.message.body, Data) or body_of(made.payload) is not None)
+        and (not isinstance(made.body, Data) or body_of(made.payload) is not None)
     ):
         return None
     return held
 
 
 def _body(made: Reading, notes: Notes) -> None:
-    body = made.message.body
+    body = made.body
     if type(body) is _Data:
         made.payload = bytes(body.data)
         return
@@ -619,7 +623,7 @@ def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None
     if code != 0x75:
         return
     width = 2 if made.raw[content] == 0xA0 else 5
-    several = isinstance(made.message.body, list)
+    several = isinstance(made.body, list)
     head = made.raw[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
     if several or not head.startswith(usual):

@@ -2,6 +2,10 @@
 
 cimport cython
 
+from amqp10msg._core.twin cimport Layout
+
+cdef Layout _TRANSLATION
+
 
 @cython.final
 cdef class Notes:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
+from amqp10msg._core.twin import Layout
 from amqp10msg.errors import TranslationError
 
 __all__ = ["Action", "Loss", "Notes", "Translation"]
@@ -46,7 +47,7 @@ class Loss:
     recoverable: bool
 
 
-@attrs.frozen
+@attrs.define
 class Translation(Generic[M]):
     """A translated message with a report of losses.
 
@@ -59,10 +60,8 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
-# A translation is made for every message: its slots are set without the look-up of their names.
-_new: Any = object.__new__
-_set_message: Any = vars(Translation)["message"].__set__
-_set_losses: Any = vars(Translation)["losses"].__set__
+# Made for every message, so as decoding makes its own.
+_TRANSLATION = Layout(Translation, ["message", "losses"])
 
 
 class Notes:
@@ -101,7 +100,5 @@ class Notes:
                     raise TranslationError(
                         loss.path, f"would be lost ({loss.action}): {loss.reason}"
                     )
-        made: Translation[M] = _new(Translation)
-        _set_message(made, message)
-        _set_losses(made, losses)
+        made: Translation[M] = _TRANSLATION.build([message, losses])
         return made
