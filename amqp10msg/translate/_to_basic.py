@@ -162,11 +162,6 @@ class Reading:
         )
 
 
-def _encoded(section: Any) -> bytes:
-    octets: bytes = _core.encode_value(section)
-    return octets
-
-
 def read(message: Any, wire: Any, notes: Any) -> Reading:
     """Translate by the rules, and collect what needs the residual.
 
@@ -195,12 +190,12 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     if annotations is not None:
         _annotations(made, annotations, delivered, notes)
     if delivery_annotations is not None:
-        made.carried[0x71] = _encoded(delivery_annotations)
+        made.carried[0x71] = _core.encode_value(delivery_annotations)
         notes.carried(
             "delivery-annotations", dict(delivery_annotations), "0-9-1 has no delivery-annotations"
         )
     if footer is not None:
-        made.carried[0x78] = _encoded(footer)
+        made.carried[0x78] = _core.encode_value(footer)
         notes.carried("footer", dict(footer), "0-9-1 has no footer")
     if format_:
         made.carried[1] = format_
@@ -280,7 +275,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not (durable or priority != 4 or ttl is not None or count):
             exact = False
     if not exact:
-        made.carried[0x70] = _encoded(header)
+        made.carried[0x70] = _core.encode_value(header)
 
 
 def _properties(made: Reading, properties: Any, notes: Notes) -> None:
@@ -319,7 +314,7 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if empty:
-        made.carried[0x73] = _encoded(properties)
+        made.carried[0x73] = _core.encode_value(properties)
     elif sparse:
         made.carried[SPARSE + 0x73] = sparse
 
@@ -349,7 +344,7 @@ def _field_octets(name: str, value: Any) -> bytes:
     """Encode a field as its declaration says, so that it can be read without it."""
     one = Properties()
     setattr(one, name, value)
-    whole = _encoded(one)
+    whole = _core.encode_value(one)
     index = _FIELDS.index(name)
     pos = 6 if whole[3] == 0xC0 else 12
     for _ in range(index):
@@ -392,7 +387,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
         entries.append((named[0], letter, item))
         whole = whole or not named[1]
         if not exact or letter in "AF":
-            sparse[key] = _encoded(value)
+            sparse[key] = _core.encode_value(value)
             notes.add(
                 f"application-properties[{key!r}]",
                 "retyped",
@@ -402,7 +397,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if whole:
-        made.carried[0x74] = _encoded(application)
+        made.carried[0x74] = _core.encode_value(application)
     elif sparse:
         made.carried[SPARSE + 0x74] = sparse
 
@@ -473,7 +468,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":
-        made.carried[0x72] = _encoded(made.message.message_annotations)
+        made.carried[0x72] = _core.encode_value(made.message.message_annotations)
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
