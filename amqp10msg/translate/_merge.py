@@ -152,9 +152,9 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
     if raw is None:
         if mine is None:
             return b""
-        return decorated(mine) if delivered else _encoded(mine)
+        return decorated(mine) if delivered else _core.encode_value(mine)
     if raw == b"":
-        return _encoded(mine) if made.header is not None else b""
+        return _core.encode_value(mine) if made.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]
     now = mine or Header()
     changes: dict[str, Any] = {}
@@ -168,12 +168,7 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
     if before != basic.redelivered:
         changes["delivery_count"] = now.delivery_count
         changes["first_acquirer"] = now.first_acquirer
-    return _encoded(attrs.evolve(original, **changes)) if changes else bytes(raw)
-
-
-def _encoded(section: Any) -> bytes:
-    octets: bytes = _core.encode_value(section)
-    return octets
+    return _core.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
 
 
 def _properties(
@@ -184,7 +179,7 @@ def _properties(
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
     if raw is None and sparse is None:
-        return (_encoded(mine) if made.properties is not None else b""), set()
+        return (_core.encode_value(mine) if made.properties is not None else b""), set()
     if raw is not None:
         original: Properties = Message.decode(raw).properties  # type: ignore[assignment]
         given = set(_FIELDS)
@@ -223,7 +218,7 @@ def _properties(
         return bytes(raw), kept
     if all(getattr(result, name) is None for name in _FIELDS):
         return b"", kept
-    return _encoded(result), kept
+    return _core.encode_value(result), kept
 
 
 def _application(
@@ -340,10 +335,10 @@ def _annotations(
     delivered = is_delivered(basic)
     if raw is None:
         if carried:
-            mine[_symbol(residual.NAME)] = residual.pack(carried)
+            mine[Symbol(residual.NAME)] = residual.pack(carried)
         if delivered:
-            mine[_symbol("x-exchange")] = basic.exchange
-            mine[_symbol("x-routing-key")] = basic.routing_key
+            mine[Symbol("x-exchange")] = basic.exchange
+            mine[Symbol("x-routing-key")] = basic.routing_key
         return _map(0x72, mine) if mine else b""
     headers = _by_name(basic)
     result: dict[Any, Any] = {}
@@ -393,16 +388,12 @@ def _annotations(
             result[key] = value
     if added and residual.NAME not in original:
         changed = True
-        result[_symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
+        result[Symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
     if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
         changed = True
-        result[_symbol("x-exchange")] = basic.exchange
-        result[_symbol("x-routing-key")] = basic.routing_key
+        result[Symbol("x-exchange")] = basic.exchange
+        result[Symbol("x-routing-key")] = basic.routing_key
     return bytes(raw) if not changed else _map(0x72, result) if result else b""
-
-
-def _symbol(name: str) -> Any:
-    return Symbol(name)
 
 
 def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:

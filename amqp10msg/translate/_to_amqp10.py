@@ -27,7 +27,15 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import FILTER, SYMBOLS, annotation_of, header_value, is_name
+from amqp10msg.translate._headers import (
+    FILTER,
+    LONGEST_ROUTE,
+    ROUTES,
+    SYMBOLS,
+    annotation_of,
+    header_value,
+    is_name,
+)
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
@@ -78,8 +86,6 @@ _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _new_int: Any = int.__new__
 _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
-_MessageAnnotations: Any = MessageAnnotations
-_ApplicationProperties: Any = ApplicationProperties
 _SYMBOLS = SYMBOLS.known
 
 _NAME = Symbol(residual.NAME)
@@ -121,8 +127,8 @@ class Natural:
     def __init__(self) -> None:
         self.header: Any = None
         self.properties: Any = None
-        self.annotations = _MessageAnnotations.__new__(_MessageAnnotations)
-        self.application = _ApplicationProperties.__new__(_ApplicationProperties)
+        self.annotations: dict[Any, Any] = {}
+        self.application: dict[str, Any] = {}
         self.carried: dict[int, Any] = {}
         self.body: Any = None
         self.body_octets: Any = None
@@ -176,9 +182,9 @@ class Natural:
             [
                 header,
                 None,
-                annotations or None,
+                _filled(MessageAnnotations, annotations),
                 self.properties_section(),
-                self.application or None,
+                _filled(ApplicationProperties, self.application),
                 self.body,
                 None,
                 0,
@@ -205,6 +211,15 @@ class Natural:
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
 
 
+def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
+    """Make a section of entries, None where there are none."""
+    if not entries:
+        return None
+    made = cls.__new__(cls)
+    made.update(entries)
+    return made
+
+
 def is_ascii(text: Any) -> bool:
     """Whether something is a str of ASCII."""
     if type(text) is not str:
@@ -219,7 +234,7 @@ def is_finite(number: float) -> bool:
 
 
 def _is_usual_name(name: Any) -> bool:
-    return Text.is_plain(name, _ANY) and name != "CC" and name != "BCC"  # noqa: PLR1714
+    return Text.is_plain(name, _ANY) and (len(name) > LONGEST_ROUTE or name not in ROUTES)
 
 
 def is_extension(name: Any) -> bool:
@@ -431,20 +446,21 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             elif not simple or name == FILTER:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if key in annotations:
+                size = len(annotations)
+                annotations.setdefault(key, item)
+                if len(annotations) == size:
                     item = NOTHING
-                else:
-                    annotations[key] = item
         else:
             if order:
                 mixed = True
             if not simple:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if name in application or not (_is_usual_name(name) or is_name(name)):
+                size = len(application)
+                if _is_usual_name(name) or is_name(name):
+                    application.setdefault(name, item)
+                if len(application) == size:
                     item = NOTHING
-                else:
-                    application[name] = item
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)
