@@ -382,7 +382,11 @@ def test_a_message_comes_back_that_a_quorum_queue_redelivered(
 @given(basic_messages())
 def test_a_dead_lettered_message_comes_back(basic: BasicMessage) -> None:
     basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
-    assert comes_back(basic, rabbitmq_4_0(to_amqp10(basic).message.encode(), DEATHS))
+    octets = to_amqp10(basic).message.encode()
+
+    assert comes_back(basic, rabbitmq_4_0(octets, DEATHS))
+    # From a quorum queue, which counts the delivery that was rejected.
+    assert comes_back(basic, rabbitmq_4_0(octets, DEATHS, count=1))
 
 
 def test_what_a_broker_added_is_reported() -> None:

@@ -85,14 +85,10 @@ def received(message: Message, notes: Notes) -> Message:
     header = message.header
     if header is None:
         return message.evolve(message_annotations=rest)
-    if COUNT in added and header.delivery_count:
+    if header.delivery_count:
         notes.dropped("header.delivery-count", header.delivery_count, _ADDED)
         header = attrs.evolve(header, delivery_count=0)
-    octets = message.evolve(header=None, message_annotations=rest).encode()
-    if not header.delivery_count:
-        octets = decorated(header) + octets
-    else:
-        octets = Message(header=header).encode() + octets
+    octets = decorated(header) + message.evolve(header=None, message_annotations=rest).encode()
     return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
 
 
