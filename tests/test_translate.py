@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import (
     AmqpValue,
+    ApplicationProperties,
     Array,
     Data,
     Decimal32,
@@ -456,6 +457,24 @@ def test_sorted_headers_are_no_edit_of_a_message_that_breaks_part_3(
     except DecodeError:
         return
     assert octets == to_amqp10(rabbitmq_0_9_1(in_sequence(lenient))).message.encode()
+
+
+def test_a_message_that_breaks_part_3_keeps_its_original_when_headers_are_sorted() -> None:
+    application = encode_value(ApplicationProperties({"n": 1, "a": 2, "x-a": 3}))
+    octets = b"\0\x53\x75\xa0\1a" + application  # the properties behind the body
+    basic = to_basic(Message.decode(octets, strict=False)).message
+    came = rabbitmq_0_9_1(basic, [("x-delivery-count", "l", 1)])
+    made = to_amqp10(attrs.evolve(came, routing_key="q", redelivered=True))
+
+    assert octets == made.message.encode()
+    assert ["headers['x-delivery-count']"] == [loss.path for loss in made.losses]
+
+
+def test_the_order_of_properties_comes_back_with_any_residual() -> None:
+    message = Message(b"x", application_properties={"z": 1, "u": ULong(1), "a": 2})
+    came = to_amqp10(rabbitmq_0_9_1(to_basic(message).message)).message
+
+    assert message.encode() == came.encode()
 
 
 BOTH = {"x-a": "property", "n": 1, "b": 2}
