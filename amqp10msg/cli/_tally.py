@@ -9,7 +9,7 @@ import attrs
 from amqp10msg.cli._input import Item
 from amqp10msg.cli._output import plural
 from amqp10msg.validation import Violation, validate
-from amqp10msg.validation.counts import RuleCount
+from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 
 __all__ = ["UNREADABLE", "Tally", "judge"]
 
@@ -61,7 +61,13 @@ class Tally:
         elif found:
             self.warned += 1
         for violation in found:
-            new = RuleCount(violation.clause, 0, item.source, violation.severity)
+            new = RuleCount(
+                violation.clause,
+                0,
+                item.source,
+                violation.severity,
+                text=violation.text[:MAX_TEXT],
+            )
             self.rules.setdefault(violation.rule, new).violations += 1
         for rule in {violation.rule for violation in found}:
             self.rules[rule].messages += 1

@@ -102,8 +102,9 @@ def inspect(
 
     Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
     below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
-    shown as far as it can be read and around what is broken, and the exit status is 1. An outcome,
-    a source or a target by itself is shown and judged likewise.
+    shown as far as it can be read and around what is broken. An outcome, a source or a target by
+    itself is shown and judged likewise. The exit status is 1 where something cannot be read or
+    breaks a MUST.
     """
     colored = use_color(color) and view is None
     width = None if output else _terminal_width()
@@ -128,7 +129,7 @@ def inspect(
                 sink.write(shown.text(colored, width))
             if shown.fault:
                 _complain(item, shown.fault)
-                failed = True
+            failed = failed or shown.is_broken
         if pages:
             sink.write(_page(pages))
     return int(failed)
@@ -186,6 +187,11 @@ class _Shown:
             judged = judge_state(item.data, role)
             if judged is not None:
                 self.what, self.violations = judged.what, judged.violations
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it does not parse, or has a violation that is an error."""
+        return bool(self.fault) or any(found.severity == "error" for found in self.violations)
 
     def title(self, *, first: bool, colored: bool) -> str:
         """Return the heading of a message, where there are several."""

@@ -7,8 +7,6 @@ from functools import cache
 from amqp10msg.corpus.case import Case
 from amqp10msg.corpus.files import load
 
-__all__ = ["DEMO", "demo_messages"]
-
 #: The ids of their cases.
 DEMO = (
     # What a broker makes of one AMQP 0-9-1 message, version by version.

@@ -12,8 +12,6 @@ from typing import Any
 
 from amqp10msg.corpus.case import Case, CorpusError
 
-__all__ = ["dump", "load"]
-
 #: Suffixes of files that hold a CBOR sequence; every other file holds JSON lines.
 _CBOR = (".cbor", ".cborseq")
 

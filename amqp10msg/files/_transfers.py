@@ -26,7 +26,6 @@ _FRAME_END = 0xCE
 _CONTENT_METHODS = {(60, 40), (60, 50), (60, 60), (60, 71)}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
 _UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
-_HOLE = "bytes are missing in the capture"
 
 
 @attrs.define
@@ -74,17 +73,19 @@ class Frames:
         self._buffer += octets
         yield from self._read(packet)
 
-    def gap(self, missing: int, packet: Packet) -> Iterator[Record]:
-        """Give up what missing octets belonged to."""
+    def gap(self, why: str, packet: Packet) -> Iterator[Record]:
+        """Give up what missing octets belonged to; `why` says how many they are."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()
         self._lost = self._protocol != _UNKNOWN
-        yield from self._give_up(f"{missing:,} {_HOLE}", packet)
+        if self._lost and not self._parts:
+            yield self._fault(why, packet)
+        yield from self._give_up(why, packet)
 
-    def finish(self, packet: Packet) -> Iterator[Record]:
-        """Yield what is not complete at the end of the capture."""
-        yield from self._give_up("the capture ends before the message does", packet)
+    def finish(self, why: str, packet: Packet) -> Iterator[Record]:
+        """Yield what is not complete where no more is read."""
+        yield from self._give_up(why, packet)
 
     def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
         parts = list(self._parts.values())

@@ -7,7 +7,7 @@ from typing import IO
 
 from amqp10msg.files._packets import Packet, read_packets
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files._segments import Flow, Segment, segment_of
+from amqp10msg.files._segments import Flow, Held, Segment, segment_of
 from amqp10msg.files._transfers import Frames
 
 __all__ = ["read_capture"]
@@ -24,6 +24,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         max_size: octets that one message may take.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
+    together = Held()
     last = Packet(0, 0, 0, b"")
     for packet in read_packets(stream):
         if isinstance(packet, Record):
@@ -37,10 +38,11 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         if segment.syn and key in flows:
             yield from _finish(*flows.pop(key), packet)  # the ports are used again
         # The longest silent first, since what is used moves to the end.
-        pair = flows.pop(key, None) or (Flow(), Frames(segment.connection, max_size))
+        pair = flows.pop(key, None) or (Flow(together), Frames(segment.connection, max_size))
         flows[key] = pair
         if len(flows) > _MAX_FLOWS:
-            yield from _finish(*flows.pop(next(iter(flows))), packet)
+            oldest = flows.pop(next(iter(flows)))
+            yield from _finish(*oldest, packet, f"given up: more than {_MAX_FLOWS:,} connections")
         yield from _feed(*pair, segment, packet)
         if segment.reset:
             for direction in (key, key[::-1]):
@@ -51,15 +53,20 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
 
 
 def _feed(flow: Flow, frames: Frames, segment: Segment, packet: Packet) -> Iterator[Record]:
-    for missing, octets in flow.feed(segment):
-        if missing:
-            yield from frames.gap(missing, packet)
+    for why, octets in flow.feed(segment):
+        if why:
+            yield from frames.gap(why, packet)
         yield from frames.feed(octets, packet)
 
 
-def _finish(flow: Flow, frames: Frames, packet: Packet) -> Iterator[Record]:
+def _finish(
+    flow: Flow,
+    frames: Frames,
+    packet: Packet,
+    why: str = "the capture ends before the message does",
+) -> Iterator[Record]:
     for missing, octets in flow.finish():
         if missing:
             yield from frames.gap(missing, packet)
         yield from frames.feed(octets, packet)
-    yield from frames.finish(packet)
+    yield from frames.finish(why, packet)

@@ -12,6 +12,8 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+import attrs
+
 from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 
@@ -56,6 +58,10 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
     return None
 
 
+# How a section begins: a descriptor that is a small or a large number, or a symbol.
+_BEGINNINGS = {b"\x00\x53", b"\x00\x80", b"\x00\xa3"}
+
+
 def read_prefixed(
     stream: IO[bytes], start: int = 0, stop: int | None = None, max_size: int = MAX_SIZE
 ) -> Iterator[Record]:
@@ -64,6 +70,9 @@ def read_prefixed(
     while (stop is None or offset < stop) and (prefix := stream.read(4)):
         size = int.from_bytes(prefix, "big")
         record = _sized(stream, offset, prefix, size if len(prefix) == 4 else None, max_size)
+        if record.fault and not offset and prefix[:2] in _BEGINNINGS:
+            fault = f"{record.fault}; the file begins with a message, not with the size of one"
+            record = attrs.evolve(record, fault=fault)
         yield record
         if record.fault:
             return

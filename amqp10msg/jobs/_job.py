@@ -18,6 +18,7 @@ from amqp10msg.jobs.spark_types import type_for_spark
 from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
+from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 
 __all__ = ["KINDS", "QUARANTINE", "Job"]
 
@@ -296,10 +297,9 @@ class Job:
         for losses in made["losses"].to_pylist():
             stats.add_losses(losses or ())
         shown = [field for field in translator.schema if not field.name.startswith("error_")]
-        rows = batch.num_rows
         errors = [
             made["error_code"],
-            pa.array([""] * rows, pa.string()),
+            made["error_clause"],
             made["error_offset"],
             made["error_text"],
         ]
@@ -330,8 +330,11 @@ class Job:
             first = ""
             if has_source:
                 first = f"{bad.column('source')[row].as_py()}: {bad.column('offset')[row].as_py()}"
-            code, clause = bad.column("error_code")[row], bad.column("error_clause")[row]
-            stats.add_error(code.as_py(), clause.as_py() or "", first)
+            code, clause, text = (
+                bad.column(f"error_{name}")[row].as_py() or ""
+                for name in ("code", "clause", "text")
+            )
+            stats.add_error(code, RuleCount(clause, 1, first, text=text[:MAX_TEXT]))
 
 
 def _is_quarantine(names: list[str]) -> bool:

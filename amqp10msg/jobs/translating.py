@@ -12,6 +12,7 @@ from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_
 from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
+from amqp10msg.validation import rule_of
 
 __all__ = ["REPORT", "Translator"]
 
@@ -31,6 +32,7 @@ _LOSSES = pa.list_(
 REPORT = [
     ("losses", _LOSSES),
     ("error_code", pa.string()),
+    ("error_clause", pa.string()),
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
@@ -44,6 +46,9 @@ TO_BASIC = pa.schema(
     ]
 )
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
+
+# Where AMQP 0-9-1 defines what cannot be decoded of a message.
+_CONTENT_HEADER = "0-9-1, 4.2.6.1"
 
 
 class Translator:
@@ -96,13 +101,21 @@ def _translated(
     try:
         return one(how, **given)
     except DecodeError as error:
-        return _fault(error.rule, error.offset, str(error))
+        code, clause = rule_of(error)
+        if one is _to_amqp10:
+            clause = _CONTENT_HEADER
+        return _fault(code, clause, error.offset, str(error))
     except AmqpError as error:
-        return _fault("not-translatable", None, str(error))
+        return _fault("not-translatable", "", None, str(error))
 
 
-def _fault(code: str, offset: int | None, text: str) -> dict[str, Any]:
-    return {"error_code": code, "error_offset": offset, "error_text": _printable(text)}
+def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_clause": clause,
+        "error_offset": offset,
+        "error_text": _printable(text),
+    }
 
 
 def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:

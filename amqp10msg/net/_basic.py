@@ -41,6 +41,7 @@ def consume(url: str, queue: str, pending: Any) -> None:
     at = URLParameters(url)
     try:
         with connect(at, ExactConnection) as connection:
+            pending.connected(connection._impl.server_properties or {})
             _consume(connection.channel(), queue, pending)
     except AMQPError as error:
         # What str gives is empty where there was no connection.

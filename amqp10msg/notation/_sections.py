@@ -11,8 +11,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import SectionKind
 
-__all__ = ["exact", "message_of", "sections_of", "written"]
-
 
 def exact(value: Any) -> Any:
     """Return a value as it would be decoded, so that its Python type is its AMQP type exactly.

@@ -1,4 +1,4 @@
-"""The diagnostic tree as text: a line for every field, its octets beside it."""
+"""The diagnostic tree as text: a line for every field, its bytes beside it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator
 from amqp10msg.message import Message
 from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
-
-__all__ = ["render_text"]
 
 _PER_LINE = 8
 _MAX_NODES = 100_000
@@ -41,7 +39,7 @@ def render_text(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """Write what every octet means: offset, octets, field, type and value, a line for each field.
+    """Write what every byte means: offset, bytes, field, type and value, a line for each field.
 
     Nothing in a message reaches a terminal unescaped. Below a field is what is wrong with it,
     marked ``!`` for an error and ``?`` for a warning.
