@@ -11,14 +11,13 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_field, encode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Int, Symbol, UInt
+from amqp10msg.primitives import Int, Symbol
 from amqp10msg.sections import (
     ApplicationProperties,
     Data,
@@ -27,6 +26,7 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
+from amqp10msg.translate._delivery import decorated, without_facts
 from amqp10msg.translate._headers import (
     FILTER,
     LONGEST_ROUTE,
@@ -60,7 +60,6 @@ __all__ = [
     "TABLE",
     "Natural",
     "body_of",
-    "decorated",
     "is_delivered",
     "natural",
     "translated",
@@ -259,15 +258,6 @@ def is_delivered(basic: BasicMessage) -> bool:
     )
 
 
-def decorated(header: Header) -> bytes:
-    """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
-    out = b"\x41" if header.durable else b"\x42"
-    out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
-    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
-    out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
-    return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
-
-
 def body_of(octets: bytes) -> Message | None:
     """Read a payload as the body sections that the marker promises; None where it is none."""
     try:
@@ -294,6 +284,8 @@ def translated(basic: Any, notes: Any) -> Any:
     entries = None
     if table is not None:
         entries = (table if type(table) is FieldTable else FieldTable(table)).entries
+        if entries and (basic.exchange or basic.routing_key):
+            basic, entries = without_facts(basic, entries, notes)
     made = natural(basic, entries, notes)
     if made.has_residual:
         notes.losses.clear()
@@ -316,6 +308,15 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     if made.body is None:
         made.body = _DATA.build([basic.body])
     _properties(made, given, notes)
+    if basic.redelivered and not is_delivered(basic):
+        notes.add(
+            "redelivered",
+            "retyped",
+            True,
+            1,
+            "header.delivery-count says it; a broker on the way back says both anew",
+            recoverable=True,
+        )
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")

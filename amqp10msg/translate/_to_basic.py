@@ -23,6 +23,7 @@ from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
+from amqp10msg.translate._delivery import COUNTS, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
@@ -43,7 +44,6 @@ from amqp10msg.translate._to_amqp10 import (
     ROUTING_KEY,
     TABLE,
     body_of,
-    decorated,
     is_delivered,
     is_finite,
 )
@@ -54,6 +54,7 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
+    "PLACES",
     "SHAPE",
     "SPARSE",
     "UNMARKED",
@@ -68,6 +69,7 @@ __all__ = [
 WHOLE = 0  # the encoded message, where it is not of the usual form
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
+PLACES = 2  # where each header stood, in the order of their names
 UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
@@ -262,7 +264,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     else:
         if count:
             made.redelivered = True
-        if first_acquirer or count > 1:
+        if first_acquirer or count:
             exact = False
             notes.add(
                 "header",
@@ -453,6 +455,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         produced = True
         names.add(found[0])
         made.entries.append((found[0], letter, item))
+        if delivered and found[0] in COUNTS:
+            exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
             exact = False
             notes.add(
