@@ -560,7 +560,7 @@ def test_how_any_conformant_message_was_read_does_not_matter(message: Message) -
     assert octets_of(to_basic(Message.decode(octets)).message) == octets_of(read)
 
 
-@pytest.mark.parametrize("count", [1, 2, 2**32 - 1])
+@pytest.mark.parametrize("count", [2, 3, 2**32 - 1])
 def test_the_delivery_count_comes_back_through_a_broker(count: int) -> None:
     message = Message(b"x", header=Header(durable=True, delivery_count=count))
     made = to_basic(message)
@@ -570,6 +570,19 @@ def test_the_delivery_count_comes_back_through_a_broker(count: int) -> None:
     for redelivered in (False, True):
         came = attrs.evolve(made.message, routing_key="q", redelivered=redelivered)
         assert message.header == to_amqp10(came).message.header
+
+
+def test_a_delivery_count_of_one_is_what_redelivered_says_and_no_more() -> None:
+    """A redelivered 0-9-1 message becomes the same 1.0 message, so there is no residual."""
+    message = Message(b"x", header=Header(durable=True, delivery_count=1))
+    made = to_basic(message)
+
+    assert [("header.delivery-count", "retyped")] == [
+        (loss.path, loss.action) for loss in made.losses
+    ]
+    assert made.message.redelivered
+    assert made.message.properties.headers is None
+    assert message == to_amqp10(made.message).message
 
 
 def test_a_redelivered_message_says_that_a_broker_sets_it_anew() -> None:

@@ -264,7 +264,17 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     else:
         if count:
             made.redelivered = True
-        if first_acquirer or count:
+        if count == 1 and not first_acquirer:
+            # What a redelivered 0-9-1 message becomes, so it returns without a residual.
+            notes.add(
+                "header.delivery-count",
+                "retyped",
+                count,
+                True,
+                "redelivered says it; a broker on the way back says both anew",
+                recoverable=True,
+            )
+        elif first_acquirer or count:
             exact = False
             notes.add(
                 "header",
