@@ -27,8 +27,6 @@ from amqp10msg.cli.translate import translate
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
 
-__all__ = ["main"]
-
 
 def version() -> str:
     """Return the version of the library, and whether its kernel is compiled."""

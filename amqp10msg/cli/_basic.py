@@ -14,8 +14,6 @@ from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 from amqp10msg.translate import Loss
 
-__all__ = ["basic_octets", "loss_json", "read_basic", "read_either", "read_message"]
-
 
 def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
     """Read the payload of a content header frame with the body behind it.

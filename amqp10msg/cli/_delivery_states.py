@@ -9,8 +9,6 @@ from amqp10msg.composite import composite_of
 from amqp10msg.errors import DecodeError
 from amqp10msg.validation import Violation
 
-__all__ = ["Judged", "judge_state"]
-
 # What a composite is, by the first of these archetypes that it provides.
 _KINDS = {
     "outcome": "an outcome",

@@ -19,8 +19,6 @@ from rich.progress import TextColumn
 
 from amqp10msg.cli._output import is_terminal, progress
 
-__all__ = ["ENGINES", "Done", "Task", "run"]
-
 ENGINES = ("auto", "spark", "local")
 
 

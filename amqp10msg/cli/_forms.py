@@ -18,8 +18,6 @@ from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
 from amqp10msg.sections import CODES
 
-__all__ = ["TARGETS", "is_message", "read", "write_all"]
-
 
 def is_message(data: bytes) -> bool:
     """Return whether octets are a message: they begin with a section's descriptor, or are empty.

@@ -37,8 +37,6 @@ from amqp10msg.files.streams import DamagedGzipError, unpacked
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 
-__all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sources_argument"]
-
 #: What --format and --from take.
 FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
 # Formats of octets; on the command line they are written in hex or base64.

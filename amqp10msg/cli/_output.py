@@ -16,21 +16,6 @@ from rich.table import Table
 
 from amqp10msg.files.atomic import replacing
 
-__all__ = [
-    "SEVERITY_COLORS",
-    "Sink",
-    "color_option",
-    "console",
-    "count",
-    "is_terminal",
-    "output_option",
-    "plural",
-    "progress",
-    "safe",
-    "table",
-    "use_color",
-]
-
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 
 

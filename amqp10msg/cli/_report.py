@@ -9,8 +9,6 @@ from amqp10msg.notation.html import annotated
 from amqp10msg.pages.charts import proportions
 from amqp10msg.validation import PROFILES, RULES, Violation
 
-__all__ = ["Report"]
-
 # Examples of each rule, and octets of one: page and memory depend on the rules, not the messages.
 _EXAMPLES = 3
 _MAX_SIZE = 1 << 20

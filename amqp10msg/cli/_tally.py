@@ -11,8 +11,6 @@ from amqp10msg.cli._output import plural
 from amqp10msg.validation import Violation, validate
 from amqp10msg.validation.counts import RuleCount
 
-__all__ = ["UNREADABLE", "Tally", "judge"]
-
 #: The rule under which an input counts that holds no octets to judge.
 UNREADABLE = "unreadable-input"
 

@@ -8,8 +8,6 @@ import re
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = ["octets_of_base64", "octets_of_hex", "octets_of_text"]
-
 _DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
 # A line of hexdump -C with more than eight octets has a gap in the middle.
 _HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")

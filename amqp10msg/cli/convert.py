@@ -10,8 +10,6 @@ from amqp10msg.cli._forms import TARGETS, write_all
 from amqp10msg.cli._input import FORMATS, Inputs, max_size_option, sources_argument
 from amqp10msg.cli._output import Sink, output_option
 
-__all__ = ["convert"]
-
 
 @click.command(
     epilog="""

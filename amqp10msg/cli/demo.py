@@ -28,8 +28,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.validation import Violation, validate
 
-__all__ = ["demo"]
-
 _INDENT = "    "
 _MAX_WIDTH = 120
 

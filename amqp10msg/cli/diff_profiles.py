@@ -17,8 +17,6 @@ from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, TranslationError, to_amqp10, to_basic
 from amqp10msg.translate.account import parts_of
 
-__all__ = ["diff_profiles"]
-
 _REFUSED = "refused"
 
 

@@ -10,8 +10,6 @@ from amqp10msg.cli._forms import write_all
 from amqp10msg.cli._input import Inputs, max_size_option, sources_argument
 from amqp10msg.cli._output import Sink, output_option
 
-__all__ = ["encode"]
-
 
 @click.command(
     epilog="""

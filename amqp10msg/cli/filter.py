@@ -25,8 +25,6 @@ from amqp10msg.delivery.filters import (
 from amqp10msg.errors import AmqpError, EncodeError
 from amqp10msg.message import Message
 
-__all__ = ["filter_messages"]
-
 _LANGUAGES: dict[str, Callable[[str], Filter]] = {
     "selector": Selector,
     "sql": SqlFilter,

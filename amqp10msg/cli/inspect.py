@@ -28,8 +28,6 @@ from amqp10msg.cli._output import (
 from amqp10msg.errors import AmqpError
 from amqp10msg.validation import PROFILES, validate
 
-__all__ = ["inspect"]
-
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
     "typed": "Write typed JSON, indented, instead: every value beside its type.",

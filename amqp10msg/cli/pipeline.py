@@ -19,8 +19,6 @@ from amqp10msg.files import FORMS
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.translate import Circumstances
 
-__all__ = ["pipeline", "show_summary"]
-
 _MAX_DRIFTS = 20
 
 

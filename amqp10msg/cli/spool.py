@@ -8,8 +8,6 @@ import click
 
 from amqp10msg.cli._output import plural
 
-__all__ = ["spool"]
-
 
 @click.command(
     epilog="""

@@ -24,8 +24,6 @@ from amqp10msg.cli._output import (
 from amqp10msg.errors import DecodeError
 from amqp10msg.translate import PROFILES, Circumstances, Loss, TranslationError, to_amqp10, to_basic
 
-__all__ = ["translate"]
-
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 
 

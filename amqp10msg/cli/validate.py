@@ -29,8 +29,6 @@ from amqp10msg.cli._tally import UNREADABLE, Tally, judge
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.validation import PROFILES, Violation
 
-__all__ = ["validate"]
-
 # Below this a bar would only flicker.
 _WORTH_A_BAR = 1 << 18
 # From this width of the terminal there is room for where a rule was broken first.

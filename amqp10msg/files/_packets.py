@@ -13,8 +13,6 @@ import attrs
 
 from amqp10msg.files._record import Record
 
-__all__ = ["Packet", "read_packets"]
-
 # A packet is at most 256 kB in any capture; what says more is damaged.
 _MAX_PACKET = 1 << 24
 

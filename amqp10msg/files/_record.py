@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["FORMS", "MAX_SIZE", "Range", "Record"]
-
 #: The forms of files that can be read.
 FORMS = ("prefixed", "jsonl", "cborseq", "pcap")
 #: Octets that one message may take, unless said otherwise: a bound on memory.

@@ -9,8 +9,6 @@ import attrs
 
 from amqp10msg.files._packets import Packet
 
-__all__ = ["Flow", "Segment", "segment_of"]
-
 # Octets and segments that are held while something in front of them is missing.
 _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192

@@ -18,8 +18,6 @@ from amqp10msg.files._record import Record
 from amqp10msg.files.containers import too_large
 from amqp10msg.primitives import Described
 
-__all__ = ["Frames"]
-
 # The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20
 _FRAME_END = 0xCE

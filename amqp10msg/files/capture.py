@@ -10,8 +10,6 @@ from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files._segments import Flow, Segment, segment_of
 from amqp10msg.files._transfers import Frames
 
-__all__ = ["read_capture"]
-
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
 _MAX_FLOWS = 65_536
 

@@ -15,16 +15,6 @@ from typing import IO, Any
 from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 
-__all__ = [
-    "READERS",
-    "RECORD_KEYS",
-    "STARTS",
-    "octets_of_record",
-    "read_lines",
-    "read_prefixed",
-    "too_large",
-]
-
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,

@@ -11,8 +11,6 @@ from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 
-__all__ = ["form_of", "ranges", "read"]
-
 _CAPTURES = (
     b"\xa1\xb2\xc3\xd4",
     b"\xd4\xc3\xb2\xa1",

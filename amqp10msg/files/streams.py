@@ -7,8 +7,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GZIP", "DamagedGzipError", "Gunzipped", "opened", "unpacked"]
-
 #: What a gzip file begins with (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
 # Octets that are read from the compressed file at a time, and that one piece of content may have.

@@ -8,8 +8,6 @@ import json
 import re
 from typing import Any
 
-__all__ = ["octets_of_base64", "octets_of_hex", "parse_json"]
-
 # What may stand between the digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
 _HEX = re.compile(r"[0-9a-fA-F]*")

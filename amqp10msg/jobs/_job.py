@@ -19,8 +19,6 @@ from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 
-__all__ = ["KINDS", "QUARANTINE", "Job"]
-
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
 UNREADABLE = "unreadable-input"

@@ -11,8 +11,6 @@ import pyarrow.parquet as pq
 
 from amqp10msg.files.atomic import synced
 
-__all__ = ["ParquetFile"]
-
 # A row group ends with the first of these.
 _ROWS, _OCTETS = 65_536, 64 << 20
 # Texts that differ from row to row: a dictionary of them would be given up.

@@ -12,8 +12,6 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.files import Record
 from amqp10msg.message import Message
 
-__all__ = ["Filters"]
-
 _PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 

@@ -13,8 +13,6 @@ from amqp10msg import pages
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.pages.charts import COLORS, Bar, columns, horizontal_bars, stacked_bars
 
-__all__ = ["Run", "page"]
-
 # Bars of a chart, and rows of a table, that a page can show at most.
 _MAX_BARS = 120
 _MAX_ROWS = 500

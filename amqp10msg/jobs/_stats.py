@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from amqp10msg.validation.counts import RuleCount
 
-__all__ = ["MAPS", "Stats"]
-
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
 # Distinct keys of a map section that are counted one by one: a bound on memory.

@@ -19,18 +19,6 @@ import pyarrow.parquet as pq
 from amqp10msg import files
 from amqp10msg.jobs._record_filters import Filters
 
-__all__ = [
-    "MESSAGES",
-    "PARQUET",
-    "RANGE_OCTETS",
-    "Input",
-    "OnlySparkError",
-    "Reading",
-    "files_of",
-    "input_of",
-    "is_parquet",
-]
-
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
     [

@@ -11,8 +11,6 @@ from amqp10msg import validation
 from amqp10msg.columns import binary_chunks, suspects
 from amqp10msg.limits import DEFAULT_LIMITS
 
-__all__ = ["ERRORS", "VALIDATED", "judged"]
-
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
 

@@ -19,18 +19,6 @@ from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._parquet import ParquetFile
 from amqp10msg.jobs._stats import Stats
 
-__all__ = [
-    "BAD",
-    "BATCHES",
-    "GOOD",
-    "STATS",
-    "Done",
-    "Output",
-    "output_of",
-    "quarantined",
-    "read_stats",
-]
-
 #: The file with the counts of a job, in its folder.
 STATS = "_amqp10msg.json"
 #: The folders of the good and of the quarantined messages.

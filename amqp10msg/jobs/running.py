@@ -25,8 +25,6 @@ from amqp10msg.jobs.output import Done, Output, read_stats
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["JobError", "Progress", "Work", "carry_out", "run"]
-
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
 # Octets of input that are worth a process of their own, which takes about a second to start: some

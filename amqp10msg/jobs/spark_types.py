@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["schema_for_spark", "type_for_spark"]
-
 
 def type_for_spark(given: pa.DataType) -> pa.DataType:
     """Return the Arrow type that Spark takes in place of one that it refuses, without loss."""

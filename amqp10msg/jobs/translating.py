@@ -13,8 +13,6 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 
-__all__ = ["REPORT", "Translator"]
-
 _LOSSES = pa.list_(
     pa.struct(
         [

@@ -16,8 +16,6 @@ from pika.frame import Header
 
 from amqp10msg.net.landing import Spooled
 
-__all__ = ["ExactConnection", "consume", "header_of", "readable"]
-
 # Of every frame: its type, its channel, the octets of its payload (0-9-1, 4.2.3).
 _FRAME = struct.Struct(">BHL")
 # Of a content header: class, weight, octets of the body (4.2.6.1).

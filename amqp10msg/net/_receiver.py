@@ -12,8 +12,6 @@ from amqp10msg.net.landing import Spooled
 from amqp10msg.parts import scan
 from amqp10msg.proton import receive_octets
 
-__all__ = ["Receiver", "tag_of"]
-
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
 

@@ -27,8 +27,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.primitives import ULong
 
-__all__ = ["LANDED", "Landing", "Spooled"]
-
 #: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
 #: tells duplicates.
 LANDED = pa.schema(

@@ -14,8 +14,6 @@ import attrs
 
 from amqp10msg.net.landing import Landing, Spooled
 
-__all__ = ["Batches", "spool_amqp10", "spool_basic"]
-
 
 @attrs.frozen
 class Batches:

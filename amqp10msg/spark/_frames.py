@@ -14,14 +14,6 @@ from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.spark_types import schema_for_spark
 
-__all__ = [
-    "kept_names",
-    "mapped",
-    "quoted",
-    "required",
-    "spark_schema",
-]
-
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 

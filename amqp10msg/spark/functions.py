@@ -23,14 +23,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
 
-__all__ = [
-    "decode",
-    "decode_values",
-    "encode",
-    "metrics",
-    "validate",
-]
-
 
 def decode(
     df: DataFrame,

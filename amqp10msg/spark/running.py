@@ -28,8 +28,6 @@ from amqp10msg.jobs.output import Done
 from amqp10msg.jobs.running import Work, carry_out
 from amqp10msg.spark.sink import output_at, write
 
-__all__ = ["run"]
-
 
 def run(
     session: SparkSession,

@@ -38,8 +38,6 @@ from amqp10msg.jobs.inputs import (
 from amqp10msg.spark._frames import spark_schema
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 
-__all__ = ["Amqp10"]
-
 
 class Amqp10(DataSource):
     """Files of messages, in the forms of `amqp10msg.files`.

@@ -13,8 +13,6 @@ from amqp10msg.jobs.translating import REPORT, Translator
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, required
 from amqp10msg.translate import Circumstances
 
-__all__ = ["translate"]
-
 
 def translate(
     df: DataFrame,
