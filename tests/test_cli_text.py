@@ -106,7 +106,7 @@ def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("0053700", "not hex: 7 digits are half an octet too few or too many"),
+        ("0053700", "not hex: 7 digits are half a byte too few or too many"),
         ("message.bin", "neither hex nor base64"),
         ("message", "neither hex nor base64"),  # base64 of octets that no message begins with
         ("no such thing", "neither hex nor base64"),

@@ -14,16 +14,14 @@ import click
 
 import amqp10msg
 from amqp10msg.cli._output import safe
-from amqp10msg.cli.convert import convert
+from amqp10msg.cli.convert import convert, encode
 from amqp10msg.cli.demo import demo
-from amqp10msg.cli.diff_profiles import diff_profiles
-from amqp10msg.cli.encode import encode
 from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
 from amqp10msg.cli.pipeline import pipeline
 from amqp10msg.cli.serve import serve
 from amqp10msg.cli.spool import spool
-from amqp10msg.cli.translate import translate
+from amqp10msg.cli.translate import diff_profiles, translate
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
 

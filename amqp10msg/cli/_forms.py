@@ -84,7 +84,7 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
     for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(
-                "there is more than one message, and raw octets do not say where one ends: "
+                "there is more than one message, and raw bytes do not say where one ends: "
                 "use prefixed, jsonl or hex"
             )
         data = item.octets()

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -294,7 +295,7 @@ def _blame(text: str, form: str | None, reason: str) -> str:
             octets_of_text(part, form)
         except ValueError as error:
             # Half an octet is not a fault of an argument that another one follows.
-            if "half an octet" not in str(error):
+            if "half a byte" not in str(error):
                 return _nothing(part, str(error))
     return _nothing(text, reason)
 
@@ -417,7 +418,7 @@ sources_argument = click.argument(
     "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
 )
 
-format_option = click.option(
+_format_option = click.option(
     "-f",
     "--format",
     "form",
@@ -435,3 +436,16 @@ max_size_option = click.option(
     metavar="BYTES",
     help="The most that one message may take in its input.",
 )
+
+
+def messages_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add SOURCES, --format and --max-size to a command, which gets them as `inputs`."""
+
+    @sources_argument
+    @_format_option
+    @max_size_option
+    @functools.wraps(command)
+    def run(sources: tuple[str, ...], form: str, max_size: int, **others: Any) -> Any:
+        return command(inputs=Inputs(sources, form, max_size), **others)
+
+    return run

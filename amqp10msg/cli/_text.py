@@ -64,7 +64,7 @@ def _octets(text: str, form: str | None) -> bytes:
     try:
         return octets_of_hex(text)
     except ValueError as error:
-        if "half an octet" in str(error):
+        if "half a byte" in str(error):
             raise
     try:
         octets = octets_of_base64(text)

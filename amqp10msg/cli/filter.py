@@ -11,7 +11,7 @@ import attrs
 import click
 
 from amqp10msg import notation
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._input import Inputs, Item, messages_argument
 from amqp10msg.cli._output import color_option, plural, safe, use_color
 from amqp10msg.delivery.filters import (
     DirectBinding,
@@ -62,7 +62,6 @@ Examples:
 """,
 )
 @click.argument("expr")
-@sources_argument
 @click.option(
     "-l",
     "--language",
@@ -88,19 +87,16 @@ Examples:
     is_flag=True,
     help="Write a JSON object a line: one for each message, then one with the summary.",
 )
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def filter_messages(
     expr: str,
-    sources: tuple[str, ...],
+    inputs: Inputs,
     language: str,
     now: int | None,
     require_all: bool,
     quiet: bool,
     as_json: bool,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Show which messages pass a filter, and why the others do not.
@@ -118,7 +114,7 @@ def filter_messages(
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
     passed = stopped = unreadable = 0
-    for item in Inputs(sources, form, max_size).some():
+    for item in inputs.some():
         answer = _answer(wanted, item, now)
         passed += answer.passes is True
         stopped += answer.passes is False

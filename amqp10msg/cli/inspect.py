@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from amqp10msg import notation
-from amqp10msg.cli._delivery_states import judge_state
+from amqp10msg import delivery, notation
 from amqp10msg.cli._forms import is_message, read
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._input import Inputs, Item, messages_argument
 from amqp10msg.cli._output import (
     SEVERITY_COLORS,
     Sink,
@@ -25,9 +24,18 @@ from amqp10msg.cli._output import (
     safe,
     use_color,
 )
-from amqp10msg.errors import AmqpError
-from amqp10msg.validation import PROFILES, validate
+from amqp10msg.composite import composite_of
+from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.validation import PROFILES, Violation, validate
 
+# What a composite is, by the first of these archetypes that it provides.
+_KINDS = {
+    "outcome": "an outcome",
+    "delivery-state": "a delivery state",
+    "lifetime-policy": "a lifetime policy",
+}
+# Errors of bytes that are something else, which is not judged here.
+_OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
     "typed": "Write typed JSON, indented, instead: every value beside its type.",
@@ -51,7 +59,6 @@ Examples:
   amqp10msg inspect --role receiver 00 53 28 c0 08 05 a1 01 71 40 40 40 41
 """
 )
-@sources_argument
 @click.option("--json", "view", flag_value="json", help=_VIEWS["json"])
 @click.option("--typed", "view", flag_value="typed", help=_VIEWS["typed"])
 @click.option("--html", "view", flag_value="html", help=_VIEWS["html"])
@@ -77,19 +84,16 @@ Examples:
     help="About how many fields of one message to show.",
 )
 @output_option
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def inspect(
-    sources: tuple[str, ...],
+    inputs: Inputs,
     view: str | None,
     as_values: bool,
     profile: str,
     role: str | None,
     max_fields: int,
     output: Path | None,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Show what every byte of a message means.
@@ -108,7 +112,7 @@ def inspect(
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size).some())):
+        for number, (item, more) in enumerate(_with_more(inputs.some())):
             if item.fault:
                 _complain(item, item.fault)
                 failed = True
@@ -181,9 +185,7 @@ class _Shown:
             self.fault = str(error)
         self.what = ""
         if len(self.decoded) == 1 and not self.is_message and not as_values and not self.fault:
-            judged = judge_state(item.data, role)
-            if judged is not None:
-                self.what, self.violations = judged.what, judged.violations
+            self.what, self.violations = _judge_state(item.data, role)
 
     def title(self, *, first: bool, colored: bool) -> str:
         """Return the heading of a message, where there are several."""
@@ -205,7 +207,7 @@ class _Shown:
 
     def verdict(self, colored: bool) -> str:
         """Return one line: the size, and the rules that are broken."""
-        size = plural(len(self.item.data), "octet")
+        size = plural(len(self.item.data), "byte")
         if self.what:
             size = f"{size}: {self.what}"
         elif self.fault or not self.is_message:
@@ -226,3 +228,30 @@ class _Shown:
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded
         )
+
+
+def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
+    """Return what a delivery state, terminus or part of one is, and the rules that it breaks.
+
+    Args:
+        data: one encoded value; nothing is said of one that is something else.
+        role: the end of the link that sends a source or target, or None where that is not known.
+    """
+    try:
+        state = delivery.decode(data)
+    except DecodeError as error:
+        if error.rule in _OTHERS:
+            return "", []
+        # The declaration of a composite is what Part 1, 1.4 is about.
+        fault = Violation(
+            error.rule, "Part 1, 1.4", "error", error.path, error.offset, error.reason
+        )
+        return error.path.partition(".")[0] or "a composite", [fault]
+    violations: list[Violation] = []
+    if isinstance(state, delivery.Source):
+        violations = delivery.check_source(data, role=role)
+    elif isinstance(state, (delivery.Target, delivery.Coordinator)):
+        violations = delivery.check_target(data, role=role)
+    entry = composite_of(type(state))
+    kinds = [kind for name, kind in _KINDS.items() if name in entry.provides]
+    return ", ".join([entry.name, *kinds[:1]]), violations

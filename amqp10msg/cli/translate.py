@@ -1,16 +1,21 @@
-"""``amqp10msg translate``: messages of AMQP 0-9-1 as 1.0 messages, and back."""
+"""``amqp10msg translate`` and ``diff-profiles``: messages of AMQP 0-9-1 as 1.0 messages, and back.
+
+A message of 0-9-1 is the payload of its content header frame with the body behind it.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import attrs
 import click
 from rich.text import Text
 
-from amqp10msg.cli._basic import basic_octets, loss_json, read_basic, read_message
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.cli._input import Inputs, Item, messages_argument
 from amqp10msg.cli._output import (
     Sink,
     color_option,
@@ -22,9 +27,29 @@ from amqp10msg.cli._output import (
     use_color,
 )
 from amqp10msg.errors import DecodeError
+from amqp10msg.limits import Limits
+from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Loss, TranslationError, to_amqp10, to_basic
+from amqp10msg.translate.account import parts_of
 
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
+_REFUSED = "refused"
+
+
+def circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what a translation depends on besides the message."""
+    for option in (
+        click.option(
+            "--user",
+            default="guest",
+            show_default=True,
+            help="The user that the broker knows as sender.",
+        ),
+        click.option("--routing-key", default="", help="The routing key of 0-9-1 messages."),
+        click.option("--exchange", default="", help="The exchange of 0-9-1 messages."),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command(
@@ -36,7 +61,6 @@ Examples:
   amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
 """
 )
-@sources_argument
 @click.option(
     "--to",
     "target",
@@ -53,20 +77,15 @@ Examples:
     help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
 )
 @click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
-@click.option("--exchange", default="", help="The exchange of 0-9-1 messages.")
-@click.option("--routing-key", default="", help="The routing key of 0-9-1 messages.")
-@click.option(
-    "--user", default="guest", show_default=True, help="The user that the broker knows as sender."
-)
+@circumstances_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
 )
 @output_option
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def translate(
-    sources: tuple[str, ...],
+    inputs: Inputs,
     target: str,
     profile: str,
     strict: bool,
@@ -75,8 +94,6 @@ def translate(
     user: str,
     as_json: bool,
     output: Path | None,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0, and say what is lost.
@@ -93,7 +110,7 @@ def translate(
     colored = use_color(color)
     failed = False
     with Sink(output) as sink:
-        for item in Inputs(sources, form, max_size).some():
+        for item in inputs.some():
             record, losses, fault = _translated(
                 item, target, profile, strict, exchange, routing_key, given
             )
@@ -153,7 +170,7 @@ def _show(
     says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
     screen.print(
         Text(
-            f"{safe(item.source)}: {plural(size, 'octet')}, {says}",
+            f"{safe(item.source)}: {plural(size, 'byte')}, {says}",
             style="yellow" if lost else "green",
         )
     )
@@ -176,3 +193,155 @@ def _show(
 def _short(value: Any) -> str:
     text = safe(repr(value))
     return text if len(text) <= 60 else f"{text[:59]}…"
+
+
+@click.command(
+    "diff-profiles",
+    epilog="""
+\b
+Examples:
+  amqp10msg diff-profiles message.bin
+  amqp10msg diff-profiles -p rabbitmq-3.10 -p rabbitmq-4.3 header-and-body.bin
+""",
+)
+@click.option(
+    "-p",
+    "--profile",
+    "profiles",
+    type=click.Choice(list(PROFILES)),
+    metavar="PROFILE",
+    multiple=True,
+    help="Compare these profiles; all by default.",
+)
+@click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
+@circumstances_options
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@messages_argument
+@color_option
+def diff_profiles(
+    inputs: Inputs,
+    profiles: tuple[str, ...],
+    everything: bool,
+    exchange: str,
+    routing_key: str,
+    user: str,
+    as_json: bool,
+    color: bool | None,
+) -> int:
+    """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
+
+    SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
+    translated to the other one. A row is a place in the result, a column a profile. The exit
+    status is 1 where a message cannot be read.
+    """
+    chosen = profiles or tuple(PROFILES)
+    colored = use_color(color)
+    given = Circumstances(user=user)
+    failed = 0
+    for item in inputs.some():
+        try:
+            if item.fault:
+                raise DecodeError(item.fault)
+            message = read_either(item.data, exchange, routing_key)
+        except DecodeError as error:
+            failed += 1
+            click.echo(
+                f"amqp10msg: {safe(item.source)}: {safe(item.fault or str(error))}", err=True
+            )
+            continue
+        found = {name: _made(message, name, given) for name in chosen}
+        if as_json:
+            click.echo(
+                json.dumps({"source": safe(item.source), "profiles": found}, ensure_ascii=False)
+            )
+        else:
+            _show_differences(safe(item.source), found, everything, colored)
+    return int(failed > 0)
+
+
+def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
+    """Return what a profile makes of a message: path -> value, as text."""
+    try:
+        made: Any = (
+            to_amqp10(message, profile, circumstances=given).message
+            if isinstance(message, BasicMessage)
+            else to_basic(message, profile, circumstances=given).message
+        )
+    except TranslationError as error:
+        return {_REFUSED: safe(str(error))}
+    return {path: safe(repr(value)) for path, value in parts_of(made)}
+
+
+def _show_differences(
+    source: str, found: dict[str, dict[str, str]], everything: bool, colored: bool
+) -> None:
+    screen = console(colored)
+    places = dict.fromkeys(path for made in found.values() for path in made)
+    rows = []
+    for path in places:
+        values = [made.get(path, "") for made in found.values()]
+        if everything or len(set(values)) > 1:
+            rows.append((path, values))
+    screen.print(Text(source, style="bold"))
+    if not rows:
+        screen.print("  all agree")
+        return
+    made = table("", *found)
+    for path, values in rows:
+        style = "red" if path == _REFUSED else "cyan"
+        made.add_row(Text(path, style=style), *(Text(value) for value in values))
+    screen.print(made)
+    screen.print()
+
+
+def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
+    """Read the payload of a content header frame with the body behind it.
+
+    Raises:
+        DecodeError: there is no content header, or the body does not have the size that it says.
+    """
+    # The header ends where its properties end; the rest is the body.
+    size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
+    if size > len(data) - 14:
+        raise DecodeError(
+            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
+            4,
+            rule="truncated",
+        )
+    header = decode_content_header(data[: len(data) - size], limits=Limits())
+    return BasicMessage(header.properties, data[len(data) - size :], exchange, routing_key)
+
+
+def basic_octets(basic: BasicMessage) -> bytes:
+    """Encode a message as `read_basic` reads it."""
+    return encode_content_header(basic.properties, len(basic.body)) + basic.body
+
+
+def read_message(data: bytes) -> Message:
+    """Read a 1.0 message, also one that breaks rules of Part 3."""
+    try:
+        return Message.decode(data)
+    except DecodeError:
+        return Message.decode(data, strict=False)
+
+
+def read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | Message:
+    """Read a message of either protocol: a 1.0 message begins with a zero octet and a descriptor.
+
+    Raises:
+        DecodeError: it is neither.
+    """
+    if data[:2] == b"\0\x3c":
+        return read_basic(data, exchange, routing_key)
+    return read_message(data)
+
+
+def loss_json(loss: Loss) -> dict[str, Any]:
+    """Return a loss for JSON; values without a JSON type appear as their `repr`."""
+    made = attrs.asdict(loss, recurse=False)
+    for name in ("before", "after"):
+        try:
+            json.dumps(made[name])
+        except (TypeError, ValueError):
+            made[name] = safe(repr(made[name]))
+    return made

@@ -13,7 +13,7 @@ import click
 from rich.progress import TextColumn
 from rich.text import Text
 
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._input import Inputs, Item, messages_argument
 from amqp10msg.cli._output import (
     SEVERITY_COLORS,
     color_option,
@@ -44,7 +44,6 @@ Examples:
   amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false)'
 """
 )
-@sources_argument
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
@@ -65,18 +64,15 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write an HTML page with the summary and annotated examples of each rule.",
 )
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def validate(
-    sources: tuple[str, ...],
+    inputs: Inputs,
     profile: str,
     strict_warnings: bool,
     quiet: bool,
     as_json: bool,
     report: Path | None,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Judge messages by the rules of the specification.
@@ -92,7 +88,6 @@ def validate(
     """
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
-    inputs = Inputs(sources, form, max_size)
     colored = use_color(color)
     tally = Tally(profile)
     page = Report(profile) if report is not None else None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, printable
 
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
@@ -152,13 +152,8 @@ def _record_of_line(offset: int, line: bytes) -> Record:
         octets,
         message_format=found if type(found) is int and 0 <= found < 1 << 32 else None,
         delivery_tag=octets_of_hex(tag) if isinstance(tag, str) else None,
-        address=_text(address) if isinstance(address, str) else None,
+        address=printable(address) if isinstance(address, str) else None,
     )
-
-
-def _text(text: str) -> str:
-    """Escape lone surrogates, which JSON can write and UTF-8 cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
