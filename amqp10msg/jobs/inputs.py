@@ -5,6 +5,7 @@ Whole jobs have the workers open their input: what is distributed are the parts,
 
 from __future__ import annotations
 
+import datetime
 import errno
 import glob
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import files
-from amqp10msg.jobs._record_filters import Filters
+from amqp10msg.delivery.filters import Selector
+from amqp10msg.errors import DecodeError
+from amqp10msg.files import Record
+from amqp10msg.message import Message
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
@@ -44,6 +48,8 @@ _OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
+_PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Octets of a part of a file of messages.
 RANGE_OCTETS = 128 << 20
 # Octets of a part of Parquet, as they are in memory: a task of a second or less.
@@ -159,6 +165,77 @@ def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.R
                 parts.append(files.Range(path, PARQUET, start, group + 1))
                 start, octets = group + 1, 0
     return None if schema is None else (schema, parts)
+
+
+@attrs.frozen
+class Filters:
+    """Which records of a file become rows; what could not be read always does.
+
+    Attributes:
+        protocol: ``amqp-1.0`` or ``amqp-0-9-1``; both where None, and likewise below.
+        address: of the link.
+        since: microseconds since the Unix epoch; captured then or later.
+        until: captured before.
+        selector: a JMS message selector that messages of 1.0 must pass.
+    """
+
+    protocol: str | None = None
+    address: str | None = None
+    since: int | None = None
+    until: int | None = None
+    selector: Selector | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Filters:
+        """Read the options of a data source.
+
+        Raises:
+            ValueError: one of them is wrong.
+        """
+        protocol, selector = options.get("protocol"), options.get("selector")
+        if protocol not in {None, *_PROTOCOLS}:
+            raise ValueError(f"{protocol!r} is not a protocol: use {' or '.join(_PROTOCOLS)}")
+        return cls(
+            protocol,
+            options.get("address"),
+            _time(options, "since"),
+            _time(options, "until"),
+            None if selector is None else Selector(selector),
+        )
+
+    def admits(self, record: Record) -> bool:
+        """Return whether a record is selected."""
+        if record.fault:
+            return True
+        if self.protocol not in {None, record.protocol}:
+            return False
+        if self.address not in {None, record.address}:
+            return False
+        if self.since is not None and (record.time is None or record.time < self.since):
+            return False
+        if self.until is not None and (record.time is None or record.time >= self.until):
+            return False
+        if self.selector is None or record.wire is None:
+            return True
+        try:
+            return self.selector.matches(Message.decode(record.wire, strict=False))
+        except DecodeError:
+            return True  # it cannot be read, and is reported later
+
+
+def _time(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{name} is {text!r}, and must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
 
 
 @attrs.frozen

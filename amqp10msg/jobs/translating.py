@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 
@@ -94,13 +95,10 @@ def _translated(
     try:
         return one(how, **given)
     except DecodeError as error:
-        return _fault(error.rule, error.offset, str(error))
+        code, offset, text = error.rule, error.offset, str(error)
     except AmqpError as error:
-        return _fault("not-translatable", None, str(error))
-
-
-def _fault(code: str, offset: int | None, text: str) -> dict[str, Any]:
-    return {"error_code": code, "error_offset": offset, "error_text": _printable(text)}
+        code, offset, text = "not-translatable", None, str(error)
+    return {"error_code": code, "error_offset": offset, "error_text": printable(text)}
 
 
 def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
@@ -143,11 +141,11 @@ def _to_amqp10(
 def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
     return [
         {
-            "path": _printable(loss.path),
+            "path": printable(loss.path),
             "action": loss.action,
             "before": _shown(loss.before),
             "after": _shown(loss.after),
-            "reason": _printable(loss.reason),
+            "reason": printable(loss.reason),
             "recoverable": loss.recoverable,
         }
         for loss in made.losses
@@ -159,11 +157,7 @@ def _shown(value: Any) -> str | None:
     if value is None:
         return None
     try:
-        return _printable(json.dumps(value, ensure_ascii=False))
+        shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
-        return _printable(json.dumps(repr(value), ensure_ascii=False))
-
-
-def _printable(text: str) -> str:
-    """Escape what UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
+        shown = json.dumps(repr(value), ensure_ascii=False)
+    return printable(shown)
