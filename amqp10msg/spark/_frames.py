@@ -18,11 +18,6 @@ from amqp10msg.jobs.spark_types import schema_for_spark
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Return the schema of Spark for an Arrow schema of `schema_for_spark`."""
-    return from_arrow_schema(schema)
-
-
 def quoted(name: str) -> str:
     """Quote the name of a column."""
     return f"`{name.replace('`', '``')}`"
@@ -82,7 +77,7 @@ def mapped(
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
-    made = StructType([*kept.fields, *spark_schema(new).fields])
+    made = StructType([*kept.fields, *from_arrow_schema(new).fields])
     names = list(dict.fromkeys([*keep, *read]))
     count = len(keep)
 
