@@ -40,14 +40,12 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         self.fault = ""
 
     def on_start(self, event: Any) -> None:
-        """Connect and open the link."""
         self._connection = event.container.connect(self._url, reconnect=False)
         event.container.create_receiver(self._connection, self._address)
         self._wait(event)
 
     def _wait(self, event: Any) -> None:
-        batches = self._pending.batches
-        event.container.schedule(min(batches.seconds, batches.idle or batches.seconds), self)
+        event.container.schedule(self._pending.wait, self)
 
     def on_timer_task(self, event: Any) -> None:
         """Finish a file that waited long enough; end where nothing comes."""
@@ -69,13 +67,8 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             if delivery.aborted:
                 delivery.settle()
             return
-        row = Spooled(
-            self._address,
-            self._pending.time,
-            tag_of(delivery),
-            _is_redelivered(octets),
-            octets,
-        )
+        tag, again = tag_of(delivery), _is_redelivered(octets)
+        row = Spooled(self._address, self._pending.time, tag, again, octets)
         if self._pending.add(row, delivery):
             self._land()
 
@@ -85,15 +78,12 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             delivery.settle()
 
     def on_link_error(self, event: Any) -> None:
-        """End: the link was closed with an error."""
         self._end(event.link.remote_condition)
 
     def on_session_error(self, event: Any) -> None:
-        """End: the session was closed with an error."""
         self._end(event.session.remote_condition)
 
     def on_connection_error(self, event: Any) -> None:
-        """End: the connection was closed with an error."""
         self._end(event.connection.remote_condition)
 
     def on_transport_error(self, event: Any) -> None:

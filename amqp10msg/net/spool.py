@@ -68,6 +68,11 @@ class _Pending:
         return bool(self.deliveries) and waited >= self.batches.seconds
 
     @property
+    def wait(self) -> float:
+        """Seconds until `due` and `is_idle` are to be looked at again."""
+        return min(self.batches.seconds, self.batches.idle or self.batches.seconds)
+
+    @property
     def is_idle(self) -> bool:
         """Whether it is time to end."""
         idle = self.batches.idle
