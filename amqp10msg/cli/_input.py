@@ -23,7 +23,7 @@ from click.shell_completion import CompletionItem
 
 from amqp10msg import notation
 from amqp10msg._core import encode_value
-from amqp10msg.cli._output import is_terminal
+from amqp10msg.cli._output import is_terminal, safe
 from amqp10msg.cli._text import octets_of_text
 from amqp10msg.errors import AmqpError
 from amqp10msg.files import MAX_SIZE
@@ -63,6 +63,11 @@ class Item:
         if self.fault:
             raise click.ClickException(f"{self.source}: {self.fault}")
         return self.data
+
+
+def complain(item: Item, fault: str) -> None:
+    """Say on standard error why an item cannot be handled."""
+    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
 
 
 class Inputs:
@@ -139,12 +144,12 @@ class Inputs:
         Raises:
             click.ClickException: there are none.
         """
-        items = iter(self)
-        for first in items:
-            yield first
-            yield from items
-            return
-        raise click.ClickException("there are no messages in what was given")
+        none = True
+        for item in self:
+            none = False
+            yield item
+        if none:
+            raise click.ClickException("there are no messages in what was given")
 
     def __iter__(self) -> Iterator[Item]:
         for name, source, fault in self._sources:
@@ -216,9 +221,17 @@ class Inputs:
             case "jsonl" | "json" | "written" | "typed" | "plain":
                 yield from self._json(stream, name, form)
             case "prefixed":
-                yield from self._prefixed(stream, name)
+                records = read_prefixed(stream, max_size=self.max_size)
+                for number, record in enumerate(records, 1):
+                    if record.fault:
+                        raise ValueError(f"message {number}: {self._advised(record.fault)}")
+                    yield Item(f"{name}:{number}", record.wire or b"")
             case "text" | "hex" | "base64":
-                text = _text_of(self._all(stream))
+                try:
+                    text = self._all(stream).decode("utf-8-sig")
+                except UnicodeDecodeError:
+                    said = "this is not text: use --format raw for the bytes of a message"
+                    raise ValueError(said) from None
                 found = octets_of_text(text, None if form == "text" else form)
                 if not found:
                     raise ValueError("it holds no message")
@@ -237,12 +250,6 @@ class Inputs:
 
     def _advised(self, fault: str) -> str:
         return f"{fault}: raise --max-size" if fault == too_large(self.max_size) else fault
-
-    def _prefixed(self, stream: IO[bytes], name: str) -> Iterator[Item]:
-        for number, record in enumerate(read_prefixed(stream, max_size=self.max_size), 1):
-            if record.fault:
-                raise ValueError(f"message {number}: {self._advised(record.fault)}")
-            yield Item(f"{name}:{number}", record.wire or b"")
 
     def _json(self, stream: Any, name: str, form: str, before: int = 0) -> Iterator[Item]:
         """Read JSON, a document a line or one document over many lines.
@@ -336,21 +343,12 @@ def _sniff(head: bytes) -> str:
     return "json" if text.lstrip()[:1] in ("{", "[") else "text"
 
 
-def _text_of(octets: bytes) -> str:
-    try:
-        return octets.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("this is not text: use --format raw for the bytes of a message") from None
-
-
 def _has_lines(octets: bytes) -> bool:
     """Return whether a line after a bad first one is a document, so that this is JSON lines."""
     for line in octets.splitlines()[:10]:
-        try:
+        with contextlib.suppress(ValueError):
             if isinstance(parse_json(line), (dict, list)):
                 return True
-        except ValueError:
-            continue
     return False
 
 
@@ -373,30 +371,22 @@ def _item_of_document(name: str, form: str, document: Any) -> Item:
 
 
 def _item(name: str, form: str, document: Any) -> Item:
+    """Encode what a notation says: a message, or a value."""
+    made: Any
     try:
-        return Item(name, _octets_of_notation(form, document))
+        match form:
+            case "typed":
+                made = notation.from_typed(document)
+            case "plain":
+                is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
+                made = (notation.value_from_plain if is_value else notation.from_plain)(document)
+            case _:
+                made = notation.from_cbor(document)
+        return Item(name, made.encode() if isinstance(made, Message) else encode_value(made))
     except ImportError as error:  # an extra that says itself how to install it
         raise click.ClickException(str(error)) from None
     except (AmqpError, ValueError) as error:
         return Item(name, fault=str(error))
-
-
-def _octets_of_notation(form: str, document: Any) -> bytes:
-    """Encode what a notation says: a message, or a value.
-
-    Raises:
-        AmqpError: it says it wrongly.
-    """
-    made: Any
-    match form:
-        case "typed":
-            made = notation.from_typed(document)
-        case "plain":
-            is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
-            made = (notation.value_from_plain if is_value else notation.from_plain)(document)
-        case _:
-            made = notation.from_cbor(document)
-    return made.encode() if isinstance(made, Message) else encode_value(made)
 
 
 def _or_stdin(

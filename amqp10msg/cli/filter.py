@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import click
 
 from amqp10msg import notation
@@ -34,21 +34,8 @@ _LANGUAGES: dict[str, Callable[[str], Filter]] = {
 }
 
 
-@attrs.define
-class _Answer:
-    """The verdict of a filter on one item.
-
-    Attributes:
-        source: where the item came from.
-        passes: whether it passes; None where it cannot be read.
-        reasons: why it does not.
-        fault: why it cannot be read; empty where it can.
-    """
-
-    source: str
-    passes: bool | None
-    reasons: tuple[Reason, ...] = ()
-    fault: str = ""
+# Verdicts, in the order of the summary.
+_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
 
 @click.command(
@@ -113,30 +100,28 @@ def filter_messages(
     if now is None:
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
-    passed = stopped = unreadable = 0
+    counts: Counter[str] = Counter(dict.fromkeys(_COLORS, 0))
     for item in inputs.some():
-        answer = _answer(wanted, item, now)
-        passed += answer.passes is True
-        stopped += answer.passes is False
-        unreadable += answer.passes is None
+        reasons, fault = _explained(wanted, item, now)
+        verdict = "unreadable" if fault else "stopped" if reasons else "passed"
+        counts[verdict] += 1
         if as_json:
-            click.echo(json.dumps(_as_json(answer), ensure_ascii=False))
+            shown = _as_json(item.source, reasons, fault)
+            click.echo(json.dumps(shown, ensure_ascii=False))
         elif not quiet:
-            click.echo(_line(answer, colored), color=colored)
-    total = passed + stopped + unreadable
+            said = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}[verdict]
+            if colored:
+                said = click.style(said, fg=_COLORS[verdict], bold=True)
+            why = fault or "; ".join(map(str, reasons))
+            rest = safe(f": {why}") if why else ""
+            click.echo(f"{safe(item.source)}: {said}{rest}", color=colored)
     if as_json:
-        summary = {
-            "messages": total,
-            "passed": passed,
-            "stopped": stopped,
-            "unreadable": unreadable,
-        }
-        click.echo(json.dumps({"summary": summary}))
+        click.echo(json.dumps({"summary": {"messages": counts.total(), **counts}}))
     else:
-        parts = [f"{passed:,} passed", f"{stopped:,} did not"]
-        parts += [f"{unreadable:,} not readable"] * (unreadable > 0)
-        click.echo(f"{plural(total, 'message')}: {', '.join(parts)}")
-    return int(unreadable > 0 or (require_all and stopped > 0))
+        parts = [f"{counts['passed']:,} passed", f"{counts['stopped']:,} did not"]
+        parts += [f"{counts['unreadable']:,} not readable"] * (counts["unreadable"] > 0)
+        click.echo(f"{plural(counts.total(), 'message')}: {', '.join(parts)}")
+    return int(counts["unreadable"] > 0 or (require_all and counts["stopped"] > 0))
 
 
 def _filter(language: str, expr: str) -> Filter:
@@ -151,43 +136,27 @@ def _filter(language: str, expr: str) -> Filter:
         raise click.UsageError(f"EXPR: {error.reason}") from None
 
 
-def _answer(wanted: Filter, item: Item, now: int) -> _Answer:
+def _explained(wanted: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
+    """Return why an item does not pass, and why it cannot be read; both are empty if it passes."""
     if item.fault:
-        return _Answer(item.source, None, fault=item.fault)
+        return (), item.fault
     try:
         # A filter looks at sections; what rules a message breaks elsewhere does not matter to it.
         message = Message.decode(item.data, strict=False)
     except AmqpError as error:
-        return _Answer(item.source, None, fault=str(error))
-    reasons = wanted.explain(message, now=now)
-    return _Answer(item.source, not reasons, reasons)
+        return (), str(error)
+    return wanted.explain(message, now=now), ""
 
 
-def _line(answer: _Answer, colored: bool) -> str:
-    if answer.passes is None:
-        verdict, color, rest = "error", "red", f": {answer.fault}"
-    elif answer.passes:
-        verdict, color, rest = "passes", "green", ""
-    else:
-        verdict, color = "does not pass", "yellow"
-        rest = f": {'; '.join(map(str, answer.reasons))}"
-    if colored:
-        verdict = click.style(verdict, fg=color, bold=True)
-    return f"{safe(answer.source)}: {verdict}{safe(rest)}"
-
-
-def _as_json(answer: _Answer) -> dict[str, Any]:
-    if answer.passes is None:
-        return {"source": safe(answer.source), "error": answer.fault}
-    return {
-        "source": safe(answer.source),
-        "passes": answer.passes,
-        "reasons": [
-            {
-                "condition": reason.condition,
-                "result": reason.result,
-                "values": {name: notation.to_plain(value) for name, value in reason.values},
-            }
-            for reason in answer.reasons
-        ],
-    }
+def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:
+    if fault:
+        return {"source": safe(source), "error": fault}
+    shown = [
+        {
+            "condition": reason.condition,
+            "result": reason.result,
+            "values": {name: notation.to_plain(value) for name, value in reason.values},
+        }
+        for reason in reasons
+    ]
+    return {"source": safe(source), "passes": not reasons, "reasons": shown}

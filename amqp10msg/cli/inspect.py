@@ -13,7 +13,7 @@ import click
 
 from amqp10msg import delivery, notation
 from amqp10msg.cli._forms import is_message, read
-from amqp10msg.cli._input import Inputs, Item, messages_argument
+from amqp10msg.cli._input import Inputs, Item, complain, messages_argument
 from amqp10msg.cli._output import (
     SEVERITY_COLORS,
     Sink,
@@ -108,13 +108,14 @@ def inspect(
     a source or a target by itself is shown and judged likewise.
     """
     colored = use_color(color) and view is None
-    width = None if output else _terminal_width()
+    is_shown = not output and is_terminal(sys.stdout)
+    width = shutil.get_terminal_size().columns if is_shown else None
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
         for number, (item, more) in enumerate(_with_more(inputs.some())):
             if item.fault:
-                _complain(item, item.fault)
+                complain(item, item.fault)
                 failed = True
                 continue
             shown = _Shown(item, profile, as_values, max_fields, role)
@@ -129,7 +130,7 @@ def inspect(
                     sink.write(shown.title(first=not number, colored=colored))
                 sink.write(shown.text(colored, width))
             if shown.fault:
-                _complain(item, shown.fault)
+                complain(item, shown.fault)
                 failed = True
         if pages:
             sink.write(_page(pages))
@@ -151,15 +152,6 @@ def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
         before = item
     if before is not None:
         yield before, False
-
-
-def _complain(item: Item, fault: str) -> None:
-    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
-
-
-def _terminal_width() -> int | None:
-    """Return the columns of the terminal, None where the output is not one."""
-    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
 class _Shown:

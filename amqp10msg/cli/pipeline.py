@@ -231,23 +231,18 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
     """
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
+    speed = stats.octets / seconds / 1e6 if seconds else 0
     made = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
-    made.add_row(
-        f"{stats.rows:,}",
-        f"{stats.octets:,}",
-        f"{seconds:,.1f}",
-        f"{rate:,.0f}",
-        f"{stats.octets / seconds / 1e6 if seconds else 0:,.1f}",
-    )
+    counts = f"{stats.rows:,}", f"{stats.octets:,}"
+    made.add_row(*counts, f"{seconds:,.1f}", f"{rate:,.0f}", f"{speed:,.1f}")
     screen.print(made)
     if stats.rules:
         beside = f"{Path(run.source).parent}/"
         screen.print()
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         for code, row in sorted(stats.rules.items(), key=lambda item: -item[1].messages):
-            made.add_row(
-                code, row.clause, f"{row.messages:,}", safe(row.first.removeprefix(beside))
-            )
+            first = safe(row.first.removeprefix(beside))
+            made.add_row(code, row.clause, f"{row.messages:,}", first)
         screen.print(made)
     drifts = stats.drifting()
     if drifts:

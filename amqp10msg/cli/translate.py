@@ -15,7 +15,7 @@ import click
 from rich.text import Text
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.cli._input import Inputs, Item, messages_argument
+from amqp10msg.cli._input import Inputs, Item, complain, messages_argument
 from amqp10msg.cli._output import (
     Sink,
     color_option,
@@ -147,10 +147,11 @@ def _translated(
             losses = made.losses
         else:
             back = to_basic(read_message(item.data), profile, strict=strict, circumstances=given)
-            record = {"raw": basic_octets(back.message).hex()}
-            if back.message.exchange or back.message.routing_key:
-                record["exchange"] = back.message.exchange
-                record["routing_key"] = back.message.routing_key
+            basic = back.message
+            header = encode_content_header(basic.properties, len(basic.body))
+            record = {"raw": (header + basic.body).hex()}
+            if basic.exchange or basic.routing_key:
+                record |= {"exchange": basic.exchange, "routing_key": basic.routing_key}
             losses = back.losses
     except (DecodeError, TranslationError) as error:
         return {"error": str(error)}, (), str(error)
@@ -168,12 +169,8 @@ def _show(
     lost = sum(not loss.recoverable for loss in losses)
     size = len(record["raw"]) // 2
     says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
-    screen.print(
-        Text(
-            f"{safe(item.source)}: {plural(size, 'byte')}, {says}",
-            style="yellow" if lost else "green",
-        )
-    )
+    line = f"{safe(item.source)}: {plural(size, 'byte')}, {says}"
+    screen.print(Text(line, style="yellow" if lost else "green"))
     if not losses:
         return
     made = table("Path", "Action", "Before", "After", "Why")
@@ -245,9 +242,7 @@ def diff_profiles(
             message = read_either(item.data, exchange, routing_key)
         except DecodeError as error:
             failed += 1
-            click.echo(
-                f"amqp10msg: {safe(item.source)}: {safe(item.fault or str(error))}", err=True
-            )
+            complain(item, item.fault or str(error))
             continue
         found = {name: _made(message, name, given) for name in chosen}
         if as_json:
@@ -261,12 +256,12 @@ def diff_profiles(
 
 def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
     """Return what a profile makes of a message: path -> value, as text."""
+    made: BasicMessage | Message
     try:
-        made: Any = (
-            to_amqp10(message, profile, circumstances=given).message
-            if isinstance(message, BasicMessage)
-            else to_basic(message, profile, circumstances=given).message
-        )
+        if isinstance(message, BasicMessage):
+            made = to_amqp10(message, profile, circumstances=given).message
+        else:
+            made = to_basic(message, profile, circumstances=given).message
     except TranslationError as error:
         return {_REFUSED: safe(str(error))}
     return {path: safe(repr(value)) for path, value in parts_of(made)}
@@ -277,20 +272,17 @@ def _show_differences(
 ) -> None:
     screen = console(colored)
     places = dict.fromkeys(path for made in found.values() for path in made)
-    rows = []
+    rows = table("", *found)
     for path in places:
         values = [made.get(path, "") for made in found.values()]
         if everything or len(set(values)) > 1:
-            rows.append((path, values))
+            style = "red" if path == _REFUSED else "cyan"
+            rows.add_row(Text(path, style=style), *(Text(value) for value in values))
     screen.print(Text(source, style="bold"))
-    if not rows:
+    if not rows.row_count:
         screen.print("  all agree")
         return
-    made = table("", *found)
-    for path, values in rows:
-        style = "red" if path == _REFUSED else "cyan"
-        made.add_row(Text(path, style=style), *(Text(value) for value in values))
-    screen.print(made)
+    screen.print(rows)
     screen.print()
 
 
@@ -310,11 +302,6 @@ def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
         )
     header = decode_content_header(data[: len(data) - size], limits=Limits())
     return BasicMessage(header.properties, data[len(data) - size :], exchange, routing_key)
-
-
-def basic_octets(basic: BasicMessage) -> bytes:
-    """Encode a message as `read_basic` reads it."""
-    return encode_content_header(basic.properties, len(basic.body)) + basic.body
 
 
 def read_message(data: bytes) -> Message:

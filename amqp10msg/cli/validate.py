@@ -24,8 +24,7 @@ from amqp10msg.cli._output import (
     table,
     use_color,
 )
-from amqp10msg.cli._report import Report
-from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.cli._report import UNREADABLE, Report, Tally, judge
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.validation import PROFILES, Violation
 
@@ -115,15 +114,13 @@ def validate(
 
 
 def _line(item: Item, violation: Violation, colored: bool) -> str:
-    severity = violation.severity
+    severity, rule = violation.severity, violation.rule
     if colored:
         severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
+        rule = click.style(rule, fg="cyan")
     if violation.rule == UNREADABLE:
         return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
     where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
-    rule = violation.rule
-    if colored:
-        rule = click.style(rule, fg="cyan")
     return (
         f"{safe(f'{item.source}: {where}')}: {severity}: {safe(violation.text)} "
         f"[{rule}, {violation.clause}]"

@@ -24,7 +24,6 @@ _FRAME_END = 0xCE
 _CONTENT_METHODS = {(60, 40), (60, 50), (60, 60), (60, 71)}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
 _UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
-_HOLE = "bytes are missing in the capture"
 
 
 @attrs.define
@@ -78,17 +77,40 @@ class Frames:
             return
         self._buffer.clear()
         self._lost = self._protocol != _UNKNOWN
-        yield from self._give_up(f"{missing:,} {_HOLE}", packet)
+        yield from self._give_up(f"{missing:,} bytes are missing in the capture", packet)
 
     def finish(self, packet: Packet) -> Iterator[Record]:
         """Yield what is not complete at the end of the capture."""
         yield from self._give_up("the capture ends before the message does", packet)
 
     def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
-        parts = list(self._parts.values())
-        self._parts.clear()
-        for partial in parts:
-            yield self._record(partial, packet, why)
+        while self._parts:
+            yield self._end(next(iter(self._parts)), packet, why)
+
+    def _end(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
+        """Return the record of a message of which no more comes."""
+        partial = self._parts.pop(key)
+        old = self._protocol == _OLD
+        octets = bytes(partial.octets)
+        return Record(
+            packet.offset,
+            None if old else octets,
+            fault,
+            self._protocol,
+            packet.time,
+            self._connection,
+            partial.address,
+            partial.delivery_tag,
+            partial.message_format,
+            partial.header,
+            octets if old else None,
+            partial.exchange,
+            partial.routing_key,
+        )
+
+    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
+        protocol = self._protocol if self._protocol in {_ONE, _OLD} else _ONE
+        return Record(packet.offset, octets, fault, protocol, packet.time, self._connection)
 
     def _read(self, packet: Packet) -> Iterator[Record]:
         while self._buffer:
@@ -119,7 +141,7 @@ class Frames:
             del buffer[:8]
             return True
         if self._protocol != _UNKNOWN:
-            return self._out_of_step()
+            return self._lose()
         if buffer[:2] == b"\x16\x03":
             self._protocol = _FOREIGN
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
@@ -132,10 +154,14 @@ class Frames:
         buffer.clear()
         return False
 
-    def _out_of_step(self) -> bool:
+    def _lose(self) -> bool:
         self._buffer.clear()
         self._lost = True
         return False
+
+    def _out_of_step(self, packet: Packet) -> Iterator[Record] | Any:
+        yield from self._give_up("what follows is not a frame", packet)
+        return self._lose()
 
     # AMQP 1.0.
 
@@ -145,9 +171,8 @@ class Frames:
             return False
         size = int.from_bytes(buffer[:4], "big")
         start = buffer[4] * 4
-        if size < 8 or size > _MAX_FRAME or start < 8 or start > size:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+        if not 8 <= start <= size <= _MAX_FRAME:
+            return (yield from self._out_of_step(packet))
         if len(buffer) < size:
             return False
         frame = bytes(buffer[start:size])
@@ -177,11 +202,8 @@ class Frames:
             self._addresses[key] = _address(fields[6]) or _address(fields[5])
         elif code == 0x16:
             self._addresses.pop(key, None)
-            partial = self._parts.pop(key, None)
-            if partial is not None:
-                yield self._record(
-                    partial, packet, "the link was detached before the message ended"
-                )
+            if key in self._parts:
+                yield self._end(key, packet, "the link was detached before the message ended")
         elif code in {0x17, 0x18}:
             yield from self._give_up("the session ended before the message did", packet)
 
@@ -192,8 +214,7 @@ class Frames:
         more, aborted = fields[5] is True, fields[9] is True
         partial = self._parts.get(key)
         if partial is not None and delivery_id not in {None, partial.delivery_id}:
-            del self._parts[key]
-            yield self._record(partial, packet, "the rest of the message is missing")
+            yield self._end(key, packet, "the rest of the message is missing")
             partial = None
         if partial is None:
             partial = _Partial(
@@ -206,16 +227,12 @@ class Frames:
         self._parts[key] = partial
         partial.octets += payload
         if aborted:
-            del self._parts[key]
-            yield self._record(partial, packet, "the sender aborted the delivery")
+            yield self._end(key, packet, "the sender aborted the delivery")
         elif len(partial.octets) > self._max_size:
-            del self._parts[key]
-            why = too_large(self._max_size)
-            yield self._record(partial, packet, why)
+            yield self._end(key, packet, too_large(self._max_size))
         elif not more:
-            del self._parts[key]
             why = "the beginning of the message is missing" if partial.headless else ""
-            yield self._record(partial, packet, why)
+            yield self._end(key, packet, why)
 
     # AMQP 0-9-1.
 
@@ -225,22 +242,19 @@ class Frames:
             return False
         size = int.from_bytes(buffer[3:7], "big")
         if buffer[0] not in {1, 2, 3, 8} or size > _MAX_FRAME:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+            return (yield from self._out_of_step(packet))
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
         if buffer[7 + size] != _FRAME_END:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+            return (yield from self._out_of_step(packet))
         del buffer[: size + 8]
         key = (channel, None)
         partial = self._parts.get(key)
         if kind == 1:
             if partial is not None:
-                del self._parts[key]
-                yield self._record(partial, packet, "the rest of the message is missing")
+                yield self._end(key, packet, "the rest of the message is missing")
             made = _content_method(payload)
             if made is not None:
                 self._parts[key] = made
@@ -262,44 +276,12 @@ class Frames:
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
-        del self._parts[key]
         why = ""
         if size > partial.size:
             why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
             why = too_large(self._max_size)
-        yield self._record(partial, packet, why)
-
-    # Records.
-
-    def _record(self, partial: _Partial, packet: Packet, fault: str) -> Record:
-        old = self._protocol == _OLD
-        octets = bytes(partial.octets)
-        return Record(
-            packet.offset,
-            None if old else octets,
-            fault,
-            self._protocol,
-            packet.time,
-            self._connection,
-            partial.address,
-            partial.delivery_tag,
-            partial.message_format,
-            partial.header,
-            octets if old else None,
-            partial.exchange,
-            partial.routing_key,
-        )
-
-    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
-        return Record(
-            packet.offset,
-            octets,
-            fault,
-            self._protocol if self._protocol in {_ONE, _OLD} else _ONE,
-            packet.time,
-            self._connection,
-        )
+        yield self._end(key, packet, why)
 
 
 # As much of a frame as `_begins_frame` looks at, where the frame is longer.

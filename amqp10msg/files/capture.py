@@ -7,7 +7,7 @@ from typing import IO
 
 from amqp10msg.files._packets import Packet, read_packets
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files._segments import Flow, Segment, segment_of
+from amqp10msg.files._segments import Flow, segment_of
 from amqp10msg.files._transfers import Frames
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
@@ -39,7 +39,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         flows[key] = pair
         if len(flows) > _MAX_FLOWS:
             yield from _finish(*flows.pop(next(iter(flows))), packet)
-        yield from _feed(*pair, segment, packet)
+        yield from _pass_on(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):
                 if direction in flows:
@@ -48,16 +48,15 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         yield from _finish(flow, frames, last)
 
 
-def _feed(flow: Flow, frames: Frames, segment: Segment, packet: Packet) -> Iterator[Record]:
-    for missing, octets in flow.feed(segment):
+def _pass_on(
+    found: Iterator[tuple[int, bytes]], frames: Frames, packet: Packet
+) -> Iterator[Record]:
+    for missing, octets in found:
         if missing:
             yield from frames.gap(missing, packet)
         yield from frames.feed(octets, packet)
 
 
 def _finish(flow: Flow, frames: Frames, packet: Packet) -> Iterator[Record]:
-    for missing, octets in flow.finish():
-        if missing:
-            yield from frames.gap(missing, packet)
-        yield from frames.feed(octets, packet)
+    yield from _pass_on(flow.finish(), frames, packet)
     yield from frames.finish(packet)

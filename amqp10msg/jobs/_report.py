@@ -158,14 +158,10 @@ def _moment(hour: int) -> str:
 
 
 def _sizes(stats: Stats) -> _Part:
-    bars = [
-        Bar(
-            stats.sizes.get(bits, 0),
-            f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes",
-            _power(bits - 1),
-        )
-        for bits in range(min(stats.sizes), max(stats.sizes) + 1)
-    ]
+    bars = []
+    for bits in range(min(stats.sizes), max(stats.sizes) + 1):
+        label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
+        bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
     note = "Messages by size in bytes, from each power of two up."
     return _Part("Sizes of messages", note, columns(bars, note))
 
