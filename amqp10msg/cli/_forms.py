@@ -1,4 +1,4 @@
-"""Output formats: the notations, hex, base64, and containers of octets."""
+"""Output formats: the notations, hex, base64, and containers of bytes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from amqp10msg.sections import CODES
 
 
 def is_message(data: bytes) -> bool:
-    """Return whether octets are a message: they begin with a section's descriptor, or are empty.
+    """Return whether bytes are a message: they begin with a section's descriptor, or are empty.
 
     What is too damaged to tell counts as a message.
     """
@@ -39,7 +39,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
     A message that breaks rules is read leniently.
 
     Raises:
-        DecodeError: the octets do not parse.
+        DecodeError: the bytes do not parse.
     """
     if not as_values and is_message(data):
         return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
@@ -70,7 +70,7 @@ _WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
     "raw": lambda data: data,
     "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
 }
-#: What octets can be written as.
+#: What bytes can be written as.
 TARGETS = tuple(_WRITERS)
 
 

@@ -1,6 +1,6 @@
 """Messages from what a command is given: files, directories, text, standard input.
 
-Every notation ends as octets, in an `Item` that knows where it came from. What cannot be read is an
+Every notation ends as bytes, in an `Item` that knows where it came from. What cannot be read is an
 `Item` too, so that one bad line does not hide the others. Streams are read a message at a time
 where their format has lines or lengths.
 """
@@ -40,7 +40,7 @@ from amqp10msg.message import Message
 
 #: What --format and --from take.
 FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
-# Formats of octets; on the command line they are written in hex or base64.
+# Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cbor")
 
 
@@ -50,7 +50,7 @@ class Item:
 
     Attributes:
         source: where it came from: a file's name, with a line's number where it has lines.
-        data: its octets.
+        data: its bytes.
         fault: why there are none; empty where all is well.
     """
 
@@ -59,7 +59,7 @@ class Item:
     fault: str = ""
 
     def octets(self) -> bytes:
-        """Return the octets, or end the command with the fault."""
+        """Return the bytes, or end the command with the fault."""
         if self.fault:
             raise click.ClickException(f"{self.source}: {self.fault}")
         return self.data
@@ -76,10 +76,10 @@ class Inputs:
     Args:
         arguments: files, directories, ``-`` and what stands on the command line itself.
         form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
-        max_size: octets that one message may take in its input.
+        max_size: bytes that one message may take in its input.
 
     Attributes:
-        total: octets in all the files, or None where standard input or a pipe is among them.
+        total: bytes in all the files, or None where standard input or a pipe is among them.
     """
 
     def __init__(self, arguments: Sequence[str], form: str, max_size: int) -> None:
@@ -94,7 +94,7 @@ class Inputs:
 
     @property
     def position(self) -> int:
-        """How many octets of `total` are read."""
+        """How many bytes of `total` are read."""
         if self._open is not None and self.total is not None:
             return self._done + self._open.tell()
         return self._done
@@ -182,7 +182,7 @@ class Inputs:
                 yield Item(source, octets)
 
     def _guarded(self, name: str, path: Path | bytes | None) -> Iterator[Item]:
-        """Read a file, octets or standard input; what is wrong is a fault of this one alone."""
+        """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
         try:
             if isinstance(path, bytes):
                 yield from self._read(io.BytesIO(path), name)
@@ -301,7 +301,7 @@ def _blame(text: str, form: str | None, reason: str) -> str:
         try:
             octets_of_text(part, form)
         except ValueError as error:
-            # Half an octet is not a fault of an argument that another one follows.
+            # Half a byte is not a fault of an argument that another one follows.
             if "half a byte" not in str(error):
                 return _nothing(part, str(error))
     return _nothing(text, reason)
@@ -330,7 +330,7 @@ def _buffered(stream: Any) -> Any:
 def _sniff(head: bytes) -> str:
     """Return the format of a file, guessed from its beginning.
 
-    Every message begins with the octet 00, which text never does.
+    Every message begins with the byte 00, which text never does.
     """
     if not head or head[0] == 0:
         return "raw"

@@ -14,7 +14,7 @@ from amqp10msg.pages.charts import proportions
 from amqp10msg.validation import PROFILES, RULES, Violation, validate
 from amqp10msg.validation.counts import RuleCount
 
-#: The rule under which an input counts that holds no octets to judge.
+#: The rule under which an input counts that holds no bytes to judge.
 UNREADABLE = "unreadable-input"
 # Examples of each rule, and bytes of one: page and memory depend on the rules, not the messages.
 _EXAMPLES = 3
@@ -55,11 +55,9 @@ class Tally:
 
     @property
     def sound(self) -> int:
-        """Messages without errors and warnings."""
         return self.messages - self.failed - self.warned
 
     def add(self, item: Item, found: list[Violation]) -> None:
-        """Count one message and what is wrong with it."""
         self.messages += 1
         self.octets += len(item.data)
         self.unreadable += bool(item.fault)
@@ -81,7 +79,6 @@ class Tally:
         )
 
     def sentence(self) -> str:
-        """Return the result as one sentence."""
         if self.sound == self.messages:
             return f"{plural(self.messages, 'message')}, no violations"
         parts = [f"{self.sound:,} sound"]
@@ -94,7 +91,6 @@ class Tally:
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return the counts for JSON."""
         return {
             "profile": self.profile,
             "messages": self.messages,

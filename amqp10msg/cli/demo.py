@@ -113,7 +113,7 @@ def _origin(case: Case) -> str:
 
 
 def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
-    """Show a message, one line per section; return whether it encodes to its own octets."""
+    """Show a message, one line per section; return whether it encodes to its own bytes."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
     # Another annotation leaves the bare message unchanged, byte for byte.
@@ -139,7 +139,7 @@ def _show(screen: _Screen, number: int, case: Case, violations: list[Violation])
 
 
 def _damage(screen: _Screen, case: Case) -> None:
-    """Show what happens to octets that were damaged on the way."""
+    """Show what happens to bytes that were damaged on the way."""
     cut = case.data[: len(case.data) * 2 // 3]
     wrong = bytearray(case.data)
     wrong[0] = 0x3F

@@ -12,7 +12,7 @@ import click
 
 from amqp10msg import notation
 from amqp10msg.cli._input import Inputs, Item, messages_argument
-from amqp10msg.cli._output import color_option, plural, safe, use_color
+from amqp10msg.cli._output import color_option, json_option, plural, safe, use_color
 from amqp10msg.delivery.filters import (
     DirectBinding,
     ExpressionError,
@@ -68,12 +68,7 @@ Examples:
     "--require-all", is_flag=True, help="Also exit with status 1 where a message does not pass."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show the count alone.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
-)
+@json_option
 @messages_argument
 @color_option
 def filter_messages(

@@ -21,12 +21,13 @@ from amqp10msg.cli._output import (
     is_terminal,
     output_option,
     plural,
+    profile_option,
     safe,
     use_color,
 )
 from amqp10msg.composite import composite_of
 from amqp10msg.errors import AmqpError, DecodeError
-from amqp10msg.validation import PROFILES, Violation, validate
+from amqp10msg.validation import Violation, validate
 
 # What a composite is, by the first of these archetypes that it provides.
 _KINDS = {
@@ -63,13 +64,7 @@ Examples:
 @click.option("--typed", "view", flag_value="typed", help=_VIEWS["typed"])
 @click.option("--html", "view", flag_value="html", help=_VIEWS["html"])
 @click.option("--value", "as_values", is_flag=True, help="Read values, not a message.")
-@click.option(
-    "--profile",
-    type=click.Choice(list(PROFILES)),
-    default="oasis",
-    show_default=True,
-    help="The set of rules to judge by.",
-)
+@profile_option
 @click.option(
     "--role",
     type=click.Choice(["sender", "receiver"]),
@@ -187,7 +182,6 @@ class _Shown:
         )
 
     def tree(self) -> notation.Tree:
-        """Return the tree, with violations noted in it."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
@@ -215,7 +209,6 @@ class _Shown:
         return f"{size}; {', '.join(parts) or 'no violations'}"
 
     def json(self, view: str) -> str:
-        """Return the plain or typed notation, indented."""
         write = notation.to_plain if view == "json" else notation.to_typed
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded

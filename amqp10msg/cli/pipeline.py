@@ -13,8 +13,17 @@ from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli import _engines
-from amqp10msg.cli._output import color_option, console, plural, safe, table, use_color
+from amqp10msg.cli._output import (
+    color_option,
+    console,
+    plural,
+    safe,
+    showing_option,
+    table,
+    use_color,
+)
 from amqp10msg.cli.submit import JOB_FILE
+from amqp10msg.cli.translate import target_option
 from amqp10msg.files import FORMS
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.translate import Circumstances
@@ -76,12 +85,6 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _show_job_file(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(str(JOB_FILE))
-        context.exit()
-
-
 @click.group(
     epilog="""
 \b
@@ -93,13 +96,10 @@ Examples:
   spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
 """
 )
-@click.option(
+@showing_option(
     "--job-file",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_job_file,
-    help="Show the path of the file for spark-submit, which takes the same arguments.",
+    lambda: str(JOB_FILE),
+    "Show the path of the file for spark-submit, which takes the same arguments.",
 )
 def pipeline() -> None:
     """Decode, judge, translate or profile many messages.
@@ -108,7 +108,7 @@ def pipeline() -> None:
     messages: length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
 
     OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
-    with their exact octets and with code, clause, offset and text of what is wrong. It appears when
+    with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all, with a page about the job in it.
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
@@ -136,12 +136,7 @@ def validate(profile: str, **shared: Any) -> int:
 
 
 @pipeline.command()
-@click.option(
-    "--to",
-    type=click.Choice(["amqp10", "basic"]),
-    required=True,
-    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
-)
+@target_option
 @click.option(
     "--profile",
     default="lossless",
@@ -166,7 +161,7 @@ def validate(profile: str, **shared: Any) -> int:
 )
 @_shared
 def translate(
-    to: str,
+    target: str,
     profile: str,
     user: str,
     stream_offset: int | None,
@@ -175,7 +170,7 @@ def translate(
 ) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
     given = Circumstances(user or None, stream_offset, arrival_time)
-    return _run("translate", {"to": to, "profile": profile, "circumstances": given}, **shared)
+    return _run("translate", {"to": target, "profile": profile, "circumstances": given}, **shared)
 
 
 @pipeline.command()

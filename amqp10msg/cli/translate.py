@@ -36,7 +36,16 @@ _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 _REFUSED = "refused"
 
 
-def circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
+target_option = click.option(
+    "--to",
+    "target",
+    type=click.Choice(["amqp10", "basic"]),
+    required=True,
+    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
+)
+
+
+def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add what a translation depends on besides the message."""
     for option in (
         click.option(
@@ -61,13 +70,7 @@ Examples:
   amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
 """
 )
-@click.option(
-    "--to",
-    "target",
-    type=click.Choice(["amqp10", "basic"]),
-    required=True,
-    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
-)
+@target_option
 @click.option(
     "--profile",
     type=click.Choice(list(PROFILES)),
@@ -77,7 +80,7 @@ Examples:
     help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
 )
 @click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
-@circumstances_options
+@_circumstances_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
 )
@@ -102,7 +105,7 @@ def translate(
     of 0-9-1 is the payload of its content header frame followed by the body.
 
     A table shows the losses. With -o, the translated messages go into that file, a JSON object a
-    line with the octets in hex under raw; with --json, such objects with the losses are all that is
+    line with the bytes in hex under raw; with --json, such objects with the losses are all that is
     written. The exit status is 1 where something was lost for good, or a message was refused or
     cannot be read.
     """
@@ -141,12 +144,12 @@ def _translated(
     record: dict[str, Any]
     try:
         if target == "amqp10":
-            basic = read_basic(item.data, exchange, routing_key)
+            basic = _read_basic(item.data, exchange, routing_key)
             made = to_amqp10(basic, profile, strict=strict, circumstances=given)
             record = {"raw": made.message.encode().hex()}
             losses = made.losses
         else:
-            back = to_basic(read_message(item.data), profile, strict=strict, circumstances=given)
+            back = to_basic(_read_message(item.data), profile, strict=strict, circumstances=given)
             basic = back.message
             header = encode_content_header(basic.properties, len(basic.body))
             record = {"raw": (header + basic.body).hex()}
@@ -155,7 +158,7 @@ def _translated(
             losses = back.losses
     except (DecodeError, TranslationError) as error:
         return {"error": str(error)}, (), str(error)
-    record["losses"] = [loss_json(loss) for loss in losses]
+    record["losses"] = [_loss_json(loss) for loss in losses]
     return record, losses, ""
 
 
@@ -211,7 +214,7 @@ Examples:
     help="Compare these profiles; all by default.",
 )
 @click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
-@circumstances_options
+@_circumstances_options
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
 @messages_argument
 @color_option
@@ -239,7 +242,7 @@ def diff_profiles(
         try:
             if item.fault:
                 raise DecodeError(item.fault)
-            message = read_either(item.data, exchange, routing_key)
+            message = _read_either(item.data, exchange, routing_key)
         except DecodeError as error:
             failed += 1
             complain(item, item.fault or str(error))
@@ -286,7 +289,7 @@ def _show_differences(
     screen.print()
 
 
-def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
+def _read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
     """Read the payload of a content header frame with the body behind it.
 
     Raises:
@@ -304,7 +307,7 @@ def read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
     return BasicMessage(header.properties, data[len(data) - size :], exchange, routing_key)
 
 
-def read_message(data: bytes) -> Message:
+def _read_message(data: bytes) -> Message:
     """Read a 1.0 message, also one that breaks rules of Part 3."""
     try:
         return Message.decode(data)
@@ -312,18 +315,18 @@ def read_message(data: bytes) -> Message:
         return Message.decode(data, strict=False)
 
 
-def read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | Message:
-    """Read a message of either protocol: a 1.0 message begins with a zero octet and a descriptor.
+def _read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | Message:
+    """Read a message of either protocol: a 1.0 message begins with a zero byte and a descriptor.
 
     Raises:
         DecodeError: it is neither.
     """
     if data[:2] == b"\0\x3c":
-        return read_basic(data, exchange, routing_key)
-    return read_message(data)
+        return _read_basic(data, exchange, routing_key)
+    return _read_message(data)
 
 
-def loss_json(loss: Loss) -> dict[str, Any]:
+def _loss_json(loss: Loss) -> dict[str, Any]:
     """Return a loss for JSON; values without a JSON type appear as their `repr`."""
     made = attrs.asdict(loss, recurse=False)
     for name in ("before", "after"):

@@ -19,6 +19,8 @@ from amqp10msg.cli._output import (
     color_option,
     console,
     is_terminal,
+    json_option,
+    profile_option,
     progress,
     safe,
     table,
@@ -26,7 +28,7 @@ from amqp10msg.cli._output import (
 )
 from amqp10msg.cli._report import UNREADABLE, Report, Tally, judge
 from amqp10msg.files.atomic import write_whole
-from amqp10msg.validation import PROFILES, Violation
+from amqp10msg.validation import Violation
 
 # Below this a bar would only flicker.
 _WORTH_A_BAR = 1 << 18
@@ -43,21 +45,10 @@ Examples:
   amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false)'
 """
 )
-@click.option(
-    "--profile",
-    type=click.Choice(list(PROFILES)),
-    default="oasis",
-    show_default=True,
-    help="The set of rules to judge by.",
-)
+@profile_option
 @click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
-)
+@json_option
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),

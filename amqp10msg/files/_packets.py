@@ -31,10 +31,10 @@ class Packet:
     """One packet as it was captured.
 
     Attributes:
-        offset: where its header begins in the file, in octets.
+        offset: where its header begins in the file, in bytes.
         time: when it was captured, in microseconds since the Unix epoch; None where unknown.
         link: the type of the link layer, such as 1 for Ethernet.
-        data: its octets, which may be cut off.
+        data: its bytes, which may be cut off.
     """
 
     offset: int

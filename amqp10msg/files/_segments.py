@@ -1,4 +1,4 @@
-"""TCP segments from packets, and the octets of one direction of a connection in their order."""
+"""TCP segments from packets, and the bytes of one direction of a connection in their order."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg.files._packets import Packet
 
-# Octets and segments that are held while something in front of them is missing.
+# Bytes and segments that are held while something in front of them is missing.
 _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192
 _HALF = 1 << 31
@@ -21,10 +21,10 @@ class Segment:
     """One TCP segment.
 
     Attributes:
-        sender: address and port, as octets.
+        sender: address and port, as bytes.
         receiver: the same of the other end.
-        sequence: the sequence number of its first octet.
-        data: its octets.
+        sequence: the sequence number of its first byte.
+        data: its bytes.
         syn: it opens the connection.
         reset: it breaks the connection off.
     """
@@ -38,7 +38,6 @@ class Segment:
 
     @property
     def connection(self) -> str:
-        """Who sends to whom."""
         return f"{_shown(self.sender)} > {_shown(self.receiver)}"
 
 
@@ -113,7 +112,7 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
 
 
 class Flow:
-    """One direction of a connection: puts its octets in order and leaves out what comes twice."""
+    """One direction of a connection: puts its bytes in order and leaves out what comes twice."""
 
     def __init__(self) -> None:
         self._next: int | None = None
@@ -121,7 +120,7 @@ class Flow:
         self._octets = 0
 
     def feed(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
-        """Yield what is next in order, each with how many octets are missing in front of it."""
+        """Yield what is next in order, each with how many bytes are missing in front of it."""
         sequence = segment.sequence
         if segment.syn:
             self._next = (sequence + 1) & _MASK
@@ -168,6 +167,6 @@ class Flow:
             yield 0 if index else missing, data
 
     def _ahead(self, sequence: int) -> int:
-        """Count the octets from the next one to this, which may lie behind it."""
+        """Count the bytes from the next one to this, which may lie behind it."""
         distance = (sequence - (self._next or 0)) & _MASK
         return distance - (1 << 32) if distance >= _HALF else distance

@@ -1,4 +1,4 @@
-"""Frames of AMQP from the octets of a connection, and messages from frames.
+"""Frames of AMQP from the bytes of a connection, and messages from frames.
 
 AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, of which `more` says that another follows).
 AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
@@ -44,11 +44,11 @@ class _Partial:
 
 
 class Frames:
-    """One direction of a connection: octets in, messages out.
+    """One direction of a connection: bytes in, messages out.
 
     Args:
         connection: who sends to whom.
-        max_size: octets that a message may take.
+        max_size: bytes that a message may take.
     """
 
     def __init__(self, connection: str, max_size: int) -> None:
@@ -61,7 +61,7 @@ class Frames:
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
-        """Read the next octets; yield the messages that they complete."""
+        """Read the next bytes; yield the messages that they complete."""
         if self._protocol == _FOREIGN:
             return
         if self._lost:
@@ -72,7 +72,7 @@ class Frames:
         yield from self._read(packet)
 
     def gap(self, missing: int, packet: Packet) -> Iterator[Record]:
-        """Give up what missing octets belonged to."""
+        """Give up what missing bytes belonged to."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()

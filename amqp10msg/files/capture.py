@@ -19,7 +19,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
 
     Args:
         stream: the file, at its beginning.
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     last = Packet(0, 0, 0, b"")

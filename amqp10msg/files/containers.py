@@ -1,6 +1,6 @@
 """Containers of encoded messages: length-prefixed, JSON lines, CBOR sequences.
 
-The readers take a stream at the start, a place to stop before (None for the end) and the octets
+The readers take a stream at the start, a place to stop before (None for the end) and the bytes
 that one message may take.
 """
 
@@ -32,7 +32,7 @@ _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
 def too_large(size: int) -> str:
-    """Return the fault of a message that is larger than the octets that one may take."""
+    """Return the fault of a message that is larger than the bytes that one may take."""
     return f"larger than {size:,} bytes"
 
 
@@ -123,10 +123,10 @@ def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int
 def read_lines(
     stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Read lines, blank ones included, of so many octets at most.
+    """Read lines, blank ones included, of so many bytes at most.
 
     Yields:
-        Where the line begins, in octets; the line with its end; and what is wrong with it: empty,
+        Where the line begins, in bytes; the line with its end; and what is wrong with it: empty,
         or that it is too long, and the line is its beginning then.
     """
     offset = start
@@ -142,7 +142,7 @@ def read_lines(
 
 
 def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
-    # Hex takes two characters an octet, and a record may say more than the message.
+    # Hex takes two characters a byte, and a record may say more than the message.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
             yield Record(offset, line, f"a line {fault}")
@@ -183,7 +183,7 @@ def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
     return starts
 
 
-#: Octets of the size behind the first octet of a CBOR byte string (RFC 8949, 3).
+#: Bytes of the size behind the first byte of a CBOR byte string (RFC 8949, 3).
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 
@@ -193,7 +193,7 @@ READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]
     "jsonl": _jsonl,
     "cborseq": partial(_read_sized, head_of=_cbor_head),
 }
-#: Where ranges may begin, by form: of a path, its size, and octets a range.
+#: Where ranges may begin, by form: of a path, its size, and bytes a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
     "prefixed": partial(_starts, head_of=_prefix),
     "jsonl": _jsonl_starts,

@@ -26,7 +26,7 @@ _SUFFIXES = {
 
 
 def form_of(path: str | PathLike[str]) -> str:
-    """Return the form of a file: by its first octets, else by its suffix.
+    """Return the form of a file: by its first bytes, else by its suffix.
 
     Raises:
         ValueError: neither says it.
@@ -73,7 +73,7 @@ def read(
         form: one of `FORMS`; found out where None.
         start: where to begin, in octets: the start of a range that `ranges` gave.
         stop: records that begin there or behind are left out; None for the end of the file.
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
 
     Raises:
         ValueError: the form is not known or cannot be told.

@@ -1,4 +1,4 @@
-"""Octets from hex and base64, as people and tools write them, and JSON with its faults."""
+"""Bytes from hex and base64, as people and tools write them, and JSON with its faults."""
 
 from __future__ import annotations
 

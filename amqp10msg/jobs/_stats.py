@@ -37,7 +37,7 @@ class Stats:
         errors: messages in quarantine.
         skipped: rows without a message.
         rules: why, by the code of the error.
-        sizes: messages by the number of bits of their size: 8 for 128 to 255 octets.
+        sizes: messages by the number of bits of their size: 8 for 128 to 255 bytes.
         hours: messages by the hour, counted from the Unix epoch.
         types: by section, key and AMQP type, how many messages have it so.
         losses: by path and action, what translations lost.

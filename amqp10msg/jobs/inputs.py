@@ -50,9 +50,9 @@ _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
 _PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
-#: Octets of a part of a file of messages.
+#: Bytes of a part of a file of messages.
 RANGE_OCTETS = 128 << 20
-# Octets of a part of Parquet, as they are in memory: a task of a second or less.
+# Bytes of a part of Parquet, as they are in memory: a task of a second or less.
 _PART_OCTETS = 64 << 20
 
 
@@ -109,7 +109,7 @@ def input_of(
     Args:
         source: a file, a folder with what is below it, or a pattern.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        size_of_part: gives how many octets a part should have, for as many as there are in all;
+        size_of_part: gives how many bytes a part should have, for as many as there are in all;
             as is best for Spark where None.
 
     Raises:
@@ -141,7 +141,7 @@ def input_of(
 def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.Range]] | None:
     """Divide Parquet files into parts of whole row groups, which they count from and to.
 
-    A part ends with the row group that makes it `most` octets or more.
+    A part ends with the row group that makes it `most` bytes or more.
 
     Returns:
         The schema and the parts; None where the files have not one schema.
@@ -243,7 +243,7 @@ class Reading:
     """How parts are read.
 
     Attributes:
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
         filters: which messages are wanted.
     """
 

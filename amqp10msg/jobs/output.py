@@ -189,7 +189,6 @@ class _ParquetFile:
         self.rows = 0
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add rows."""
         if not batch.num_rows:
             return
         self._kept.append(batch)
@@ -217,7 +216,6 @@ class _ParquetFile:
         self._writer.write_table(table, row_group_size=_ROWS)
 
     def close(self) -> None:
-        """Finish the file."""
         with self._open:
             if self._kept:
                 self._flush()

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
-# Octets of input that are worth a process of their own, which takes about a second to start: some
+# Bytes of input that are worth a process of their own, which takes about a second to start: some
 # seconds of work, column by column in the kernel and message by message outside of it.
 _WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
 # Parts are not smaller, so that files are not too many, and not larger, so that the last one to end
@@ -66,7 +66,7 @@ def run(
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
-        options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, octets
+        options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, bytes
             that one message may take; ``compression`` of the Parquet files, ``snappy`` where it is
             not given; ``protocol``, ``address``, ``since``, ``until`` and ``selector``, which leave
             messages of files out, as `amqp10msg.spark.Amqp10` has them.
@@ -118,7 +118,6 @@ def carry_out(output: Output, do: Callable[[], Sequence[Done]], *, overwrite: bo
 
 
 def _cores() -> int:
-    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -138,7 +137,6 @@ class Work:
 
 
 def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:
-    """Do the work in this process."""
     done: list[Done] = []
     for number, part in enumerate(parts):
         with _faults_of(part):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -70,30 +71,26 @@ class Translator:
         if profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
-        self._one = _to_basic if to == "basic" else _to_amqp10
-        self._how = {"profile": profile, "strict": strict, "circumstances": circumstances}
+        how = {"profile": profile, "strict": strict, "circumstances": circumstances}
+        self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
         values = [array.to_pylist() for array in given.values()]
-        made = [
-            _translated(self._one, self._how, dict(zip(given, row, strict=True)))
-            for row in zip(*values, strict=True)
-        ]
+        rows = (dict(zip(given, row, strict=True)) for row in zip(*values, strict=True))
+        made = [_translated(self._one, row) for row in rows]
         return {
             field.name: pa.array([row.get(field.name) for row in made], field.type)
             for field in self.schema
         }
 
 
-def _translated(
-    one: Callable[..., dict[str, Any]], how: dict[str, Any], given: dict[str, Any]
-) -> dict[str, Any]:
+def _translated(one: Callable[..., dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
     """Translate one message; what goes wrong with it is part of the row."""
     if all(value is None for value in given.values()):
         return {}
     try:
-        return one(how, **given)
+        return one(**given)
     except DecodeError as error:
         code, offset, text = error.rule, error.offset, str(error)
     except AmqpError as error:

@@ -16,9 +16,9 @@ from pika.frame import Header
 
 from amqp10msg.net.landing import Spooled
 
-# Of every frame: its type, its channel, the octets of its payload (0-9-1, 4.2.3).
+# Of every frame: its type, its channel, the bytes of its payload (0-9-1, 4.2.3).
 _FRAME = struct.Struct(">BHL")
-# Of a content header: class, weight, octets of the body (4.2.6.1).
+# Of a content header: class, weight, bytes of the body (4.2.6.1).
 _CONTENT = struct.Struct(">HHQ")
 _END = bytes([spec.FRAME_END])
 
@@ -84,7 +84,7 @@ class ExactConnection(SelectConnection):  # type: ignore[misc]  # pika has no ty
 
 
 def _content_header(buffer: bytes) -> tuple[int, Header] | None:
-    """Read a whole content header at the start of what came, and how many octets it takes."""
+    """Read a whole content header at the start of what came, and how many bytes it takes."""
     if len(buffer) < _FRAME.size:
         return None
     kind, channel, size = _FRAME.unpack_from(buffer)

@@ -1,4 +1,4 @@
-"""The handler of proton behind the spooler: octets as they came, settled when they are on disk."""
+"""The handler of proton behind the spooler: bytes as they came, settled when they are on disk."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             self._wait(event)
 
     def on_delivery(self, event: Any) -> None:
-        """Add a delivery to the landing once all its octets are here."""
+        """Add a delivery to the landing once all its bytes are here."""
         delivery = event.delivery
         if not delivery.link.is_receiver:
             return
@@ -102,7 +102,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
 
 
 def tag_of(delivery: Any) -> bytes:
-    """Return the octets of a delivery-tag; proton raises where they are not UTF-8."""
+    """Return the bytes of a delivery-tag; proton raises where they are not UTF-8."""
     try:
         tag: str = delivery.tag
     except UnicodeDecodeError as error:

@@ -74,7 +74,6 @@ class _Pending:
 
     @property
     def is_idle(self) -> bool:
-        """Whether it is time to end."""
         idle = self.batches.idle
         return idle is not None and self.monotonic() - self.last >= idle
 
@@ -102,7 +101,7 @@ def spool_amqp10(
 ) -> int:
     """Consume an address of AMQP 1.0 by way of proton, until it is idle or the process is ended.
 
-    Every message is taken, also one that breaks rules: its octets go to disk as they came.
+    Every message is taken, also one that breaks rules: its bytes go to disk as they came.
 
     Args:
         url: of the peer, such as ``amqp://user:password@host:5672``.

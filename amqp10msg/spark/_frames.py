@@ -19,7 +19,6 @@ Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
 def quoted(name: str) -> str:
-    """Quote the name of a column."""
     return f"`{name.replace('`', '``')}`"
 
 

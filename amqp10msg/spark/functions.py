@@ -105,19 +105,19 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         try:
             octets, errors = arrow.encode(given), pa.nulls(len(batch), pa.string())
         except EncodeError:
-            found: list[bytes | None] = []
-            said: list[str | None] = []
-            for row in range(len(batch)):
-                try:
-                    found.append(arrow.encode(given.slice(row, 1))[0].as_py())
-                    said.append(None)
-                except EncodeError as error:
-                    found.append(None)
-                    said.append(str(error))
-            octets, errors = pa.array(found, pa.binary()), pa.array(said, pa.string())
+            rows = [_encoded(given.slice(row, 1)) for row in range(len(batch))]
+            octets = pa.array([found for found, _ in rows], pa.binary())
+            errors = pa.array([error for _, error in rows], pa.string())
         return [octets, errors]
 
     return mapped(df, work, new, keep=names, read=read)
+
+
+def _encoded(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
+    try:
+        return arrow.encode(row)[0].as_py(), None
+    except EncodeError as error:
+        return None, str(error)
 
 
 def validate(
@@ -303,7 +303,7 @@ def metrics(
         df: what `decode`, `validate` or `translate` gave, or any other.
         observation: takes the counts of a batch query: ``rows``, ``errors`` and ``octets``; a
             string in streaming queries, whose progress then has them under this name.
-        column: a column of messages whose octets are summed up; None to leave that out.
+        column: a column of messages whose bytes are summed up; None to leave that out.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
     if "error_code" in df.columns:

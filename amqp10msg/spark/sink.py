@@ -79,7 +79,6 @@ class _JobSink:
         self._output = output_at(options["path"], options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Do the job on the rows of one task."""
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
         done = self._output.write(number, attempt, iterator, self._job)

@@ -41,7 +41,7 @@ class Amqp10(DataSource):
         path: a file, a folder with what is below it, or a pattern.
         form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
-        maxSize: octets that one message may take.
+        maxSize: bytes that one message may take.
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
         protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
         address: only messages of links with this address.
