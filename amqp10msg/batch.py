@@ -40,14 +40,14 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
 
 def is_batch(message: Message) -> bool:
-    """Tell by the message-format whether this is an envelope."""
+    """Return whether the message-format says that this is an envelope."""
     return message.message_format == BATCH_FORMAT
 
 
 def unwrap(
     envelope: Message, *, limits: Limits | None = None, strict: bool = True
 ) -> Iterator[Message]:
-    """Give the messages of an envelope, one at a time.
+    """Return the messages of an envelope, one at a time.
 
     The body's form alone decides, because many interfaces lose the message-format; `is_batch`
     asks for that.

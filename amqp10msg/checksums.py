@@ -27,7 +27,7 @@ HMAC_KEY = "x-opt-hmac-sha-256"
 
 
 def with_checksum(message: Message, *algorithms: str) -> Message:
-    """Give the message with checksums of its bare message in the footer, each a uint.
+    """Return the message with checksums of its bare message in the footer, each a uint.
 
     Args:
         message: its other sections stay byte for byte.
@@ -46,7 +46,7 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
 
 
 def sign(message: Message, key: bytes) -> Message:
-    """Give the message with an HMAC-SHA-256 of its bare message in the footer."""
+    """Return the message with an HMAC-SHA-256 of its bare message in the footer."""
     digest = hmac.digest(key, message.bare, "sha256")
     return message.evolve(footer=Footer({**(message.footer or {}), HMAC_KEY: digest}))
 

@@ -245,16 +245,16 @@ def composite_of(cls: type) -> Composite:
     """Look up the registration of a composite's class.
 
     Raises:
-        TypeError: the class is no registered composite.
+        TypeError: the class is not a registered composite.
     """
     try:
         return _BY_CLASS[cls]
     except KeyError:
-        raise TypeError(f"{cls.__name__} is no composite") from None
+        raise TypeError(f"{cls.__name__} is not a composite") from None
 
 
 def rows(cls: type) -> tuple[Field, ...]:
-    """Give the rows of a composite's class, in the order of the wire."""
+    """Return the rows of a composite's class, in the order of the wire."""
     return composite_of(cls).fields
 
 
@@ -262,7 +262,7 @@ def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
     """Decode one composite that fills the input into its class.
 
     Raises:
-        DecodeError: the octets are no composite that is registered, or break its declaration.
+        DecodeError: the input is not a registered composite, or breaks its declaration.
     """
     limits = limits or DEFAULT_LIMITS
     octets = _core.octets_of(data, limits)
@@ -380,7 +380,7 @@ def _refine(field: Field, raw: Any, entry: Composite) -> Any:
 
 
 def _is_open(field: Field) -> bool:
-    """Tell a field that any described type may fill which provides an archetype."""
+    """Return whether any described type that provides an archetype fits the field."""
     return field.type == "*" and bool(field.requires) and field.requires not in _KERNEL_ARCHETYPES
 
 
@@ -403,7 +403,7 @@ def encode_composite(value: Any) -> bytes:
 
     Raises:
         EncodeError: a field's value is not of its declared type, or a mandatory one is missing.
-        TypeError: the value is no object of a registered class.
+        TypeError: the class of the value is not registered.
     """
     composite_of(type(value))
     octets: bytes = _core.encode_value(value)

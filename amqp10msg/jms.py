@@ -21,14 +21,14 @@ _ENCODINGS = (_UUID, _ULONG, _BINARY, _STRING, _NO_PREFIX)
 
 
 def to_jms_message_id(message_id: int | uuid.UUID | bytes | str) -> str:
-    """Give a message-id as a JMSMessageID, which always begins with ``ID:``."""
+    """Return a message-id as a JMSMessageID, which always begins with ``ID:``."""
     if isinstance(message_id, str) and not message_id.startswith(_PREFIX):
         return _PREFIX + _NO_PREFIX + message_id
     return to_jms_correlation_id(message_id)
 
 
 def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
-    """Give a correlation-id as a JMSCorrelationID, in which plain text stands as it is.
+    """Return a correlation-id as a JMSCorrelationID, in which plain text stands as it is.
 
     Raises:
         TypeError: it is none of the four types of an id.
@@ -51,7 +51,7 @@ def to_jms_correlation_id(correlation_id: int | uuid.UUID | bytes | str) -> str:
 
 
 def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
-    """Give the id that a JMSMessageID or JMSCorrelationID stands for.
+    """Return the id that a JMSMessageID or JMSCorrelationID stands for.
 
     Raises:
         ValueError: the text names an encoding and does not keep to it.

@@ -268,7 +268,7 @@ class Message:
     def _unchanged(
         self, kind: SectionKind, section: Any, wire: bytes, part: tuple[int, int, int, int]
     ) -> bool:
-        """Tell whether a section still says what its octets say."""
+        """Return whether a section still says what its octets say."""
         _, start, content, end = part
         if type(section) is Data:
             # Comparing the octets in place saves encoding a large body to find it unchanged.
@@ -347,12 +347,12 @@ class Message:
         return f"{type(self).__name__}({', '.join(shown)})"
 
     def evolve(self, **changes: Any) -> Self:
-        """Give a copy with some attributes replaced; sections that are not replaced are shared.
+        """Return a copy with some attributes replaced; sections that are not replaced are shared.
 
         The copy keeps the octets it came from, so unchanged sections stay byte for byte.
 
         Raises:
-            TypeError: a name is no attribute of a message.
+            TypeError: a message has no attribute of this name.
         """
         copy = self.__class__.__new__(self.__class__)
         given = Message(**changes)
@@ -363,10 +363,10 @@ class Message:
     # What users ask a message for.
 
     def body_bytes(self) -> bytes:
-        """Give the body's octets: Data sections joined, a binary value, or text as UTF-8.
+        """Return the body's octets: Data sections joined, a binary value, or text as UTF-8.
 
         Raises:
-            ValueError: the body is a sequence or a value that is no text and no binary.
+            ValueError: the body is a sequence, or a value that is neither text nor binary.
         """
         body = self._body_sections()
         if all(type(part) is Data for part in body):
@@ -377,17 +377,17 @@ class Message:
                 return bytes(value)
             if isinstance(value, str):
                 return value.encode("utf-8")
-        raise ValueError(f"the body holds no single run of octets: {self.body!r:.80}")
+        raise ValueError(f"the body is neither bytes nor text: {self.body!r:.80}")
 
     def text(self, encoding: str = "utf-8") -> str:
-        """Give the body's text: a string value as it is, octets decoded.
+        """Return the body's text: a string value as it is, octets decoded.
 
         Args:
             encoding: of a body of octets.
 
         Raises:
-            ValueError: the body is neither text nor octets; UnicodeDecodeError, which is one, if
-                the octets are no text of this encoding.
+            ValueError: the body is neither text nor bytes; UnicodeDecodeError, which is one, if
+                the bytes are not text of this encoding.
         """
         body = self.body
         if type(body) is AmqpValue and isinstance(body.value, str):
@@ -395,7 +395,7 @@ class Message:
         return self.body_bytes().decode(encoding)
 
     def plain_application_properties(self) -> dict[str, Any]:
-        """Give the application properties as a plain dict of plain Python values.
+        """Return the application properties as a plain dict of plain Python values.
 
         Wire types are dropped: a uint becomes an int, a symbol a str, a decimal a Decimal, a
         timestamp a datetime where datetime can hold it. Empty where the section is absent.
@@ -405,7 +405,7 @@ class Message:
         }
 
     def expires_at(self, arrival: datetime.datetime | int) -> Any:
-        """Tell when the message expires, given when it arrived here (Part 3, 3.2.1 and 3.2.4).
+        """Return when the message expires, given when it arrived here (Part 3, 3.2.1 and 3.2.4).
 
         Args:
             arrival: an aware datetime, or milliseconds since the Unix epoch.
@@ -428,7 +428,7 @@ class Message:
     def remaining_ttl(
         self, arrival: datetime.datetime | int, now: datetime.datetime | int
     ) -> int | None:
-        """Tell the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
+        """Return the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
 
         Part 3, 3.2.1: the difference between the current time and the expiration time that was
         computed from the arrival. None where the message has no ttl.
@@ -438,7 +438,7 @@ class Message:
         return max(_milliseconds(arrival) + int(self.header.ttl) - _milliseconds(now), 0)
 
     def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
-        """Give the message as an intermediary sends it on: ttl reduced, delivery annotations gone.
+        """Return the message to send on: ttl reduced, delivery annotations gone.
 
         Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
         keeps its exact octets.
@@ -455,7 +455,7 @@ _BODY_CONSTRUCTORS = {0x75: b"\xa0\xb0", 0x76: b"\x45\xc0\xd0"}
 
 
 def _is_body(wire: bytes, part: tuple[int, int, int, int]) -> bool:
-    """Tell whether a part is a body section that `Message.body` can hold."""
+    """Return whether a part is a body section that `Message.body` can hold."""
     code, _, content, _ = part
     return code == 0x77 or (
         code in _BODY_CONSTRUCTORS and wire[content] in _BODY_CONSTRUCTORS[code]
@@ -493,7 +493,7 @@ _MOST_PLACES = 16
 
 
 def _place(value: Any, level: int = 0) -> str:
-    """Tell which of the values in this one cannot be encoded, as the rest of a path."""
+    """Return which of the values in this one cannot be encoded, as the rest of a path."""
     entries: list[tuple[Any, Any]] = []
     if isinstance(value, Mapping):
         entries = list(value.items())

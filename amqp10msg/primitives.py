@@ -199,13 +199,11 @@ class Timestamp(_Integer):
             ValueError: the datetime has no time zone.
         """
         if moment.tzinfo is None:
-            raise ValueError(
-                "a datetime without a time zone names no moment: give it one, such as datetime.UTC"
-            )
+            raise ValueError("a datetime needs a time zone, such as datetime.UTC")
         return cls((moment - _EPOCH) // _MILLISECOND)
 
     def to_datetime(self) -> _datetime.datetime:
-        """Give the moment as an aware datetime in UTC.
+        """Return the moment as an aware datetime in UTC.
 
         Raises:
             ValueError: the moment is outside the years 1 to 9999 that datetime can hold.
@@ -331,7 +329,7 @@ class _Decimal:
         return cls(bits | biased << cls._coefficient_bits | coefficient)
 
     def to_decimal(self) -> _decimal.Decimal:
-        """Give exactly this number, with its exponent; non-canonical coefficients are zero."""
+        """Return exactly this number, with its exponent; non-canonical coefficients are zero."""
         top = 8 * self.width - 1
         bits = self.bits
         sign = bits >> top
@@ -402,7 +400,7 @@ class Char(str):
         """Take one code point; ValueError for more, none or a surrogate."""
         self = str.__new__(cls, value)
         if len(self) != 1 or "\ud800" <= self <= "\udfff":
-            raise ValueError(f"Char holds one code point, no surrogate, not {value!r}")
+            raise ValueError(f"a char must be one Unicode scalar value, not {value!r}")
         return self
 
     def __repr__(self) -> str:
@@ -418,7 +416,7 @@ class Symbol(str):
         """Take ASCII text; ValueError for any other."""
         self = str.__new__(cls, value)
         if not self.isascii():
-            raise ValueError(f"a symbol is ASCII, and {value!r} is not")
+            raise ValueError(f"a symbol must be ASCII, not {value!r}")
         return self
 
     def __repr__(self) -> str:
@@ -472,12 +470,14 @@ class Array(Sequence[Any]):
         if isinstance(constructor, int):
             row = FORMAT_CODES.get(constructor)
             if row is None:
-                raise ValueError(f"{constructor:#04x} is no format code of Part 1")
+                raise ValueError(f"{constructor:#04x} is not a format code of Part 1")
             self.type, self.code = row.type, constructor
         elif constructor in _ARRAY_TYPES:
             self.type, self.code = constructor, None
         else:
-            raise ValueError(f"{constructor!r} is no AMQP type: use one of {sorted(_ARRAY_TYPES)}")
+            raise ValueError(
+                f"{constructor!r} is not an AMQP type: use one of {sorted(_ARRAY_TYPES)}"
+            )
         self.descriptors = tuple(descriptors)
         self.values = list(values)
 
@@ -559,7 +559,7 @@ class AmqpMap(Mapping[Any, Any]):
 
 
 def _bucket(key: Any) -> Any:
-    """Give what identical keys have in common, hashed with a secret (numbers are not)."""
+    """Return what identical keys have in common, hashed with a secret (numbers are not)."""
     if isinstance(key, (int, float, uuid.UUID)):
         return repr(key)
     try:
@@ -573,7 +573,7 @@ _DOUBLE = struct.Struct(">d")
 
 
 def identical(a: Any, b: Any) -> bool:
-    """Tell whether two values have the same AMQP type and the same value, bit for bit.
+    """Return whether two values have the same AMQP type and the same value, bit for bit.
 
     Unlike ``==``, this tells uint 1 from long 1, 0.0 from -0.0, true from 1, and calls a NaN the
     same as a NaN with its bits. The order of a map's entries counts, as it does on the wire.
@@ -607,7 +607,7 @@ def _pairs(mapping: Any) -> Iterable[tuple[Any, Any]]:
 
 
 def plain(value: Any) -> Any:
-    """Give a value without its wire type, as the nearest natural Python value.
+    """Return a value without its wire type, as the nearest natural Python value.
 
     Integers become int, a float or double float, a char, string or symbol str, a decimal
     decimal.Decimal, a timestamp an aware datetime (or an int of milliseconds outside the years

@@ -35,7 +35,7 @@ def compiler() -> list[str]:
 
 
 def tree(build: str) -> Path:
-    """Give the folder to import the package from, with its kernel built as this build asks.
+    """Return the folder to import the package from, with its kernel built as this build asks.
 
     ``pure`` runs on the sources. ``compiled`` and ``asan`` are copies of the package whose kernel
     reports its coverage; that of ``asan`` also finds what AddressSanitizer and UBSan find. They are
@@ -76,7 +76,7 @@ def tree(build: str) -> Path:
 
 
 def environment(build: str) -> dict[str, str]:
-    """Give the environment for a process that fuzzes this build; builds it where necessary."""
+    """Return the environment for a process that fuzzes this build; builds it where necessary."""
     added = {
         "PYTHONPATH": os.pathsep.join(str(path) for path in (tree(build), ROOT)),
         "PYTHONSAFEPATH": "1",  # or the folder it is started in would come first

@@ -294,7 +294,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [10] == floors.pop("columns-validate")
     assert floors == {
         "decode": [20, 7, 2.2],
-        "encode": [12],
+        "encode": [9],
         "relay": [60],
         "pure": [3],
         "large-decode": [2, 1.1],

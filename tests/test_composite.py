@@ -332,7 +332,7 @@ def test_a_field_must_say_its_type() -> None:
 
 
 def test_class_that_is_no_composite() -> None:
-    with pytest.raises(TypeError, match="int is no composite"):
+    with pytest.raises(TypeError, match="int is not a composite"):
         rows(int)
 
 

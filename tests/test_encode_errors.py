@@ -117,7 +117,7 @@ def _forged(cls: Any, content: Any) -> Any:
         (Array("double", [10**400]), "double|large"),
         (Array("float", [1e39]), "float|large"),
         (Array("float", [10**400]), "float|large"),
-        (Array("char", ["ab"]), "one code point"),
+        (Array("char", ["ab"]), "one Unicode scalar value"),
         (Array("decimal32", [decimal.Decimal("1E+999")]), "fit"),
         (Array("decimal32", [Decimal64(0)]), "must be decimal32"),
         (Array("timestamp", [datetime.datetime(2024, 1, 1)]), "time zone"),  # noqa: DTZ001

@@ -348,15 +348,6 @@ def test_the_checks_pass_a_right_import(source: str) -> None:
     assert private_imports(imports) == []
 
 
-# To be rid of their forks: they are to use the kernel's primitives.
-FORKED = {
-    "basic/_codec.py",
-    "translate/_canonical.py",
-    "translate/_to_amqp10.py",
-    "translate/_to_basic.py",
-}
-
-
 def forks(source: str) -> list[str]:
     """Where a module finds out whether it is compiled itself, or uses a name of C."""
     found = [
@@ -372,11 +363,7 @@ def forks(source: str) -> list[str]:
 
 def test_one_module_knows_whether_it_is_compiled() -> None:
     files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
-    found = {
-        name: forks(file.read_text(encoding="utf-8"))
-        for name, file in files.items()
-        if name not in FORKED
-    }
+    found = {name: forks(file.read_text(encoding="utf-8")) for name, file in files.items()}
 
     assert {name: where for name, where in found.items() if where} == {}
     assert forks("if _COMPILED:\n    x = size(y)  # noqa: F821\n") == [

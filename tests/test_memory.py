@@ -342,3 +342,37 @@ def test_an_attribute_that_was_deleted_is_missed() -> None:
 
     with pytest.raises(AttributeError):
         Message(header=header).encode()
+
+
+# Slots are read and set where they lie, while a class is as attrs made it.
+
+
+def test_a_patched_setattr_sees_what_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = Message("x", header=Header(ttl=5)).encode()
+    seen: list[tuple[str, Any]] = []
+
+    def watched(self: Any, name: str, value: Any) -> None:
+        seen.append((name, value))
+        object.__setattr__(self, name, value)
+
+    assert Message.decode(encoded).header == Header(ttl=5)
+    monkeypatch.setattr(Header, "__setattr__", watched)
+    assert Message.decode(encoded).header == Header(ttl=5)
+
+    assert ("ttl", 5) in seen
+    monkeypatch.undo()
+    seen.clear()
+    assert Message.decode(encoded).header == Header(ttl=5)
+    assert [] == seen
+
+
+def test_a_patched_attribute_is_read_when_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
+    message = Message("x", header=Header(ttl=5))
+    before = message.encode()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Header, "ttl", property(lambda _: 7))
+        patched = message.encode()
+
+    assert Message("x", header=Header(ttl=7)).encode() == patched
+    assert before == message.encode()

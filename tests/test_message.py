@@ -114,7 +114,7 @@ def test_datetimes_become_milliseconds() -> None:
     assert decoded.properties == Properties(
         creation_time=1706933106789, absolute_expiry_time=1706933106789
     )
-    with pytest.raises(ValueError, match="without a time zone"):
+    with pytest.raises(ValueError, match="needs a time zone"):
         Properties(creation_time=datetime.datetime(2024, 2, 3))  # noqa: DTZ001
 
 
@@ -488,7 +488,7 @@ def test_text_of_any_body(body: Any, text: str) -> None:
 
 def test_text_in_another_encoding() -> None:
     assert Message(body="ü".encode("latin-1")).text("latin-1") == "ü"
-    with pytest.raises(ValueError, match="no single run of octets"):
+    with pytest.raises(ValueError, match="neither bytes nor text"):
         Message(body=[1]).text()
     with pytest.raises(UnicodeDecodeError):
         Message(body=b"\xff").text()

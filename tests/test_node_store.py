@@ -287,6 +287,22 @@ def test_store_that_cannot_be_read_says_so(path: Path) -> None:
         node_on(store)
 
 
+def test_delivery_tags_are_not_given_again_after_a_restart(path: Path) -> None:
+    tags = set()
+    for now in (0, 1, 1_700_000_000_000):
+        with SqliteStore(path) as store:
+            node = node_on(store, clock=lambda now=now: now)
+            for text in "abc":
+                assert node.publish(durable(text)) in {1, 2, 3}
+            link = node.attach()
+            while (delivery := link.next()) is not None:
+                assert 8 == len(delivery.tag)
+                tags.add(delivery.tag)
+                delivery.settle(Accepted())
+
+    assert 9 == len(tags)
+
+
 # What cannot be read, or could not be.
 
 

@@ -194,7 +194,7 @@ def test_longer_forms_are_read_too() -> None:
         ("d9a10c62c3a9", "ASCII"),
         ("d9a10d01", "an array, for a map"),
         ("d9a10d8101", "keys and values in turn"),
-        ("d9a10d8401020103", "twice"),
+        ("d9a10d8401020103", "duplicate map key"),
         ("d9a10e80", "begins with a format code"),
         ("d9a10e8199ffff", "an array of 65535 items"),
         ("d9a10e811899", "begins with a format code"),

@@ -304,7 +304,7 @@ def test_a_char_is_one_code_point() -> None:
     assert Char("ü") == "ü"
     assert repr(Char("a")) == "Char('a')"
     for wrong in ("", "ab", "\ud800", "\udfff"):
-        with pytest.raises(ValueError, match="one code point"):
+        with pytest.raises(ValueError, match="one Unicode scalar value"):
             Char(wrong)
 
 
@@ -340,7 +340,7 @@ def test_an_array_names_its_type() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(array)
     for wrong in ("integer", 0x57):
-        with pytest.raises(ValueError, match=r"no (AMQP type|format code)"):
+        with pytest.raises(ValueError, match=r"not (an AMQP type|a format code)"):
             Array(wrong)
 
 

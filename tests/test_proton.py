@@ -297,7 +297,7 @@ def test_keys_that_become_equal_in_32_bits_are_both_kept() -> None:
         ({"body": [{"a": datetime.now(UTC)}]}, "body", "datetime"),
         ({"body": proton.ubyte(256)}, "body", "255"),
         ({"body": proton.symbol("é")}, "body", "ASCII"),
-        ({"body": proton.char("\ud800")}, "body", "code point"),
+        ({"body": proton.char("\ud800")}, "body", "scalar value"),
         ({"body": proton.float32(1e300)}, "body", "float"),
         ({"body": proton.Array(proton.UNDESCRIBED, proton.Data.DESCRIBED)}, "body", "array"),
         ({"body": proton.Array(None, 0)}, "body", "array"),

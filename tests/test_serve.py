@@ -20,26 +20,37 @@ from typing import Any
 import pytest
 
 from amqp10msg import (
+    AmqpValue,
+    DecodeError,
     Described,
     Header,
     Message,
     Properties,
     UInt,
     ULong,
+    __version__,
     decode_values,
     encode_value,
     scan,
 )
 from amqp10msg.delivery import (
     Accepted,
+    DistributionNode,
     MessageState,
     Modified,
     Rejected,
     Source,
+    Target,
     TerminusExpiryPolicy,
 )
 from amqp10msg.delivery.filters import FilterSet
-from amqp10msg.delivery.node import Capacity, DeadLetter, NodeError, OutgoingLink, StoreError
+from amqp10msg.delivery.node import (
+    Capacity,
+    DeadLetter,
+    NodeError,
+    OutgoingLink,
+    StoreError,
+)
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
@@ -259,29 +270,77 @@ def test_receiver_that_settles_second_hears_that_the_outcome_is_known(
     assert 1 == amqp_server.counts("q").archived
 
 
-def test_sender_that_settles_first_is_waited_for(
-    amqp_server: Server,
+class SecondSender(reactor.SenderOption):  # type: ignore[misc,name-defined]
+    """A sender that asks the receiver to settle second."""
+
+    def apply(self, link: Any) -> None:
+        link.rcv_settle_mode = proton.Link.RCV_SECOND
+
+
+def test_sender_that_settles_first_is_waited_for() -> None:
+    with Server(receiver_settles_second=True) as server, connected(server) as connection:
+        sender = connection.create_sender("q", options=SecondSender())
+        for octets, state in (
+            (Message("x").encode(), proton.Delivery.ACCEPTED),
+            (b"\0\x53", proton.Delivery.REJECTED),
+        ):
+            delivery = sender.link.delivery(str(state))
+            sender.link.stream(octets)
+            sender.link.advance()
+            connection.wait(lambda delivery=delivery: delivery.remote_state)
+            connection.create_sender("elsewhere", name=str(state))  # answered after a settlement
+            assert (state, False) == (delivery.remote_state, delivery.settled)
+            delivery.settle()
+        sender.close()
+
+        assert 1 == server.counts("q").available
+
+
+def test_sender_that_asks_the_receiver_to_settle_second_is_answered_with_first(
     connection: Any,
 ) -> None:
-    class Second(reactor.SenderOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.rcv_settle_mode = proton.Link.RCV_SECOND
+    sender = connection.create_sender("q", options=SecondSender())
+    assert proton.Link.RCV_FIRST == sender.link.remote_rcv_settle_mode
+    delivery = sender.link.delivery("x")
+    sender.link.stream(Message("x").encode())
+    sender.link.advance()
+    connection.wait(lambda: delivery.settled)
 
-    sender = connection.create_sender("q", options=Second())
-    for octets, state in (
-        (Message("x").encode(), proton.Delivery.ACCEPTED),
-        (b"\0\x53", proton.Delivery.REJECTED),
-    ):
-        delivery = sender.link.delivery(str(state))
-        sender.link.stream(octets)
-        sender.link.advance()
-        connection.wait(lambda delivery=delivery: delivery.remote_state)
-        connection.create_sender("elsewhere", name=str(state))  # answered after a settlement
-        assert (state, False) == (delivery.remote_state, delivery.settled)
-        delivery.settle()
-    sender.close()
+    assert proton.Delivery.ACCEPTED == delivery.remote_state
 
-    assert 1 == amqp_server.counts("q").available
+
+def test_open_frame_has_properties() -> None:
+    with Server() as server, connected(server) as connection:
+        properties = connection.conn.remote_properties
+        assert "amqp10msg" == properties["product"]
+        assert __version__ == properties["version"]
+        assert properties["platform"].startswith("Python 3.")
+    with Server(properties={"product": "RabbitMQ", "x": 1}) as server, connected(server) as made:
+        properties = made.conn.remote_properties
+        assert ("RabbitMQ", __version__, 1) == tuple(
+            properties[key] for key in ("product", "version", "x")
+        )
+
+
+def test_many_connections_at_once_are_all_accepted(amqp_server: Server) -> None:
+    resource = pytest.importorskip("resource", reason="the system has no limit of open files")
+    header = b"AMQP\0\1\0\0"
+    sockets = []
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    count = min(2_000, (limit - 300) // 2)
+    try:
+        for _ in range(count):
+            client = socket.socket()
+            client.setblocking(False)
+            sockets.append(client)
+            client.connect_ex((amqp_server.host, amqp_server.port))
+        for client in sockets:
+            client.settimeout(TIMEOUT)
+            client.sendall(header)
+        assert {header} == {client.recv(8) for client in sockets}
+    finally:
+        for client in sockets:
+            client.close()
 
 
 def test_sender_gets_outcomes(amqp_server: Server, connection: Any) -> None:
@@ -312,6 +371,63 @@ def test_link_that_dies_gives_the_default_outcome(amqp_server: Server) -> None:
         assert 1 == amqp_server.counts("q").available
         receiver_of(connection, "q").receive()
     until(lambda: amqp_server.counts("q").available == 1)
+
+
+# Links with the same name.
+
+
+def test_link_is_stolen_by_the_same_link_on_another_connection(amqp_server: Server) -> None:
+    for text in "ab":
+        amqp_server.publish("q", Message(text))
+    connections = []
+    for _ in range(2):
+        container = reactor.Container()
+        container.container_id = "client"
+        connections.append(
+            utils.BlockingConnection(amqp_server.url, timeout=TIMEOUT, container=container)
+        )
+    first, second = connections
+    try:
+        sender = first.create_sender("q", name="link")
+        receiver_of(first, "q", name="link").receive()
+        receiver = receiver_of(second, "q", name="link")
+        with pytest.raises(utils.LinkDetached, match="amqp:link:stolen"):
+            first.wait(lambda: False)
+        assert ["a", "b"] == [receiver.receive().text() for _ in "ab"]
+        assert 1 == len(outgoing(amqp_server, "q"))
+        sender.send(sendable(Message("c")))  # a sender is another link
+        assert "c" == receiver.receive().text()
+    finally:
+        for connection in connections:
+            connection.close()
+    until(lambda: {} == amqp_server.call(lambda _: dict(amqp_server.links)))
+
+
+def test_link_that_is_attached_twice_on_a_session_ends_the_session_alone(
+    amqp_server: Server,
+) -> None:
+    amqp_server.publish("q", Message("x"))
+    begin = frame(0x11, None, UInt(0), UInt(99), UInt(99))
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + begin
+    octets += begin[:6] + b"\0\1" + begin[8:]  # on channel 1
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    for handle in range(2):
+        octets += frame(0x12, "link", UInt(handle), True, None, None, Source(address="q"))
+        octets += frame(0x13, *window, UInt(handle), UInt(0), UInt(2))
+    attach = frame(0x12, "other", UInt(0), True, None, None, Source(address="q"))
+    with socket.create_connection((amqp_server.host, amqp_server.port)) as client:
+        client.settimeout(TIMEOUT)
+        for start in range(0, len(octets), 7):
+            client.sendall(octets[start : start + 7])
+        heard = performatives(client)
+        while (said := next(heard)).descriptor != 0x17:
+            pass
+        assert "amqp:not-allowed" == said.value[0].value[0]
+        assert (1, 0) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+        client.sendall(attach[:6] + b"\0\1" + attach[8:])
+        while (said := next(heard)).descriptor != 0x12:
+            pass
+        assert "other" == said.value[0]
 
 
 # Faults.
@@ -414,6 +530,80 @@ def test_node_that_cannot_expire_does_not_stop_the_server() -> None:
         until(lambda: server.counts("b").causes == {"expired": 1})
 
 
+# Work that one peer causes does not hold the others.
+
+
+def test_filter_that_looks_at_many_messages_lets_other_connections_have_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 300
+    evaluated: list[int] = []
+
+    def slow(*_: Any, **__: Any) -> bool:
+        time.sleep(0.005)
+        evaluated.append(1)
+        return False
+
+    with Server() as server, connected(server) as connection, connected(server) as other:
+        for n in range(count):
+            server.publish("q", Message(n))
+        monkeypatch.setattr(FilterSet, "matches", slow)
+        receiver = connection.create_receiver("q", options=reactor.Selector("a = 1"), credit=1)
+        other.create_sender("elsewhere")
+        assert len(evaluated) < count
+        until(lambda: len(evaluated) == count)
+        connection.create_sender("elsewhere")
+        assert count == len(evaluated), "each message was looked at once"
+        assert [] == list(receiver.fetcher.incoming)
+
+
+def test_sender_of_many_messages_lets_other_connections_have_their_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    count = 60  # of the session's window
+    published: list[int] = []
+    publish = DistributionNode.publish
+
+    def slow(node: DistributionNode, octets: Any, **options: Any) -> int:
+        time.sleep(0.005)
+        published.append(1)
+        return publish(node, octets, **options)
+
+    window = UInt(2**31 - 1)
+    begin = frame(0x11, None, UInt(0), window, window)
+    octets = b"AMQP\0\1\0\0" + frame(0x10, "client") + begin
+    octets += frame(0x12, "link", UInt(0), False, None, None, None, Target(address="q"))
+    message = Message(b"x" * 4_000).encode()
+    transfers = b""
+    for n in range(count):
+        body = performative(0x14, UInt(0), UInt(n), n.to_bytes(4, "big"), UInt(0), True) + message
+        transfers += (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
+    with Server(credit=count) as server, connected(server) as other:
+        monkeypatch.setattr(DistributionNode, "publish", slow)
+        with socket.create_connection((server.host, server.port)) as client:
+            client.settimeout(TIMEOUT)
+            client.sendall(octets)
+            heard = performatives(client)
+            while next(heard).descriptor != 0x13:
+                pass
+            client.sendall(transfers)
+            until(lambda: bool(published))
+            other.create_sender("elsewhere")
+            assert len(published) < count
+            until(lambda: server.counts("q").available == count)
+
+
+def test_message_that_is_nested_too_deep_is_rejected(amqp_server: Server, connection: Any) -> None:
+    body: Any = None
+    for _ in range(40):
+        body = [body]
+    sender = connection.create_sender("q")
+    with pytest.raises(utils.SendException):
+        sender.send(sendable(Message(AmqpValue(body))))
+    with pytest.raises(DecodeError, match="depth"):
+        amqp_server.publish("q", Message(AmqpValue(body)).encode())
+
+
 # Sources.
 
 
@@ -457,6 +647,21 @@ def test_no_local(amqp_server: Server, connection: Any) -> None:
     assert "another's" == receiver.receive().text()
     assert ["mine", "another's"] == [message.text() for message in amqp_server.messages("q")]
     assert "no-local" in bytes(receiver.link.remote_source.filter.encode()).decode("latin-1")
+
+
+def test_capability_that_is_not_supported_is_left_out_of_the_answer(connection: Any) -> None:
+    class Capable(reactor.LinkOption):  # type: ignore[misc,name-defined]
+        def apply(self, link: Any) -> None:
+            names = [proton.symbol("topic"), proton.symbol("queue")]
+            array = proton.Array(proton.UNDESCRIBED, proton.Data.SYMBOL, *names)
+            terminus = link.source if link.is_receiver else link.target
+            terminus.capabilities.put_object(array)
+
+    receiver = connection.create_receiver("q", options=Capable())
+    sender = connection.create_sender("q", options=Capable())
+    for terminus in (receiver.link.remote_source, sender.link.remote_target):
+        assert terminus.capabilities.next()
+        assert ["queue"] == list(terminus.capabilities.get_object().elements)
 
 
 def test_copy_mode(amqp_server: Server, connection: Any) -> None:
@@ -652,15 +857,6 @@ def test_message_that_is_too_long_ends_its_link() -> None:
             connection.wait(lambda: False)
         connection.create_sender("q", name="another").send(sendable(Message(b"x" * 900)))
         assert 1 == server.counts("q").available
-
-
-def test_transactions_are_refused(connection: Any) -> None:
-    class Coordinator(reactor.SenderOption):  # type: ignore[misc,name-defined]
-        def apply(self, link: Any) -> None:
-            link.target.type = proton.Terminus.COORDINATOR
-
-    with pytest.raises(utils.LinkDetached, match="amqp:not-implemented"):
-        connection.create_sender(None, options=Coordinator())
 
 
 # Who may connect.
@@ -982,8 +1178,12 @@ def test_exception_of_a_call_is_raised_here(amqp_server: Server) -> None:
     assert 0 == amqp_server.counts("q").available
 
 
+def performative(code: int, *fields: Any) -> bytes:
+    return encode_value(Described(ULong(code), list(fields)))
+
+
 def frame(code: int, *fields: Any) -> bytes:
-    body = encode_value(Described(ULong(code), list(fields)))
+    body = performative(code, *fields)
     return (len(body) + 8).to_bytes(4, "big") + b"\2\0\0\0" + body
 
 

@@ -237,7 +237,7 @@ def test_a_type_that_is_none() -> None:
         values_of("integer")
     with pytest.raises(ValueError, match="no section is called 'body'"):
         sections("body")
-    with pytest.raises(TypeError, match="is no composite"):
+    with pytest.raises(TypeError, match="is not a composite"):
         composites(Data)
     with pytest.raises(TypeError, match="a message has no 'subject'"):
         messages(subject=st.text())

@@ -13,7 +13,7 @@ __all__ = ["filler"]
 
 
 def filler(names: Sequence[str]) -> Callable[..., None]:
-    """Give what takes an instance and the list of its values.
+    """Return a function that takes an instance and the list of its values.
 
     Args:
         names: of the attributes, in the order of the values.

@@ -96,52 +96,52 @@ cdef class QuickReader(ValueReader):
         at = found.at
         stop = found.stop
         made = layout.bare()
-        for i in range(found.count):
-            if at >= stop or not usual[i << 8 | at[0]]:
-                return None
-            code = at[0]
-            at += 1
-            if code == 0x40:
-                continue
-            if code == 0xA1 or code == 0xA3 or code == 0xA0:
-                if at >= stop:
+        try:
+            for i in range(found.count):
+                if at >= stop or not usual[i << 8 | at[0]]:
                     return None
-                n = at[0]
+                code = at[0]
                 at += 1
-                if n > stop - at:
-                    return None
-                try:
+                if code == 0x40:
+                    continue
+                if code == 0xA1 or code == 0xA3 or code == 0xA0:
+                    if at >= stop:
+                        return None
+                    n = at[0]
+                    at += 1
+                    if n > stop - at:
+                        return None
                     if code == 0xA1:
                         value = PyUnicode_DecodeUTF8(<const char *>at, n, NULL)
                     elif code == 0xA3:
                         value = PyUnicode_DecodeASCII(<const char *>at, n, NULL)
                     else:
                         value = <bytes>(<const char *>at)[:n]
-                except UnicodeDecodeError:
-                    return None
-                at += n
-            elif code == 0x41:
-                value = True
-            elif code == 0x42:
-                value = False
-            elif 0x50 <= code <= 0x53:
-                if at >= stop:
-                    return None
-                value = <int>at[0]
-                at += 1
-            elif code == 0x83:
-                if stop - at < 8:
-                    return None
-                value = signed64(at)
-                at += 8
-            elif code == 0x70:
-                if stop - at < 4:
-                    return None
-                value = amqp_load32(<const char *>at)
-                at += 4
-            else:  # uint0, ulong0
-                value = 0
-            layout.hold(made, i, value)
+                    at += n
+                elif code == 0x41:
+                    value = True
+                elif code == 0x42:
+                    value = False
+                elif 0x50 <= code <= 0x53:
+                    if at >= stop:
+                        return None
+                    value = <int>at[0]
+                    at += 1
+                elif code == 0x83:
+                    if stop - at < 8:
+                        return None
+                    value = signed64(at)
+                    at += 8
+                elif code == 0x70:
+                    if stop - at < 4:
+                        return None
+                    value = amqp_load32(<const char *>at)
+                    at += 4
+                else:  # uint0, ulong0
+                    value = 0
+                layout.hold(made, i, value)
+        except UnicodeDecodeError:
+            return None
         if at != stop:
             return None
         layout.complete(made, spec.defaults)
@@ -247,6 +247,11 @@ cdef class QuickReader(ValueReader):
             return None
         if n > left:
             return None
-        made = layout.build([<bytes>(<const char *>at)[:n]])
+        value = <bytes>(<const char *>at)[:n]
+        if layout.direct():
+            made = layout.bare()
+            layout.hold(made, 0, value)
+        else:
+            made = layout.build([value])
         self.pos = self.end - left + n
         return made

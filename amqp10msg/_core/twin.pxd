@@ -15,8 +15,20 @@ cdef extern from *:
     static CYTHON_INLINE unsigned PY_LONG_LONG amqp_load64(const char *at) {
         return (unsigned PY_LONG_LONG)amqp_load32(at) << 32 | amqp_load32(at + 4);
     }
+    /* A slot of an instance, by what Layout found out about its class. */
+    static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
+        return (PyObject **)((char *)made + offset);
+    }
+    static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
+        PyObject **slot = amqp_slot(made, offset), *before = *slot;
+        Py_INCREF(value);
+        *slot = value;
+        Py_XDECREF(before);
+    }
     """
     unsigned int amqp_load32(const char *at) noexcept nogil
+    PyObject **amqp_slot(object made, Py_ssize_t offset)
+    void amqp_set(object made, Py_ssize_t offset, PyObject *value)
     unsigned long long amqp_load64(const char *at) noexcept nogil
 
 
@@ -82,14 +94,6 @@ cdef class Cursor:
 cdef extern from *:
     """
     #include <string.h>
-    /* Whether these octets are a number of this width, big-endian. */
-    static CYTHON_INLINE int same_number(const char *at, int width, unsigned PY_LONG_LONG number) {
-        while (width--) {
-            if ((unsigned char)at[width] != (number & 255)) return 0;
-            number >>= 8;
-        }
-        return 1;
-    }
     /* The length of a text of ASCII, a str or of a subclass, -1 for anything else. */
     static CYTHON_INLINE Py_ssize_t text_size(PyObject *text) {
         if (!PyUnicode_Check(text)) return -1;
@@ -110,24 +114,9 @@ cdef extern from *:
         return size >= 0 && size <= most
             && memchr(PyUnicode_1BYTE_DATA(text), 0, (size_t)size) == NULL;
     }
-    /* Add an entry to a dict or one of a subclass; give 0 where it has the key already. */
-    static CYTHON_INLINE int add_entry(PyObject *mapping, PyObject *key, PyObject *value) {
-        Py_ssize_t before = PyDict_Size(mapping);
-        if (PyDict_SetDefault(mapping, key, value) == NULL) return -1;
-        return PyDict_Size(mapping) != before;
-    }
-    /* A dict or one of a subclass as what it is, for a loop over it. */
-    static CYTHON_INLINE PyObject *as_dict(PyObject *mapping) {
-        Py_INCREF(mapping);
-        return mapping;
-    }
     """
-    bint same_number(const char *at, int width, unsigned long long number)
-    Py_ssize_t text_size(object text)
     Py_ssize_t ascii_size(object text)
     bint plain_text(object text, Py_ssize_t most)
-    int add_entry(object mapping, object key, object value) except -1
-    dict as_dict(object mapping)
 
 
 @cython.freelist(8)
@@ -187,11 +176,17 @@ cdef class Layout:
     cdef bint check(self) except -1
     cdef bint direct(self) except -1
     cdef object bare(self)
-    cdef int hold(self, made, Py_ssize_t i, value) except -1
     cdef int complete(self, made, tuple defaults) except -1
     cdef tuple values(self, made)
     cdef int fill(self, made, list values) except -1
     cdef object build(self, list values)
+
+    cdef inline int hold(self, made, Py_ssize_t i, value) except -1:
+        """Set an attribute of what `bare` made."""
+        if not 0 <= i < self.count:
+            raise IndexError("no such attribute")
+        amqp_set(made, self.offsets[i], <PyObject *>value)
+        return 0
 
 
 @cython.final

@@ -55,15 +55,6 @@ cdef extern from *:
     static CYTHON_INLINE unsigned int amqp_version(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_version_tag;
     }
-    static CYTHON_INLINE PyObject **amqp_slot(PyObject *made, Py_ssize_t offset) {
-        return (PyObject **)((char *)made + offset);
-    }
-    static CYTHON_INLINE void amqp_set(PyObject *made, Py_ssize_t offset, PyObject *value) {
-        PyObject **slot = amqp_slot(made, offset), *before = *slot;
-        Py_INCREF(value);
-        *slot = value;
-        Py_XDECREF(before);
-    }
     static CYTHON_INLINE PyObject *amqp_bare(PyObject *cls) {
         return ((PyTypeObject *)cls)->tp_alloc((PyTypeObject *)cls, 0);
     }
@@ -84,8 +75,6 @@ cdef extern from *:
     Py_ssize_t amqp_offset(object member, object cls)
     bint amqp_ordinary(object cls)
     unsigned int amqp_version(object cls)
-    PyObject **amqp_slot(object made, Py_ssize_t offset)
-    void amqp_set(object made, Py_ssize_t offset, PyObject *value)
     object amqp_bare(object cls)
     object amqp_get(object mapping, object key)
     int amqp_short_ascii(object text) except -1
@@ -436,13 +425,6 @@ cdef class Layout:
     cdef object bare(self):
         """Make an instance without attributes; only where `direct` is true."""
         return amqp_bare(self.cls)
-
-    cdef int hold(self, made, Py_ssize_t i, value) except -1:
-        """Set an attribute of what `bare` made."""
-        if not 0 <= i < self.count or type(made) is not self.cls:
-            raise IndexError("no such attribute")
-        amqp_set(made, self.offsets[i], <PyObject *>value)
-        return 0
 
     cdef int complete(self, made, tuple defaults) except -1:
         """Set what was not set yet of what `bare` made."""

@@ -198,6 +198,24 @@ class DistributionNode(Contents):
             self.on_available()
         return entry.sequence
 
+    def withdraw(self, sequence: int) -> bool:
+        """Remove a message that no link has taken yet, as if it had not been published.
+
+        Args:
+            sequence: its number, as `publish` returned it.
+
+        Returns:
+            Whether it was removed: not if it was delivered, or is gone.
+
+        Raises:
+            StoreError: as `Delivery.settle`.
+        """
+        entry = self._entries.get(sequence)
+        if entry is None or entry.state is not MessageState.AVAILABLE or entry.copies:
+            return False
+        self._archive(entry, "withdrawn")
+        return True
+
     def _admit(self, octets: bytes) -> None:
         """Refuse a message that exceeds the capacity."""
         most = self.capacity

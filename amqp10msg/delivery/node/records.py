@@ -37,7 +37,8 @@ class Counts:
         acquired: ACQUIRED: unsettled on a link in move mode.
         archived: ARCHIVED since the node was made.
         octets: the total size of those that are available or acquired.
-        causes: the number of archived messages by cause: accepted, rejected, expired, deleted.
+        causes: the number of archived messages by cause: accepted, rejected, expired, deleted,
+            withdrawn.
     """
 
     available: int

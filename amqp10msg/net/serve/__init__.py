@@ -15,6 +15,7 @@ try:
     from amqp10msg.net.serve.logs import JsonFormatter
     from amqp10msg.net.serve.nodes import Nodes
     from amqp10msg.net.serve.server import Server, tls_context
+    from amqp10msg.net.serve.tokens import Token
 except ModuleNotFoundError as error:
     if error.name not in {"proton", "cproton", "cproton_ffi"}:
         raise
@@ -23,4 +24,4 @@ except ModuleNotFoundError as error:
         name=error.name,
     ) from error
 
-__all__ = ["JsonFormatter", "Nodes", "Server", "tls_context"]
+__all__ = ["JsonFormatter", "Nodes", "Server", "Token", "tls_context"]

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import proton
 
-from amqp10msg import DecodeError
+from amqp10msg import DecodeError, Message
 from amqp10msg._core import encode_value
-from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode
-from amqp10msg.delivery.filters import FilterSet, parse
-from amqp10msg.delivery.node import DistributionNode, NodeError, OutgoingLink
+from amqp10msg.delivery import Coordinator, Error, Released, StdDistMode, TxnCapability
+from amqp10msg.delivery.filters import parse
+from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net.serve.attaches import Attach, AttachReader
-from amqp10msg.net.serve.links import NOT_FOUND, Incoming, Outgoing, refuse
-from amqp10msg.net.serve.nodes import LIFETIME
+from amqp10msg.net.serve.exchanges import exchange_of
+from amqp10msg.net.serve.links import Incoming, Outgoing, PassingFilter, refuse
+from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND
 from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.net.serve.transactions import Published, Transactions
 from amqp10msg.primitives import Symbol
 
 if TYPE_CHECKING:
@@ -29,22 +32,23 @@ _MODES = {
     StdDistMode.MOVE: proton.Terminus.DIST_MODE_MOVE,
     StdDistMode.COPY: proton.Terminus.DIST_MODE_COPY,
 }
+# Of sources and targets. A node is a queue: a subscriber does not get what another one got.
+_CAPABILITIES = {"queue", "temporary-queue"}
+_TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
 _MAX_FRAME = 1 << 16
 _SESSION_WINDOW = 1 << 22
+_MAX_READ = 1 << 14
 _MAX_WRITE = 1 << 16
+# Responses of a service that a peer has not taken yet.
+_MAX_RESPONSES = 1_000
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
 
 
-class _Passing:
-    """A filter-set that uses the clock of the server."""
-
-    def __init__(self, filters: FilterSet, clock: Callable[[], int]) -> None:
-        self.filters = filters
-        self._clock = clock
-
-    def matches(self, message: Any, *, local: bool | None = None) -> bool:
-        return self.filters.matches(message, now=self._clock(), local=local)
+def _put_symbols(data: Any, names: Iterable[str]) -> None:
+    undescribed: Any = proton.UNDESCRIBED
+    symbols: list[Any] = [proton.symbol(name) for name in names]
+    data.put_object(proton.Array(undescribed, proton.Data.SYMBOL, *symbols))
 
 
 class Connection(asyncio.Protocol):
@@ -66,12 +70,17 @@ class Connection(asyncio.Protocol):
         self._collector = proton.Collector()
         self._connection: Any = proton.Connection()
         self._connection.container = server.container_id
+        self._connection.properties = {
+            proton.symbol(key): value for key, value in server.properties.items()
+        }
         self._connection.collect(self._collector)
         self._engine: Any = proton.Transport(proton.Transport.SERVER)
         self._engine.max_frame_size = _MAX_FRAME
         self._engine.channel_max = 255
         self._engine.bind(self._connection)
         self._links: dict[Any, Outgoing | Incoming] = {}
+        self._services: dict[str, DistributionNode] = {}
+        self.transactions = Transactions(server.limits)
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this connection."""
@@ -100,8 +109,8 @@ class Connection(asyncio.Protocol):
                 return
             self.user = self._sasl.user
             self._sasl = None
-        self._attaches.feed(data)
-        self._turn(lambda: self._push(data))
+        octets = self._attaches.feed(data)
+        self._turn(lambda: self._push(octets))
 
     def eof_received(self) -> None:
         """Close our side after the peer closed its side."""
@@ -156,12 +165,40 @@ class Connection(asyncio.Protocol):
         self.touch()
         position = 0
         while position < len(data):
-            capacity = self._engine.capacity()
+            if position and self.server.is_over:
+                self._wait_with(data[position:])
+                return
+            capacity = min(self._engine.capacity(), _MAX_READ)
             if capacity <= 0:
                 break
             self._engine.push(data[position : position + capacity])
             position += capacity
             self._handle_events()
+        while self._attaches.duplicates:
+            self._end_session_of(self._attaches.duplicates.popleft())
+
+    def _wait_with(self, data: bytes) -> None:
+        """Read on in another turn, after those of other connections."""
+        self._stream.pause_reading()
+
+        def read_on() -> None:
+            if self not in self.server.connections:
+                return  # lost meanwhile, and its links have ended
+            self._stream.resume_reading()
+            self._turn(lambda: self._push(data))
+
+        asyncio.get_running_loop().call_soon(read_on)
+
+    def _end_session_of(self, attach: Attach) -> None:
+        """End the session on which a link is attached a second time."""
+        link = self._connection.link_head(proton.Endpoint.LOCAL_ACTIVE)
+        while link is not None:
+            if link.name == attach.name and link.is_sender == attach.receives:
+                self._end_links(link.session)
+                error = Error("amqp:not-allowed", f"the link {link.name!r} is attached already")
+                refuse(link.session, error)
+                return
+            link = link.next(proton.Endpoint.LOCAL_ACTIVE)
 
     def _handle_events(self) -> None:
         while (event := self._collector.peek()) is not None:
@@ -234,11 +271,14 @@ class Connection(asyncio.Protocol):
 
     def on_session_remote_close(self, event: Any) -> None:
         """Close our end of the session, and its links."""
-        for link in [link for link in self._links if link.session == event.session]:
-            self._end(link, "session")
-        self.server.termini.end_of(event.session, "session")
+        self._end_links(event.session)
         event.session.close()
         event.session.free()
+
+    def _end_links(self, session: Any) -> None:
+        for link in [link for link in self._links if link.session == session]:
+            self._end(link, "session")
+        self.server.termini.end_of(session, "session")
 
     def on_transport_error(self, event: Any) -> None:
         """Log why proton gave up the connection."""
@@ -275,12 +315,14 @@ class Connection(asyncio.Protocol):
             return
         attach = self._attaches.take(link.name)
         link.snd_settle_mode = link.remote_snd_settle_mode
-        link.rcv_settle_mode = link.remote_rcv_settle_mode
+        if link.is_sender or self.server.receiver_settles_second:
+            link.rcv_settle_mode = link.remote_rcv_settle_mode
         try:
             if attach is None:
                 raise NodeError("the attach frame does not decode", "amqp:decode-error")
             if attach.fault is not None:
                 raise attach.fault
+            self._steal(link)
             end = (
                 self._open_outgoing(link, attach)
                 if link.is_sender
@@ -293,14 +335,29 @@ class Connection(asyncio.Protocol):
             self._refuse_link(link, error.error)
             return
         self._links[link] = end
+        self.server.links[self._identity(link)] = (self, link)
         link.open()
         if isinstance(end, Incoming):
             end.grant()
-            node = end.target.node.name if end.target else None
+            node = end.target.node.name if end.target else link.remote_target.address
         else:
             node = end.node.name
             self.server.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.is_sender)
+
+    def _identity(self, link: Any) -> tuple[str, str, bool]:
+        """Return what identifies a link (Part 2, 2.6.1)."""
+        return (*self._key(link), link.is_sender)
+
+    def _steal(self, link: Any) -> None:
+        """Detach the link that a new attach takes over (Part 2, 2.6.1)."""
+        known = self.server.links.get(self._identity(link))
+        if known is not None and self._connection.remote_container:
+            connection, stolen = known
+            connection.log("stolen", link=stolen.name)
+            connection._end(stolen, "link")
+            refuse(stolen, Error("amqp:link:stolen", "the link was attached again"))
+            connection.touch()
 
     def _refuse_link(self, link: Any, error: Error) -> None:
         # Part 2, 2.6.3: an attach without a terminus, and a detach with the error.
@@ -313,6 +370,8 @@ class Connection(asyncio.Protocol):
     def _node_of(self, link: Any, terminus: Any) -> DistributionNode:
         """Return the node of a terminus; a dynamic one is created."""
         nodes = self.server.nodes
+        if terminus.address in self.server.services:
+            return self._responses(terminus.address)
         if terminus.dynamic:
             return nodes.make_dynamic(
                 self._connection.remote_container or "",
@@ -327,6 +386,10 @@ class Connection(asyncio.Protocol):
     def _answer(self, ours: Any, theirs: Any, terminus: Any, node: DistributionNode | None) -> None:
         """Fill in our terminus: as the peer asked for it, with the address of a dynamic node."""
         ours.copy(theirs)
+        ours.capabilities.clear()
+        supported = [name for name in terminus.capabilities if name in _CAPABILITIES]
+        if supported:
+            _put_symbols(ours.capabilities, supported)
         if terminus.dynamic and node is not None:
             ours.dynamic = True
             ours.address = node.name
@@ -336,21 +399,73 @@ class Connection(asyncio.Protocol):
 
     def _open_incoming(self, link: Any, attach: Attach) -> Incoming:
         target = attach.target
-        if isinstance(target, Coordinator):
-            raise NodeError("there are no transactions here", "amqp:not-implemented")
         if target is None:
             raise NodeError("the attach has no target", "amqp:invalid-field")
-        end = None
-        node = None
-        if target.dynamic or target.address is not None:
-            node = self._node_of(link, target)
-            end = node.attach_incoming(link.name, creates=target.dynamic)
-        self._answer(link.target, link.remote_target, target, node)
-        link.source.copy(link.remote_source)
-        link.max_message_size = self.server.max_message_size
         outcomes = attach.source.outcomes if attach.source is not None else ()
         rejects = not outcomes or "amqp:rejected:list" in outcomes
-        return Incoming(self, link, end, rejects, self.server.credit)
+        link.source.copy(link.remote_source)
+        link.max_message_size = self.server.max_message_size
+        if isinstance(target, Coordinator):
+            link.target.type = proton.Terminus.COORDINATOR
+            _put_symbols(link.target.capabilities, _TXN_CAPABILITIES)
+            return Incoming(self, link, None, None, rejects, self.server.credit)
+        address = target.address
+        end = None
+        node = None
+        publish: Callable[[bytes], Published]
+        exchange = exchange_of(address) if isinstance(address, str) else None
+        if address is None and not target.dynamic:
+            publish = self._publish_by_address
+        elif address in self.server.services:
+            publish = partial(self._ask, address)
+        elif exchange is not None and (exchange[0] or not exchange[1]):
+            name, key = exchange
+            self.server.exchanges.get(name)  # raises if there is none
+            publish = partial(self.server.exchanges.publish, name, key, origin=self.origin)
+        else:
+            node = self._node_of(link, target)
+            end = node.attach_incoming(link.name, creates=target.dynamic)
+            if exchange is not None:
+                publish = partial(self.server.exchanges.publish, *exchange, origin=self.origin)
+            else:
+                publish = partial(self._publish_to, node)
+        self._answer(link.target, link.remote_target, target, node)
+        return Incoming(self, link, publish, end, rejects, self.server.credit)
+
+    def _publish_to(self, node: DistributionNode, octets: bytes) -> Published:
+        return [(node, node.publish(octets, origin=self.origin))]
+
+    def _publish_by_address(self, octets: bytes) -> Published:
+        """Publish a message of the anonymous terminus to the address in its ``to``."""
+        properties = Message.decode(octets, limits=self.server.limits).properties
+        to = properties.to if properties is not None else None
+        exchange = exchange_of(to) if to else None
+        if exchange is not None:
+            return self.server.exchanges.publish(*exchange, octets, origin=self.origin)
+        node = self.server.nodes.find(to) if to else None
+        if node is None:
+            raise NodeError(f"there is no node {to!r} to send this message to", NOT_FOUND)
+        return self._publish_to(node, octets)
+
+    def _ask(self, address: str, octets: bytes) -> Published:
+        """Pass a request to a service, and publish its response to this connection."""
+        # Proton writes a body of null before the properties.
+        request = Message.decode(octets, strict=False, limits=self.server.limits)
+        response = self.server.services[address](request, self)
+        self._responses(address).publish(response)
+        return ()
+
+    def _responses(self, address: str) -> DistributionNode:
+        """Return the node with the responses of a service to this connection."""
+        node = self._services.get(address)
+        if node is None:
+            made = self._services[address] = node = DistributionNode(
+                address,
+                clock=self.server.clock,
+                capacity=Capacity(messages=_MAX_RESPONSES),
+                on_available=lambda: self.server.available(made),
+            )
+        return node
 
     def _open_outgoing(self, link: Any, attach: Attach) -> Outgoing:
         source = attach.source
@@ -370,7 +485,7 @@ class Connection(asyncio.Protocol):
             out = node.attach(
                 link.name,
                 mode=mode,
-                filter=_Passing(filters, self.server.clock) if filters else None,
+                filter=PassingFilter(filters, self.server) if filters else None,
                 origin=self.origin,
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
@@ -411,8 +526,11 @@ class Connection(asyncio.Protocol):
         end = self._links.pop(link, None)
         if end is None:
             return
+        if self.server.links.get(self._identity(link)) == (self, link):
+            del self.server.links[self._identity(link)]
         try:
             if isinstance(end, Incoming):
+                self.transactions.end_of(link)
                 if end.target is not None:
                     end.target.detach()
             else:
@@ -428,6 +546,7 @@ class Connection(asyncio.Protocol):
         for link in list(self._links):
             self._end(link, "connection")
         self.server.termini.end_of(self, "connection")
+        self.server.management.end_of(self)
 
     def close(self, error: Error) -> None:
         """Close with an error, which the peer gets if it can."""

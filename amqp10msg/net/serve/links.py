@@ -3,32 +3,41 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import proton
 
-from amqp10msg import Message
+from amqp10msg import AmqpValue, Described, Message
+from amqp10msg.composite import from_described
 from amqp10msg.delivery import Accepted, Error, Modified, Received, Rejected, Released
+from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
     Delivery,
     DistributionNode,
     IncomingLink,
     NodeError,
+    Outcome,
     OutcomeError,
     OutgoingLink,
 )
 from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.net.serve.exchanges import UnroutableError
+from amqp10msg.net.serve.transactions import Published, Retired
 from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.attaches import Attach
     from amqp10msg.net.serve.connection import Connection
+    from amqp10msg.net.serve.server import Server
 
-__all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "refuse", "state_of"]
+__all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "TurnOverError", "refuse", "state_of"]
 
+#: Delivery states that proton has no names for.
+DECLARED, TRANSACTIONAL = 0x33, 0x34
 MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
-NOT_FOUND = "amqp:not-found"
 # Octets that wait in a session for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
 
@@ -64,12 +73,58 @@ def state_of(disposition: Any) -> Any:
     return None
 
 
+def outcome_of(described: Any) -> Outcome:
+    """Return the outcome in a transactional state, from proton's value.
+
+    Raises:
+        NodeError: there is none.
+        DecodeError: it is malformed.
+    """
+    value = from_proton(proton.Message(body=described)).body
+    outcome = value.value if isinstance(value, AmqpValue) else None
+    if isinstance(outcome, Described):
+        outcome = from_described(outcome)
+    if not isinstance(outcome, Accepted | Rejected | Released | Modified):
+        raise NodeError("a transactional state needs an outcome here", "amqp:not-implemented")
+    return outcome
+
+
 def _entries(mapping: Any) -> dict[Any, Any]:
     """Convert a map of proton's values."""
     held: dict[Any, Any] | None = from_proton(
         proton.Message(annotations=mapping)
     ).message_annotations
     return dict(held or {})
+
+
+class TurnOverError(Exception):
+    """The time of a turn is over: a link goes on in another one."""
+
+
+@attrs.define(eq=False)
+class PassingFilter:
+    """A filter-set that uses the clock of the server, and ends when the turn of its link is over.
+
+    Attributes:
+        filters: the filter-set.
+        server: the server.
+        fresh: whether no message was evaluated in this turn: one always is.
+    """
+
+    filters: FilterSet
+    server: Server
+    fresh: bool = True
+
+    def matches(self, message: Any, *, local: bool | None = None) -> bool:
+        """Whether a message passes.
+
+        Raises:
+            TurnOverError: the time is over; the message is to be asked for again.
+        """
+        if not self.fresh and self.server.is_over:
+            raise TurnOverError
+        self.fresh = False
+        return self.filters.matches(message, now=self.server.clock(), local=local)
 
 
 @attrs.define(eq=False)
@@ -104,6 +159,8 @@ class Outgoing:
             self.connection.waiting.add(self)
             return False
         settled = link.snd_settle_mode == proton.Link.SND_SETTLED
+        if isinstance(self.out.filter, PassingFilter):
+            self.out.filter.fresh = True
         delivery = self.out.next(settled=settled)
         if delivery is None:
             if link.drain_mode:
@@ -127,15 +184,37 @@ class Outgoing:
         if delivery is None:
             theirs.settle()
             return
+        if theirs.remote_state == TRANSACTIONAL and not delivery.settled:
+            self._retire_in_transaction(delivery, theirs)
+            return
         state = state_of(theirs.remote)
         if state is not None:
             delivery.update(state)
         if not theirs.settled and not getattr(state, "is_outcome", False):
             return
-        told, by_peer = theirs.remote_state, theirs.settled
+        self._settle(delivery, theirs, None, theirs.remote_state)
+
+    def _retire_in_transaction(self, delivery: Delivery, theirs: Any) -> None:
+        """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
+        txn_id, described = (*(theirs.remote.data or []), None, None)[:2]
+        try:
+            transaction = self.connection.transactions.get(txn_id)
+            outcome = outcome_of(described)
+            transaction.add(Retired(self, delivery, theirs, outcome, theirs.settled))
+        except (NodeError, DecodeError) as error:
+            refuse(self.link, Error(error.condition, str(error)))
+            self.connection.touch()
+
+    def retire(self, delivery: Delivery, theirs: Any, outcome: Outcome) -> None:
+        """Settle a delivery whose transaction was discharged."""
+        if not delivery.settled:
+            self._settle(delivery, theirs, outcome, theirs.remote_state)
+
+    def _settle(self, delivery: Delivery, theirs: Any, outcome: Outcome | None, told: Any) -> None:
+        by_peer = theirs.settled
         refused: Error | None = None
         try:
-            delivery.settle()
+            delivery.settle(outcome)
         except OutcomeError as error:
             refused = error.error
         except EncodeError as error:
@@ -155,6 +234,8 @@ class Outgoing:
         def confirm() -> None:
             if not by_peer:
                 # The receiver settles second, after the sender.
+                if told == TRANSACTIONAL:
+                    theirs.local.data = theirs.remote.data
                 theirs.update(told)
             elif refused is not None:
                 # It has settled, so only the link can say that the outcome was refused.
@@ -179,13 +260,15 @@ class Incoming:
     Attributes:
         connection: its connection.
         link: the link of proton.
-        target: the link of the node; None for the anonymous terminus.
+        publish: publishes the octets of a message; None for the coordinator.
+        target: the link of the node, if that is a single one.
         rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender is kept at.
     """
 
     connection: Connection
     link: Any
+    publish: Callable[[bytes], Published] | None
     target: IncomingLink | None
     rejects: bool
     window: int
@@ -225,19 +308,18 @@ class Incoming:
         octets = receive_octets(theirs)
         if octets is None:
             return
-        error = self._publish(octets)
+        state, error, data = self._publish(octets, theirs)
         settled = theirs.settled
 
         def confirm() -> None:
-            if error is None:
-                theirs.update(proton.Delivery.ACCEPTED)
-            elif settled or not self.rejects:
-                # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
-                refuse(self.link, error)
-                return
-            else:
+            if state == proton.Delivery.REJECTED and error is not None:
+                if settled or not self.rejects:
+                    # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
+                    refuse(self.link, error)
+                    return
                 theirs.local.condition = proton.Condition(error.condition, error.description)
-                theirs.update(proton.Delivery.REJECTED)
+            theirs.local.data = data
+            theirs.update(state)
             if settled or self.link.rcv_settle_mode == proton.Link.RCV_FIRST:
                 theirs.settle()
             else:
@@ -250,20 +332,32 @@ class Incoming:
             )
         self.connection.confirm(confirm)
 
-    def _publish(self, octets: bytes) -> Error | None:
-        """Publish a message to its node; return why it was refused, if it was."""
+    def _publish(self, octets: bytes, theirs: Any) -> tuple[Any, Error | None, Any]:
+        """Publish a message, or keep it for its transaction.
+
+        Returns:
+            The delivery state, why it was refused, if it was, and the fields of a state that proton
+            does not know.
+        """
+        transactions = self.connection.transactions
         try:
-            if self.target is not None:
-                self.target.publish(octets, origin=self.connection.origin)
-                return None
-            properties = Message.decode(octets).properties
-            to = properties.to if properties is not None else None
-            node = self.connection.server.nodes.find(to) if to else None
-            if node is None:
-                return Error(NOT_FOUND, f"there is no node {to!r} to send this message to")
-            node.publish(octets, origin=self.connection.origin)
-        except DecodeError as error:
-            return Error(error.condition, str(error))
+            if self.publish is None:
+                txn_id = transactions.control(octets, self.link)
+                if txn_id is not None:
+                    return DECLARED, None, [txn_id]
+            elif theirs.remote_state == TRANSACTIONAL:
+                txn_id = (theirs.remote.data or [None])[0]
+                transaction = transactions.get(txn_id)
+                Message.decode(octets, limits=self.connection.server.limits)
+                transaction.add(partial(self.publish, octets))
+                accepted: Any = proton.Described(proton.ulong(0x24), [])
+                return TRANSACTIONAL, None, [bytes(txn_id), accepted]
+            else:
+                self.publish(octets)
+        except UnroutableError as error:
+            return proton.Delivery.RELEASED, error.error, None
         except NodeError as error:
-            return error.error
-        return None
+            return proton.Delivery.REJECTED, error.error, None
+        except DecodeError as error:
+            return proton.Delivery.REJECTED, Error(error.condition, str(error)), None
+        return proton.Delivery.ACCEPTED, None, None

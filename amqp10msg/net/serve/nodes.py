@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
-from amqp10msg import Described
+from amqp10msg import Described, Limits
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DistributionNode
 from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
@@ -13,6 +14,15 @@ from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Sto
 __all__ = ["Nodes"]
 
 LIFETIME = "lifetime-policy"
+NOT_FOUND = "amqp:not-found"
+_QUEUES = "/queues/"
+
+
+def _name_of(address: str) -> str:
+    """Return the name of the node behind an address, see `amqp10msg.net.serve.exchanges`."""
+    if address.startswith(_QUEUES) and "/" not in address[len(_QUEUES) :]:
+        return unquote(address[len(_QUEUES) :])
+    return address
 
 
 class Nodes:
@@ -46,6 +56,7 @@ class Nodes:
         self._on_quarantined = on_quarantined
         self._on_fault = on_fault
         self._options = options
+        self.limits: Limits | None = options.get("limits")
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
         self._dynamic = 0
@@ -54,17 +65,18 @@ class Nodes:
         return iter(list(self._nodes.values()))
 
     def __contains__(self, address: str) -> bool:
-        return address in self._nodes
+        return _name_of(address) in self._nodes
 
     def find(self, address: str) -> DistributionNode | None:
         """Return the node of an address; None if there is none and `create` is False."""
-        node = self._nodes.get(address)
+        node = self._nodes.get(_name_of(address))
         if node is None and self.create:
             node = self.make(address)
         return node
 
     def make(self, address: str, lifetime: LifetimePolicy | None = None) -> DistributionNode:
         """Return the node of an address, created if there is none."""
+        address = _name_of(address)
         known = self._nodes.get(address)
         if known is not None:
             return known
@@ -109,6 +121,16 @@ class Nodes:
             address = f"dynamic/{container}/{link}/{self._dynamic}"
             if address not in self._nodes:
                 return self.make(address, lifetime or DeleteOnClose())
+
+    def delete(self, address: str) -> DistributionNode | None:
+        """Delete the node of an address, and return it; None if there is none."""
+        name = _name_of(address)
+        node = self._nodes.get(name)
+        if node is not None:
+            node.delete()
+            del self._nodes[name]
+            self._mortal.pop(name, None)
+        return node
 
     def sweep(self) -> list[DistributionNode]:
         """Delete the nodes whose lifetime is over, and return them."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import platform
 import ssl
 import threading
 import time
@@ -14,7 +15,7 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
-from amqp10msg import AmqpError, Message
+from amqp10msg import AmqpError, Limits, Message, __version__
 from amqp10msg.delivery import DistributionNode, Error, Released
 from amqp10msg.delivery.node import (
     Capacity,
@@ -25,10 +26,14 @@ from amqp10msg.delivery.node import (
     Store,
     StoreError,
 )
+from amqp10msg.net.serve import tokens
 from amqp10msg.net.serve.connection import Connection
-from amqp10msg.net.serve.links import Outgoing, refuse
+from amqp10msg.net.serve.exchanges import Exchanges
+from amqp10msg.net.serve.links import Outgoing, TurnOverError, refuse
+from amqp10msg.net.serve.management import MANAGEMENT, Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
+from amqp10msg.net.serve.tokens import CBS, Token
 
 __all__ = ["Server", "tls_context"]
 
@@ -36,6 +41,12 @@ T = TypeVar("T")
 
 #: Seconds between looking for expired messages.
 _TICK = 0.1
+#: Nested values in a message; real ones have about ten levels.
+_MAX_DEPTH = 32
+#: Seconds after which a turn lets other connections have theirs.
+_TURN = 0.02
+#: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
+_BACKLOG = 5_000
 #: Seconds that peers have to answer the close when the server stops.
 _GRACE = 0.25
 #: Seconds after which a waiting caller checks whether the server still runs.
@@ -89,9 +100,17 @@ class Server:
         capacity: of every node.
         max_message_size: in octets; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
-        credit: how many messages a sender may have on their way.
-        container_id: the server's name; made up where None.
-        clock: tells milliseconds since the Unix epoch.
+        credit: the number of messages that a sender may send ahead.
+        limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
+            32, since maps nested in keys cost time that grows with the square of their depth.
+        receiver_settles_second: accept the rcv-settle-mode second of senders (Part 2, 2.8.3). By
+            default the server answers first, since some clients ask for second and never settle.
+        properties: the properties of the open frame (Part 2, 2.7.1) besides product, version and
+            platform, or in their place. A client of RabbitMQ wants its product and version.
+        on_token: called in the server's thread with each token that a client puts to ``$cbs``;
+            returns whether it is accepted. Without it there is no node ``$cbs``.
+        container_id: the server's container-id; generated if None.
+        clock: returns milliseconds since the Unix epoch.
         logger: gets a record for each event, with the attributes ``event`` and ``fields``.
     """
 
@@ -112,6 +131,10 @@ class Server:
         capacity: Capacity | None = None,
         max_message_size: int = 16 * 1024 * 1024,
         credit: int = 200,
+        limits: Limits | None = None,
+        receiver_settles_second: bool = False,
+        properties: Mapping[str, Any] | None = None,
+        on_token: Callable[[Token], bool] | None = None,
         container_id: str | None = None,
         clock: Callable[[], int] = _now,
         logger: logging.Logger | None = None,
@@ -122,6 +145,14 @@ class Server:
         self.anonymous = not self.users if anonymous is None else anonymous
         self.max_message_size = max_message_size
         self.credit = credit
+        self.limits = limits or Limits(depth=_MAX_DEPTH)
+        self.receiver_settles_second = receiver_settles_second
+        self.properties = {
+            "product": "amqp10msg",
+            "version": __version__,
+            "platform": f"Python {platform.python_version()}",
+            **(properties or {}),
+        }
         self.container_id = container_id or f"amqp10msg-{uuid.uuid4()}"
         self.clock = clock
         self.logger = logger or logging.getLogger("amqp10msg.serve")
@@ -135,17 +166,30 @@ class Server:
             "priorities": priorities,
             "capacity": capacity,
             "accept_durable": accept_durable,
+            "limits": self.limits,
         }
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
         # Used by the server's thread alone.
         self.nodes: Nodes
+        self.exchanges: Exchanges
+        self.management = Management(self)
+        #: What answers the requests to an address: called with the request and its connection.
+        self.services: dict[str, Callable[[Message, Connection], Message]] = {
+            MANAGEMENT: self.management.answer
+        }
+        if on_token is not None:
+            self.services[CBS] = lambda request, _: tokens.answer(request, on_token)
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
+        #: The connection and the link of proton by container, link name and role.
+        self.links: dict[tuple[str, str, bool], tuple[Connection, Any]] = {}
         self.touched: set[Connection] = set()
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
+        self._deadline = 0.0
+        self._continues = False
         #: Links that may send; a dict because it is ordered.
         self.ready: dict[Outgoing, None] = {}
         self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
@@ -262,7 +306,7 @@ class Server:
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                lambda: Connection(self), self.host, self.port, ssl=self._tls
+                lambda: Connection(self), self.host, self.port, ssl=self._tls, backlog=_BACKLOG
             )
             self.port = listener.sockets[0].getsockname()[1]
             self.log("listening", url=self.url)
@@ -292,11 +336,12 @@ class Server:
             self.store,
             create=self._create,
             dead_letter=self._dead_letter,
-            on_available=self._available.setdefault,
+            on_available=self.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
             options=self._options,
         )
+        self.exchanges = Exchanges(self.nodes)
         for name in (*names, *self._addresses):
             self.nodes.make(name)
 
@@ -341,7 +386,11 @@ class Server:
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
     def turn(self, work: Callable[[], object]) -> None:
-        """Do some work, commit it, confirm it to the peers, and send what can be sent."""
+        """Do some work, commit it, confirm it to the peers, and send what can be sent.
+
+        What is left when the time is over waits for a turn of its own, after those of others.
+        """
+        self._deadline = time.monotonic() + _TURN
         try:
             with self.store.batch():
                 work()
@@ -353,12 +402,31 @@ class Server:
                 with self.store.batch():
                     self._pump()
                 self._flush()
+                if self.is_over and (self.ready or self._available):
+                    self._continue()
+                    break
         except StoreError as error:
             self.confirmations.clear()
             self.log("store-failed", logging.CRITICAL, why=error.reason)
             for connection in list(self.connections):
                 connection.close(error.error)
             self._flush()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of this turn is over."""
+        return time.monotonic() >= self._deadline
+
+    def _continue(self) -> None:
+        """Schedule a turn for what is left."""
+
+        def go_on() -> None:
+            self._continues = False
+            self.turn(lambda: None)
+
+        if not self._continues:
+            self._continues = True
+            asyncio.get_running_loop().call_soon(go_on)
 
     def _confirm(self) -> None:
         """Send the confirmations of what was committed."""
@@ -381,8 +449,14 @@ class Server:
             for end in list(self.ready):
                 if end not in self.ready:
                     continue  # its connection failed meanwhile
+                if self.is_over:
+                    return
+                # A link that was served comes last in the next turn.
+                self.ready[end] = self.ready.pop(end)
                 try:
                     more = end.pump()
+                except TurnOverError:
+                    return
                 except AmqpError as error:
                     more = False
                     self.log("link-failed", logging.WARNING, link=end.link.name, why=str(error))
@@ -413,6 +487,24 @@ class Server:
             if more:
                 self.ready.update(dict.fromkeys(connection.waiting))
                 connection.waiting.clear()
+
+    def available(self, node: DistributionNode) -> None:
+        """Have messages of a node sent at the end of this turn."""
+        self._available[node] = None
+
+    def delete(self, address: str) -> int:
+        """Delete a node, and detach its links; return the number of its messages."""
+        node = self.nodes.find(address) if address in self.nodes else None
+        if node is None:
+            return 0
+        count = len(node)
+        self.nodes.delete(address)
+        for end in self._ends.pop(node, {}):
+            self.ready.pop(end, None)
+            refuse(end.link, Error("amqp:resource-deleted", f"the node {node.name!r} was deleted"))
+            end.connection.touch()
+        self.log("deleted", node=node.name)
+        return count
 
     def release(self, link: OutgoingLink) -> None:
         """End a link at its node; a delivery whose outcome cannot be applied is released."""

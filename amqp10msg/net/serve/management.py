@@ -1,0 +1,236 @@
+"""The node ``/management``: HTTP over AMQP, as far as clients of RabbitMQ 4 use it.
+
+A request is a message with the method as its subject and the path as its ``to``; the response has
+the status as its subject and the message-id of the request as its correlation-id.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, unquote
+
+import attrs
+
+from amqp10msg import AmqpError, AmqpValue, Message, Properties, UInt, ULong
+from amqp10msg.delivery.node import NodeError
+from amqp10msg.net.serve.exchanges import Binding
+
+if TYPE_CHECKING:
+    from amqp10msg.net.serve.server import Server
+
+__all__ = ["MANAGEMENT", "Management"]
+
+MANAGEMENT = "/management"
+_BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
+_QUEUE_OPTIONS = {"durable": True, "exclusive": False, "auto_delete": False}
+_EXCHANGE_OPTIONS = {"durable": True, "auto_delete": False, "internal": False}
+
+
+class _StatusError(Exception):
+    def __init__(self, status: HTTPStatus, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+@attrs.frozen
+class _Queue:
+    options: dict[str, Any]
+    owner: object = None  # the connection that declared it exclusively
+
+
+class Management:
+    """Answers the requests to the management node.
+
+    Options of queues and exchanges are kept and reported. Exclusive queues end with their
+    connection; otherwise the options have no effect on how a node works.
+
+    Args:
+        server: the server that is managed.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._queues: dict[str, _Queue] = {}
+
+    def answer(self, request: Message, owner: object) -> Message:
+        """Carry out a request, and return the response.
+
+        Args:
+            request: the request.
+            owner: the connection that it came from.
+        """
+        properties = request.properties or Properties()
+        body = request.body.value if isinstance(request.body, AmqpValue) else None
+        try:
+            status, value = self._handle(str(properties.subject), str(properties.to), body, owner)
+        except _StatusError as error:
+            status, value = error.status, str(error)
+        except NodeError as error:
+            status, value = HTTPStatus.NOT_FOUND, str(error)
+        except (AmqpError, LookupError, TypeError, AttributeError) as error:
+            status, value = HTTPStatus.BAD_REQUEST, str(error)
+        return Message(
+            AmqpValue(value),
+            properties=Properties(
+                to=properties.reply_to,
+                subject=str(int(status)),
+                correlation_id=properties.message_id,
+            ),
+            application_properties={"http:response": "1.1"},
+        )
+
+    def end_of(self, owner: object) -> None:
+        """Delete the exclusive queues of a connection that ends."""
+        for name in [name for name, one in self._queues.items() if one.owner is owner]:
+            self._delete_queue(name, None, owner)
+
+    def _handle(self, method: str, to: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
+        path, _, query = to.partition("?")
+        parts = [unquote(part) for part in path.split("/")[1:]] or [""]
+        handlers: dict[tuple[str, str, int], Callable[[Any, Any, object], Any]] = {
+            ("PUT", "queues", 2): self._put_queue,
+            ("GET", "queues", 2): self._get_queue,
+            ("DELETE", "queues", 2): self._delete_queue,
+            ("DELETE", "queues", 3): self._purge,
+            ("PUT", "exchanges", 2): self._put_exchange,
+            ("DELETE", "exchanges", 2): self._delete_exchange,
+            ("POST", "bindings", 1): self._post_binding,
+        }
+        name = parts[1] if len(parts) > 1 else ""
+        if parts[0] == "bindings" and (method, len(parts)) == ("DELETE", 2):
+            return self._delete_binding(path.split("/")[2])
+        if (method, parts) == ("GET", ["bindings"]):
+            return self._get_bindings(query)
+        if (method, parts) == ("PUT", ["auth", "tokens"]):
+            return HTTPStatus.NO_CONTENT, None
+        handle = handlers.get((method, parts[0], len(parts)))
+        if handle is None or (len(parts) == 3 and parts[2] != "messages"):
+            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no {method} {to}")
+        answer: tuple[HTTPStatus, Any] = handle(name, body or {}, owner)
+        return answer
+
+    # Queues.
+
+    def _info(self, name: str) -> dict[str, Any]:
+        if name not in self._server.nodes:
+            raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
+        node = self._server.nodes.make(name)
+        options = self._options_of(name)
+        leader = self._server.container_id
+        return {
+            **options,
+            "name": name,
+            "vhost": "/",
+            "type": options["arguments"].get("x-queue-type", "classic"),
+            "leader": leader,
+            "replicas": [leader],
+            "message_count": ULong(len(node)),
+            "consumer_count": UInt(sum(link.outgoing for link in node.links)),
+        }
+
+    def _options_of(self, name: str) -> dict[str, Any]:
+        queue = self._queues.get(name)
+        return queue.options if queue is not None else {**_QUEUE_OPTIONS, "arguments": {}}
+
+    def _put_queue(self, name: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
+        options = _options(body, _QUEUE_OPTIONS)
+        if name in self._server.nodes:
+            if name in self._queues and options != self._options_of(name):
+                raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
+            status = HTTPStatus.OK
+        else:
+            self._server.nodes.make(name)
+            status = HTTPStatus.CREATED
+        self._queues.setdefault(name, _Queue(options, owner if options["exclusive"] else None))
+        return status, self._info(name)
+
+    def _get_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+        return HTTPStatus.OK, self._info(name)
+
+    def _delete_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+        self._queues.pop(name, None)
+        self._server.exchanges.unbind_all(name, to_queue=True)
+        return HTTPStatus.OK, {"message_count": ULong(self._server.delete(name))}
+
+    def _purge(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+        self._info(name)
+        link = self._server.nodes.make(name).attach("purge")
+        count = 0
+        try:
+            while link.next(settled=True) is not None:
+                count += 1
+        finally:
+            link.detach()
+        return HTTPStatus.OK, {"message_count": ULong(count)}
+
+    # Exchanges and bindings.
+
+    def _put_exchange(self, name: str, body: Any, _: object) -> tuple[HTTPStatus, Any]:
+        kind = body.get("type", "direct")
+        exchanges = self._server.exchanges
+        if kind not in exchanges.TYPES:
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
+        options = _options(body, _EXCHANGE_OPTIONS)
+        exchange = exchanges.declare(name, kind, options)
+        if (exchange.type, exchange.options) != (kind, options):
+            raise _StatusError(HTTPStatus.CONFLICT, f"exchange {name!r} has other options")
+        return HTTPStatus.NO_CONTENT, None
+
+    def _delete_exchange(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
+        self._server.exchanges.delete(name)
+        return HTTPStatus.NO_CONTENT, None
+
+    def _post_binding(self, _: str, body: Any, __: object) -> tuple[HTTPStatus, Any]:
+        to_queue = "destination_queue" in body
+        destination = body["destination_queue" if to_queue else "destination_exchange"]
+        if to_queue:
+            self._info(destination)
+        else:
+            self._server.exchanges.get(destination)
+        self._server.exchanges.bind(
+            Binding(
+                body["source"],
+                destination,
+                to_queue,
+                body.get("binding_key", ""),
+                dict(body.get("arguments") or {}),
+            )
+        )
+        return HTTPStatus.NO_CONTENT, None
+
+    def _delete_binding(self, path: str) -> tuple[HTTPStatus, Any]:
+        found = _BINDING.fullmatch(path)
+        if found is None:
+            raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
+        source, kind, destination, key, _ = map(unquote, found.groups())
+        exchange = self._server.exchanges.get(source)
+        exchange.bindings = [
+            one
+            for one in exchange.bindings
+            if (one.destination, one.to_queue, one.key) != (destination, kind == "q", key)
+        ]
+        return HTTPStatus.NO_CONTENT, None
+
+    def _get_bindings(self, query: str) -> tuple[HTTPStatus, Any]:
+        wanted = {key: values[0] for key, values in parse_qs(query, True).items()}
+        found = [
+            {
+                "source": one.source,
+                "destination_queue" if one.to_queue else "destination_exchange": one.destination,
+                "binding_key": one.key,
+                "arguments": dict(one.arguments),
+            }
+            for one in self._server.exchanges.bindings()
+            if wanted.get("src", one.source) == one.source
+            and wanted.get("dstq" if one.to_queue else "dste", one.destination) == one.destination
+            and wanted.get("key", one.key) == one.key
+        ]
+        return HTTPStatus.OK, found
+
+
+def _options(body: Any, defaults: dict[str, Any]) -> dict[str, Any]:
+    options = {key: bool(body.get(key, default)) for key, default in defaults.items()}
+    return {**options, "arguments": dict(body.get("arguments") or {})}

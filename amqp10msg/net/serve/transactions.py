@@ -1,0 +1,179 @@
+"""Local transactions (Part 4): declare and discharge, with what they publish and settle.
+
+What a transaction publishes and settles is kept until it is discharged, and then done in one turn:
+with a file it is one commit. A transaction belongs to the connection that declared it, and is
+rolled back when the link to its coordinator ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+import attrs
+
+from amqp10msg import AmqpError, AmqpValue, Described, Limits, Message
+from amqp10msg.composite import from_described
+from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
+from amqp10msg.delivery.node import NodeError, Outcome
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
+
+if TYPE_CHECKING:
+    from amqp10msg.net.serve.links import Outgoing
+
+__all__ = ["Published", "Retired", "Transaction", "Transactions"]
+
+_MAX_OPEN = 1_000
+_MAX_WORK = 10_000
+#: The nodes that a message was published to, with its number at each.
+Published = Iterable[tuple[DistributionNode, int]]
+
+
+@attrs.frozen
+class Retired:
+    """A delivery whose outcome depends on a transaction (Part 4, 4.4.3).
+
+    Attributes:
+        end: its link.
+        delivery: of the node.
+        theirs: of proton.
+        outcome: the provisional outcome.
+        settled: whether the receiver has settled.
+    """
+
+    end: Outgoing
+    delivery: Any
+    theirs: Any
+    outcome: Outcome
+    settled: bool
+
+
+@attrs.define(eq=False)
+class Transaction:
+    """A transaction that is not discharged yet.
+
+    Attributes:
+        owner: the link to the coordinator that declared it.
+        posted: calls that publish its messages (Part 4, 4.4.2).
+        retired: its outcomes.
+    """
+
+    owner: Any
+    posted: list[Callable[[], Published]] = attrs.field(factory=list)
+    retired: list[Retired] = attrs.field(factory=list)
+
+    def add(self, work: Callable[[], Published] | Retired) -> None:
+        """Keep what is to be done when the transaction is discharged.
+
+        Raises:
+            NodeError: there is too much of it.
+        """
+        if len(self.posted) + len(self.retired) >= _MAX_WORK:
+            raise NodeError(
+                f"a transaction has at most {_MAX_WORK} messages and outcomes",
+                RESOURCE_LIMIT_EXCEEDED,
+            )
+        if isinstance(work, Retired):
+            self.retired.append(work)
+        else:
+            self.posted.append(work)
+
+    def commit(self) -> None:
+        """Publish and settle.
+
+        Raises:
+            NodeError: a message is refused, or a delivery was settled meanwhile; nothing was done.
+        """
+        published: list[tuple[DistributionNode, int]] = []
+        try:
+            for one in self.retired:
+                if one.delivery.settled:
+                    raise NodeError(
+                        "a delivery of the transaction was settled meanwhile",
+                        TransactionError.TRANSACTION_ROLLBACK,
+                    )
+            for post in self.posted:
+                published.extend(post())
+        except AmqpError as error:
+            for node, sequence in published:
+                node.withdraw(sequence)
+            raise NodeError(str(error), TransactionError.TRANSACTION_ROLLBACK) from error
+        for one in self.retired:
+            one.end.retire(one.delivery, one.theirs, one.outcome)
+
+    def rollback(self) -> None:
+        """Undo the outcomes: a settled delivery failed, and another one is as it was before."""
+        for one in self.retired:
+            if one.settled:
+                one.end.retire(one.delivery, one.theirs, Modified(delivery_failed=True))
+            elif not one.delivery.settled:
+                one.delivery.state = None
+
+
+class Transactions:
+    """The transactions of a connection, by transaction-id."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._open: dict[bytes, Transaction] = {}
+        self._numbers = 0
+
+    def get(self, txn_id: Any) -> Transaction:
+        """Return a transaction.
+
+        Raises:
+            NodeError: there is none, or it was discharged.
+        """
+        binary = isinstance(txn_id, bytes | memoryview)
+        transaction = self._open.get(bytes(txn_id)) if binary else None
+        if transaction is None:
+            raise NodeError(f"there is no transaction {txn_id!r}", TransactionError.UNKNOWN_ID)
+        return transaction
+
+    def control(self, octets: bytes, owner: Any) -> bytes | None:
+        """Carry out a declare or a discharge (Part 4, 4.2 and 4.3).
+
+        Returns:
+            The transaction-id after a declare; None after a discharge.
+
+        Raises:
+            NodeError: the message is neither, or the transaction is unknown or was rolled back.
+            DecodeError: the octets are no message.
+        """
+        body = Message.decode(octets, limits=self._limits).body
+        value = body.value if isinstance(body, AmqpValue) else None
+        asked = from_described(value) if isinstance(value, Described) else value
+        match asked:
+            case Declare(global_id=None):
+                if len(self._open) >= _MAX_OPEN:
+                    raise NodeError(
+                        f"a connection has at most {_MAX_OPEN} transactions at a time",
+                        RESOURCE_LIMIT_EXCEEDED,
+                    )
+                self._numbers += 1
+                txn_id = self._numbers.to_bytes(8, "big")
+                self._open[txn_id] = Transaction(owner)
+                return txn_id
+            case Discharge():
+                transaction = self.get(asked.txn_id)
+                del self._open[asked.txn_id]
+                if asked.fail:
+                    transaction.rollback()
+                    return None
+                try:
+                    transaction.commit()
+                except NodeError:
+                    transaction.rollback()
+                    raise
+                return None
+        raise NodeError(
+            "a coordinator takes a declare without a global-id, or a discharge",
+            "amqp:not-implemented",
+        )
+
+    def end_of(self, owner: Any) -> None:
+        """Roll back the transactions of a link to the coordinator that ends."""
+        for txn_id, transaction in list(self._open.items()):
+            if transaction.owner == owner:
+                del self._open[txn_id]
+                transaction.rollback()

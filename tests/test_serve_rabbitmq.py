@@ -1,0 +1,200 @@
+"""The server, as RabbitMQ's own client for Python sees it, and its management by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from amqp10msg import AmqpValue, Message, Properties
+from amqp10msg.delivery.node import NodeError
+
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+
+from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
+
+pytestmark = pytest.mark.once
+
+RABBITMQ = {"product": "RabbitMQ", "version": "4.1.0"}
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(properties=RABBITMQ, accept_durable=True) as made:
+        yield made
+
+
+def ask(
+    server: Server, method: str, to: str, body: Any = None, owner: object = None
+) -> tuple[str, Any]:
+    """The status and the body of a response."""
+    request = Message(
+        AmqpValue(body),
+        properties=Properties(message_id="m-1", to=to, subject=method, reply_to="$me"),
+    )
+    decoded = Message.decode(request.encode())
+    response = server.call(lambda _: server.management.answer(decoded, owner))
+    properties = response.properties or Properties()
+    assert ("m-1", "$me") == (properties.correlation_id, properties.to)
+    assert {"http:response": "1.1"} == response.application_properties
+    body_of: Any = Message.decode(response.encode()).body
+    return str(properties.subject), body_of.value
+
+
+def texts(server: Server, address: str) -> list[str]:
+    return [message.text() for message in server.messages(address)]
+
+
+def test_queue_is_declared_described_purged_and_deleted(server: Server) -> None:
+    options = {"durable": True, "arguments": {"x-queue-type": "quorum"}}
+    status, info = ask(server, "PUT", "/queues/a%2Fb%20c", options)
+    assert ("201", "a/b c", "quorum", 0) == (
+        status,
+        *(info[key] for key in ("name", "type", "message_count")),
+    )
+    assert "200" == ask(server, "PUT", "/queues/a%2Fb%20c", options)[0]
+    assert "409" == ask(server, "PUT", "/queues/a%2Fb%20c", {"durable": False})[0]
+    server.publish("/queues/a%2Fb%20c", Message("x"))
+    assert ["x"] == texts(server, "a/b c")
+    status, info = ask(server, "GET", "/queues/a%2Fb%20c")
+    assert ("200", 1, True, 0) == (
+        status,
+        *(info[key] for key in ("message_count", "durable", "consumer_count")),
+    )
+    assert ("200", {"message_count": 1}) == ask(server, "DELETE", "/queues/a%2Fb%20c/messages")
+    server.publish("a/b c", Message("y"))
+    assert ("200", {"message_count": 1}) == ask(server, "DELETE", "/queues/a%2Fb%20c")
+    assert ("200", {"message_count": 0}) == ask(server, "DELETE", "/queues/a%2Fb%20c")
+    assert not server.call(lambda nodes: "a/b c" in nodes)
+
+
+@pytest.mark.parametrize(
+    "method, to, body, status",
+    [
+        ("GET", "/queues/missing", None, "404"),
+        ("DELETE", "/queues/missing/messages", None, "404"),
+        ("DELETE", "/queues/missing/consumers", None, "404"),
+        ("PATCH", "/queues/q", None, "404"),
+        ("GET", "", None, "404"),
+        ("GET", "/", None, "404"),
+        ("PUT", "/exchanges/e", {"type": "x-unknown"}, "400"),
+        ("PUT", "/exchanges/e", [1], "400"),
+        ("POST", "/bindings", {"source": "amq.topic", "destination_queue": "missing"}, "404"),
+        ("POST", "/bindings", {"source": "missing", "destination_exchange": "amq.topic"}, "404"),
+        ("POST", "/bindings", {}, "400"),
+        ("DELETE", "/bindings/wrong", None, "400"),
+        ("PUT", "/auth/tokens", b"token", "204"),
+    ],
+)
+def test_requests_and_their_status(
+    server: Server, method: str, to: str, body: Any, status: str
+) -> None:
+    assert status == ask(server, method, to, body)[0]
+
+
+@pytest.mark.parametrize(
+    "kind, key, arguments, routed",
+    [
+        ("direct", "a.b", {}, ["a.b"]),
+        ("topic", "a.*", {}, ["a.b", "a.c"]),
+        ("topic", "#", {}, ["a.b", "a.c", "x"]),
+        ("fanout", "", {}, ["a.b", "a.c", "x"]),
+        ("headers", "", {"x-match": "any", "n": 1}, ["a.c"]),
+    ],
+)
+def test_exchange_routes_to_its_queues(
+    server: Server, kind: str, key: str, arguments: dict[str, Any], routed: list[str]
+) -> None:
+    assert "201" == ask(server, "PUT", "/queues/q", {})[0]
+    assert "204" == ask(server, "PUT", "/exchanges/e", {"type": kind})[0]
+    assert "204" == ask(server, "PUT", "/exchanges/e", {"type": kind})[0]
+    assert "409" == ask(server, "PUT", "/exchanges/e", {"type": kind, "durable": False})[0]
+    binding = {"source": "e", "binding_key": key, "arguments": arguments}
+    for _ in range(2):
+        assert "204" == ask(server, "POST", "/bindings", {**binding, "destination_queue": "q"})[0]
+    assert ("200", [{**binding, "destination_queue": "q"}]) == ask(
+        server, "GET", "/bindings?src=e&dstq=q"
+    )
+    for n, subject in enumerate(("a.b", "a.c", "x")):
+        octets = Message(subject, application_properties={"n": n}).encode()
+
+        def publish(_: Any, subject: str = subject, octets: bytes = octets) -> None:
+            server.exchanges.publish("e", subject, octets, origin=None)
+
+        if subject in routed:
+            server.call(publish)
+        else:
+            with pytest.raises(NodeError, match="has no queue"):
+                server.call(publish)
+    assert routed == texts(server, "q")
+    path = f"/bindings/src=e;dstq=q;key={key.replace('#', '%23').replace('*', '%2A')};args="
+    assert "204" == ask(server, "DELETE", path)[0]
+    assert ("200", []) == ask(server, "GET", "/bindings?src=e")
+    assert "204" == ask(server, "DELETE", "/exchanges/e")[0]
+
+
+def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Server) -> None:
+    assert "201" == ask(server, "PUT", "/queues/q", {})[0]
+    for name in ("e", "f"):
+        assert "204" == ask(server, "PUT", f"/exchanges/{name}", {"type": "fanout"})[0]
+    for source, destination in (("e", "f"), ("f", "e")):
+        for kind, name in (("exchange", destination), ("queue", "q")):
+            body = {"source": source, f"destination_{kind}": name}
+            assert "204" == ask(server, "POST", "/bindings", body)[0]
+    octets = Message("x").encode()
+    server.call(lambda _: server.exchanges.publish("e", None, octets, origin=None))
+
+    assert ["x"] == texts(server, "q")
+
+
+def test_client_of_rabbitmq_declares_binds_publishes_consumes_and_deletes(server: Server) -> None:
+    client = pytest.importorskip("rabbitmq_amqp_python_client")
+    environment = client.Environment(uri=server.url)
+    connection = environment.connection()
+    connection.dial()
+    management = connection.management()
+    management.declare_exchange(client.ExchangeSpecification(name="e"))
+    management.declare_queue(client.QuorumQueueSpecification(name="q"))
+    path = management.bind(
+        client.ExchangeToQueueBindingSpecification(
+            source_exchange="e", destination_queue="q", binding_key="key"
+        )
+    )
+    for address in (
+        client.AddressHelper.exchange_address("e", "key"),
+        client.AddressHelper.queue_address("q"),
+    ):
+        publisher = connection.publisher(address)
+        status = publisher.publish(client.Message(body=b"hello"))
+        assert client.OutcomeState.ACCEPTED == status.remote_state
+        publisher.close()
+    publisher = connection.publisher()
+    message = client.Message(body=b"hello")
+    message = client.AddressHelper.message_to_address_helper(message, "/queues/q")
+    assert client.OutcomeState.ACCEPTED == publisher.publish(message).remote_state
+    publisher.close()
+    assert 3 == management.queue_info("q").message_count
+    assert "q" == management.queue_info("q").name
+
+    received: list[bytes] = []
+
+    class Handler(client.AMQPMessagingHandler):  # type: ignore[misc,name-defined]
+        def on_amqp_message(self, event: Any) -> None:
+            received.append(bytes(event.message.body))
+            self.delivery_context.accept(event)
+            if len(received) == 3:
+                raise KeyboardInterrupt  # the client has no other way out of run
+
+    consumer = connection.consumer("/queues/q", message_handler=Handler())
+    with pytest.raises(KeyboardInterrupt):
+        consumer.run()
+    consumer.close()
+    management.unbind(path)
+    assert 0 <= management.purge_queue("q")
+    management.delete_queue("q")
+    management.delete_exchange("e")
+    environment.close()
+
+    assert [b"hello"] * 3 == received
+    assert not server.call(lambda nodes: "q" in nodes)

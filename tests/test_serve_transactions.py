@@ -1,0 +1,284 @@
+"""Transactions (Part 4) and claims-based security, as a client of python-qpid-proton uses them."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import AmqpValue, Header, Message, Properties, Timestamp
+from amqp10msg.delivery.node import Capacity
+
+proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
+reactor = pytest.importorskip("proton.reactor")
+utils = pytest.importorskip("proton.utils")
+
+from amqp10msg.net.serve import Server, Token  # noqa: E402  (needs proton)
+from amqp10msg.proton import install, sendable  # noqa: E402
+
+pytestmark = pytest.mark.once
+
+TIMEOUT = 20.0  # seconds; nothing here takes one
+DECLARED, TRANSACTIONAL = 0x33, 0x34
+ACCEPTED = proton.Described(proton.ulong(0x24), [])
+
+
+class ToCoordinator(reactor.SenderOption):  # type: ignore[misc,name-defined]
+    def apply(self, link: Any) -> None:
+        link.target.type = proton.Terminus.COORDINATOR
+
+
+class Client:
+    """A connection with a link to the coordinator."""
+
+    def __init__(self, server: Server) -> None:
+        self.connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
+        self.control = self.connection.create_sender(None, name="control", options=ToCoordinator())
+
+    def ask(self, code: int, *fields: Any) -> Any:
+        """Send a declare or a discharge; the settled delivery."""
+        body = proton.Described(proton.ulong(code), list(fields))
+        delivery = self.control.link.send(proton.Message(body=body))
+        self.connection.wait(lambda: delivery.settled)
+        return delivery
+
+    def declare(self) -> bytes:
+        delivery = self.ask(0x31, None)
+        assert DECLARED == delivery.remote_state
+        (txn_id,) = delivery.remote.data
+        return bytes(txn_id)
+
+    def discharge(self, txn_id: bytes, fail: bool = False) -> Any:
+        return self.ask(0x32, txn_id, fail)
+
+    def post(self, txn_id: bytes, sender: Any, message: Any) -> Any:
+        """Send a message in a transaction."""
+        delivery = sender.link.delivery(sender.link.delivery_tag())
+        delivery.local.data = [txn_id]
+        delivery.update(TRANSACTIONAL)
+        sender.link.stream(message if isinstance(message, bytes) else message.encode())
+        sender.link.advance()
+        self.connection.wait(lambda: delivery.settled)
+        return delivery
+
+    def retire(self, txn_id: bytes, receiver: Any, settled: bool) -> Any:
+        """Accept the oldest message in a transaction."""
+        delivery = receiver.fetcher.unsettled.popleft()
+        delivery.local.data = [txn_id, ACCEPTED]
+        delivery.update(TRANSACTIONAL)
+        if settled:
+            delivery.settle()
+        return delivery
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as made:
+        yield made
+
+
+@pytest.fixture
+def client(server: Server) -> Iterator[Client]:
+    made = Client(server)
+    try:
+        yield made
+    finally:
+        made.connection.close()
+
+
+def texts(server: Server, address: str) -> list[str]:
+    return [message.text() for message in server.messages(address)]
+
+
+def receiver_of(client: Client, address: str) -> Any:
+    receiver = client.connection.create_receiver(address)
+    install(receiver.fetcher)
+    return receiver
+
+
+def test_coordinator_says_what_it_can(client: Client) -> None:
+    capabilities = client.control.link.remote_target.capabilities
+    assert capabilities.next()
+    assert ["amqp:local-transactions", "amqp:multi-txns-per-ssn"] == list(
+        capabilities.get_object().elements
+    )
+
+
+@pytest.mark.parametrize("fail", [False, True])
+def test_messages_are_published_when_the_transaction_is_discharged(
+    server: Server, client: Client, fail: bool
+) -> None:
+    sender = client.connection.create_sender("q")
+    one, other = client.declare(), client.declare()
+    for txn_id, text in ((one, "a"), (other, "x"), (one, "b")):
+        delivery = client.post(txn_id, sender, Message(text))
+        assert TRANSACTIONAL == delivery.remote_state
+        assert txn_id == bytes(delivery.remote.data[0])
+        assert 0x24 == delivery.remote.data[1].descriptor
+    sender.send(sendable(Message("now")))
+    assert ["now"] == texts(server, "q")
+
+    assert proton.Delivery.ACCEPTED == client.discharge(one, fail).remote_state
+    assert ["now", *([] if fail else "ab")] == texts(server, "q")
+    assert "amqp:transaction:unknown-id" == client.discharge(one).remote.condition.name
+
+
+@pytest.mark.parametrize("settled", [False, True])
+@pytest.mark.parametrize("fail", [False, True])
+def test_outcomes_take_effect_when_the_transaction_is_discharged(
+    server: Server, client: Client, fail: bool, settled: bool
+) -> None:
+    server.publish("q", Message("x"))
+    receiver = receiver_of(client, "q")
+    receiver.receive()
+    txn_id = client.declare()
+    delivery = client.retire(txn_id, receiver, settled)
+    client.connection.create_sender("elsewhere")  # answered after that
+    assert 1 == server.counts("q").acquired
+    client.discharge(txn_id, fail)
+    if not fail:
+        assert {"accepted": 1} == server.counts("q").causes
+        if not settled:
+            client.connection.wait(lambda: delivery.settled)
+            assert TRANSACTIONAL == delivery.remote_state
+    elif settled:
+        (held,) = server.call(lambda nodes: list(nodes.make("q").messages()))
+        assert (1, "available") == (held.delivery_count, held.state)
+    else:
+        assert 1 == server.counts("q").acquired
+        delivery.local.data = None
+        delivery.update(proton.Delivery.ACCEPTED)
+        delivery.settle()
+        client.connection.create_sender("another", name="another")
+        assert {"accepted": 1} == server.counts("q").causes
+
+
+def test_transaction_ends_with_its_link_and_its_connection(server: Server) -> None:
+    server.publish("q", Message("x"))
+    for close in ("link", "connection"):
+        client = Client(server)
+        sender = client.connection.create_sender("other")
+        receiver = receiver_of(client, "q")
+        receiver.receive()
+        txn_id = client.declare()
+        client.post(txn_id, sender, Message("never"))
+        client.retire(txn_id, receiver, settled=True)
+        if close == "link":
+            client.control.close()
+            delivery = client.connection.create_sender("other", name="late")
+            rejected = client.post(txn_id, delivery, Message("late"))
+            assert "amqp:transaction:unknown-id" == rejected.remote.condition.name
+        client.connection.close()
+        assert [] == texts(server, "other")
+        assert 1 == server.counts("q").available
+
+
+def test_transaction_that_cannot_be_done_is_rolled_back_whole() -> None:
+    with Server(capacity=Capacity(messages=2)) as server:
+        client = Client(server)
+        server.publish("source", Message("x"))
+        sender = client.connection.create_sender("q")
+        receiver = receiver_of(client, "source")
+        receiver.receive()
+        txn_id = client.declare()
+        for text in "abc":
+            client.post(txn_id, sender, Message(text))
+        client.retire(txn_id, receiver, settled=True)
+        delivery = client.discharge(txn_id)
+        assert proton.Delivery.REJECTED == delivery.remote_state
+        assert "amqp:transaction:rollback" == delivery.remote.condition.name
+        assert [] == texts(server, "q")
+        assert {"withdrawn": 2} == server.counts("q").causes
+        assert 1 == server.counts("source").available
+        client.connection.close()
+
+
+def test_transaction_is_one_commit(tmp_path: Path) -> None:
+    file = tmp_path / "messages.db"
+    with Server(file=file) as server:
+        client = Client(server)
+        sender = client.connection.create_sender("q")
+        txn_id = client.declare()
+        for text in "ab":
+            client.post(txn_id, sender, Message(text, header=Header(durable=True)))
+        commits: list[str] = []
+        store: Any = server.store
+        server.call(
+            lambda _: store._database.set_trace_callback(
+                lambda statement: commits.append(statement) if statement == "COMMIT" else None
+            )
+        )
+        client.discharge(txn_id)
+        assert ["COMMIT"] == commits
+        client.connection.close()
+    with Server(file=file) as server:
+        assert ["a", "b"] == texts(server, "q")
+
+
+def test_what_a_coordinator_does_not_take_is_rejected(server: Server, client: Client) -> None:
+    delivery = client.control.link.send(proton.Message(body="x"))
+    client.connection.wait(lambda: delivery.settled)
+    assert "amqp:not-implemented" == delivery.remote.condition.name
+    sender = client.connection.create_sender("q")
+    txn_id = client.declare()
+    delivery = client.post(txn_id, sender, b"\0\x53")
+    assert "amqp:decode-error" == delivery.remote.condition.name
+    server.publish("q", Message("x"))
+    receiver = receiver_of(client, "q")
+    receiver.receive()
+    client.retire(b"unknown", receiver, settled=True)
+    with pytest.raises(utils.LinkDetached, match="amqp:transaction:unknown-id"):
+        client.connection.wait(lambda: False)
+
+
+# Claims-based security.
+
+
+def put(sender: Any, receiver: Any, **changed: Any) -> tuple[int, str]:
+    """Put a token; the status of the response."""
+    properties = {"operation": "put-token", "type": "jwt", "name": "amqp://host/q", **changed}
+    value = properties.pop("value", "secret")
+    message = Message(
+        AmqpValue(value),
+        properties=Properties(message_id="m-1", reply_to="cbs"),
+        application_properties=properties,
+    )
+    sender.send(sendable(message))
+    response = receiver.receive()
+    assert "m-1" == response.properties.correlation_id
+    receiver.accept()
+    said = response.application_properties
+    return said["status-code"], said["status-description"]
+
+
+def test_token_is_passed_to_the_hook() -> None:
+    tokens: list[Token] = []
+
+    def accept(token: Token) -> bool:
+        tokens.append(token)
+        return token.value == "secret"
+
+    with Server(on_token=accept, create=False) as server:
+        connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
+        sender = connection.create_sender("$cbs")
+        receiver = connection.create_receiver("$cbs")
+        install(receiver.fetcher)
+        moment = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
+        expiration = Timestamp(int(moment.timestamp() * 1_000))
+        assert (200, "OK") == put(sender, receiver, expiration=expiration)
+        assert [Token("amqp://host/q", "jwt", "secret", moment)] == tokens
+        assert 401 == put(sender, receiver, value="wrong")[0]
+        assert 400 == put(sender, receiver, value=b"secret")[0]
+        assert 400 == put(sender, receiver, operation="delete-token")[0]
+        connection.close()
+
+
+def test_without_a_hook_there_is_no_node_for_tokens() -> None:
+    with Server(create=False) as server:
+        connection = utils.BlockingConnection(server.url, timeout=TIMEOUT)
+        with pytest.raises(utils.LinkDetached, match="amqp:not-found"):
+            connection.create_sender("$cbs")
+        connection.close()
