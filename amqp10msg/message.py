@@ -223,10 +223,10 @@ class Message:
             if code >= 0:
                 kind = KINDS[code - 0x70]
                 for order in sorted(new):
-                    if order < kind.order or (order == 5 == kind.order and part in in_body):
+                    if order < kind.order or (order == 5 == kind.order and _is_body(wire, part)):
                         out.extend(new.pop(order))
                 if kind.attribute == "body":
-                    if part in in_body and not body_kept:
+                    if not body_kept and _is_body(wire, part):
                         changed = True
                         continue
                 elif part in holders and not self._unchanged(kind, sections[code], wire, part):

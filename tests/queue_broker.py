@@ -107,9 +107,9 @@ def _redelivered(octets: bytes) -> bytes:
 
 
 @contextlib.contextmanager
-def running() -> Iterator[Broker]:
-    """Run a broker in a thread."""
-    made = Broker(Queue(deque()))
+def running(broker: Broker | None = None) -> Iterator[Broker]:
+    """Run a broker in a thread; by default one that delivers an empty queue."""
+    made = broker or Broker(Queue(deque()))
     thread = threading.Thread(target=Container(made).run)
     thread.start()
     try:

@@ -19,6 +19,7 @@ from amqp10msg import (
     DecodeError,
     Described,
     EncodeError,
+    Header,
     Limits,
     Message,
     Symbol,
@@ -142,6 +143,24 @@ def test_many_sections(name: str) -> None:
         del found
         assert peak(read, octets) < 2_000_000 + FACTOR * len(octets), read
         assert_quick(read, octets, 3 * SLOWER * UNITS)
+
+
+@pytest.mark.parametrize("section", [b"\x00\x53\x75\xa0\x00", b"\x00\x53\x76\x45"])
+@pytest.mark.parametrize("strict", [True, False])
+def test_a_change_beside_many_body_sections(section: bytes, strict: bool) -> None:
+    """What is encoded anew takes time linear in the sections that stay as they are."""
+    octets = section * 10_000
+    message = Message.decode(octets, strict=strict)
+    header = b"\x00\x53\x70\xc0\x04\x02\x40\x50\x01"
+    changed = message.evolve(header=Header(priority=1))
+    parts: Any = message.body
+    for made, expected in (
+        (changed.encode, header + octets),
+        (changed.for_next_hop(0, 0).encode, header + octets),
+        (message.evolve(body=parts[1:]).encode, octets[len(section) :]),
+    ):
+        assert expected == made()
+        assert_quick(without_octets(made), octets, SLOWER * UNITS * 4)
 
 
 def test_the_budget_of_zero_width_is_for_the_whole_input() -> None:

@@ -246,6 +246,50 @@ def test_without_pyspark_asking_for_it_says_how_to_install_it(
     assert "pip install 'amqp10msg[spark]'" in read_by_spark.stderr
 
 
+def test_the_summary_says_what_is_wrong(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    wires = [bytes.fromhex("00537779"), bytes.fromhex("0053774f"), SIGNED]
+    pq.write_table(pa.table({"wire": wires}), source)
+
+    result = run("translate", source, out, "--to", "basic", "--profile", "rabbitmq-4.0")
+
+    stats = json.loads((out / "_amqp10msg.json").read_text())
+    reason = "properties.user-id: refused: the user-id is not the connection's user"
+    assert {
+        "unknown-constructor": (2, "Part 1, 1.2"),
+        "not-translatable": (1, ""),
+    } == {code: (row["messages"], row["clause"]) for code, row in stats["rules"].items()}
+    assert f"not-translatable: {reason}\n" in result.stdout
+    assert "unknown-constructor: at byte 3 (amqp-value): " in result.stdout
+    assert reason in Page((out / "_report.html").read_text()).text
+    assert {"Part 1, 1.2", ""} == {row["error_clause"] for row in read(out / "quarantine")}
+
+
+def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
+    source, out = tmp_path / "in.parquet", tmp_path / "out"
+    header = encode_content_header(BasicProperties(), 2)
+    pq.write_table(
+        pa.table({"content_header": [header[:-1], header], "payload": [b"", b"x"]}), source
+    )
+
+    assert 1 == run("translate", source, out, "--to", "amqp10").exit_code
+
+    assert {"0-9-1, 4.2.6.1"} == {row["error_clause"] for row in read(out / "quarantine")}
+
+
+def test_a_message_in_place_of_sized_ones_is_told(tmp_path: Path) -> None:
+    source = tmp_path / "hi.bin"
+    source.write_bytes(SOUND)
+
+    result = run("decode", source, tmp_path / "out")
+
+    assert 1 == result.exit_code
+    assert "unreadable-input: cut off, " in result.stdout
+    assert "the file begins with a message, not with the size of one" in " ".join(
+        result.stdout.split()
+    )
+
+
 SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
 
 

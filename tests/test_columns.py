@@ -114,7 +114,7 @@ def test_the_schema_of_a_projection() -> None:
 @pytest.mark.once
 @pytest.mark.parametrize("names", [["nothing"], ["to", "to"], ["properties.to"], ["to."]])
 def test_columns_that_do_not_exist(names: list[str]) -> None:
-    with pytest.raises(ValueError, match=r"no column is called|named twice"):
+    with pytest.raises(ValueError, match=r"unknown column|duplicate columns"):
         columns.decode([], names)
 
 
@@ -465,7 +465,7 @@ def test_validation_names_the_first_error_and_keeps_the_values() -> None:
     assert (first.clause, first.offset) == (rows[1]["error_clause"], rows[1]["error_offset"])
     assert "q" == rows[1]["to"]
     assert bad == columns.encode(columns.decode([bad], validate="oasis"))[0].as_py()
-    with pytest.raises(ValueError, match="no profile"):
+    with pytest.raises(ValueError, match="unknown profile"):
         columns.decode([], validate="nothing")
 
 

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 
 from amqp10msg import Described, Message, Symbol, UInt, encode_value, files
 from amqp10msg.basic import decode_content_header
-from amqp10msg.files import Record
+from amqp10msg.files import Record, _segments, capture
 from amqp10msg.files.capture import read_capture
+from tests.effort import calls
 
 pytestmark = pytest.mark.once
 
@@ -336,6 +337,106 @@ def test_behind_missing_segments_reading_goes_on_at_a_frame() -> None:
     assert [b"a", b"b1", b"d"] == [record.wire for record in found]
     assert ["", f"{len(missing):,} bytes are missing in the capture", ""] == [
         r.fault for r in found
+    ]
+
+
+def test_missing_segments_are_reported_where_no_message_was_begun() -> None:
+    first, missing, last = HEADER + transfer(0, b"a", 0), transfer(0, b"b", 1), transfer(0, b"c", 2)
+    pieces = [
+        Piece(0, b"", 0x02),
+        Piece(1, first),
+        Piece(1 + len(first) + len(missing), last),
+    ]
+
+    found = of_pieces(pieces)
+
+    assert [
+        (b"a", ""),
+        (None, f"{len(missing):,} bytes are missing in the capture"),
+        (b"c", ""),
+    ] == [(r.wire, r.fault) for r in found]
+
+
+def backwards(count: int) -> list[Piece]:
+    """The octets of a message, one a segment and the last first."""
+    pieces = cut(HEADER + transfer(0, bytes(count), 0), [1])
+    return [pieces[0], *pieces[:0:-1]]
+
+
+def with_gaps(count: int) -> list[Piece]:
+    """Of every two octets the second one."""
+    pieces = cut(HEADER + transfer(0, bytes(2 * count), 0), [1])
+    return [pieces[0], *pieces[2::2]]
+
+
+@pytest.mark.parametrize("order", [backwards, with_gaps])
+def test_segments_out_of_order_are_not_searched(order: Any) -> None:
+    """Whether each costs the same, however many wait."""
+    small, large = (pcap([packet(piece) for piece in order(count)]) for count in (1_000, 4_000))
+    one, other = calls(lambda: read(small)), calls(lambda: read(large))
+
+    assert other < 5 * one
+
+
+@pytest.mark.parametrize(
+    "name, bound, reason",
+    [
+        ("_MAX_HELD", 20, "more than 20 bytes waited behind them"),
+        ("_MAX_SEGMENTS", 2, "more than 2 segments waited behind them"),
+        ("_MAX_ALL_HELD", 20, "more than 20 bytes of all connections waited behind them"),
+        ("_MAX_ALL_SEGMENTS", 2, "more than 2 segments of all connections waited behind them"),
+    ],
+)
+def test_what_is_held_is_bounded(
+    monkeypatch: pytest.MonkeyPatch, name: str, bound: int, reason: str
+) -> None:
+    """What a gap is given up for is reported; what is behind it is read."""
+    monkeypatch.setattr(_segments, name, bound)
+    first, missing = HEADER + transfer(0, b"a", 0), transfer(0, b"b", 1)
+    start = 1 + len(first) + len(missing)
+    last = [transfer(0, b"c%d" % n, 2 + n) for n in range(3)]
+    size = len(last[0])
+    pieces = [Piece(0, b"", 0x02), Piece(1, first)]
+    pieces += [Piece(start + n * size, octets) for n, octets in enumerate(last)]
+
+    # What was missing comes too late.
+    found = of_pieces([*pieces, Piece(1 + len(first), missing)])
+
+    assert [
+        (b"a", ""),
+        (None, f"{len(missing):,} bytes were given up, as {reason}"),
+        *((b"c%d" % n, "") for n in range(3)),
+    ] == [(r.wire, r.fault) for r in found]
+
+
+def test_nothing_is_held_of_connections_that_ended() -> None:
+    together = _segments.Held()
+    flows = [_segments.Flow(together) for _ in range(3)]
+    for flow in flows:
+        for sequence, data in ((1, b"a"), (5, b"longer"), (5, b"long"), (7, b"over"), (5, b"5")):
+            assert [b"a"] * (sequence == 1) == [
+                octets
+                for _, octets in flow.feed(
+                    _segments.Segment(b"", b"", sequence, data, syn=False, reset=False)
+                )
+            ]
+    assert (6, 30) == (together.segments, together.octets)
+
+    found = [octets for flow in flows for _, octets in flow.finish()]
+
+    assert [b"longer"] * 3 == found
+    assert (0, 0) == (together.segments, together.octets)
+
+
+def test_more_connections_than_are_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_MAX_FLOWS", 1)
+    pieces = cut(HEADER + transfer(0, b"a", 0, more=True), [1000])
+    back = [attrs.evolve(p, back=True) for p in cut(stream_of([b"b"]), [1000], 9)]
+
+    found = of_pieces([*pieces, *back])
+
+    assert [(b"a", "given up: more than 1 connections"), (b"b", "")] == [
+        (r.wire, r.fault) for r in found
     ]
 
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -22,13 +23,14 @@ from amqp10msg.testing import messages
 proton = pytest.importorskip("proton")
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("click")
+cproton: Any = pytest.importorskip("cproton")  # comes with proton
 
 import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net._receiver import tag_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
 from amqp10msg.net.spool import Batches, spool_amqp10  # noqa: E402
-from tests.queue_broker import Broker, running  # noqa: E402
+from tests.queue_broker import Broker, Queue, running  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -152,9 +154,86 @@ def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
     assert 3 <= len(list(tmp_path.glob("*.parquet")))
 
 
+class Named(Broker):
+    """Says of itself what it is told to."""
+
+    def __init__(self, properties: dict[str, str]) -> None:
+        super().__init__(Queue(deque()))
+        self.properties = properties
+
+    def on_connection_opening(self, event: Any) -> None:
+        event.connection.properties = self.properties
+
+
+@pytest.mark.parametrize(
+    "properties, warned",
+    [
+        ({"product": "RabbitMQ", "version": "4.0.5"}, True),
+        ({"product": "RabbitMQ", "version": "10.1"}, True),
+        ({"product": "RabbitMQ", "version": "3.13.7"}, False),
+        ({"product": "RabbitMQ"}, False),
+        ({"product": "other", "version": "4.0.5"}, False),
+        ({}, False),
+    ],
+)
+def test_the_delivery_limit_of_quorum_queues_is_warned_of(
+    tmp_path: Path, properties: dict[str, str], warned: bool
+) -> None:
+    said: list[str] = []
+    with running(Named(properties)) as broker, Landing(tmp_path) as landing:
+        spool_amqp10(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
+
+    assert [warned] * warned == ["delivery-limit" in text for text in said]
+
+
 def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
         spool_amqp10("amqp://127.0.0.1:1", "q", landing)
+
+
+class Closing(Broker):
+    """Closes the link, the session or the connection with an error as soon as there is one."""
+
+    def __init__(self, what: str, name: bytes, description: bytes | None) -> None:
+        super().__init__(Queue(deque()))
+        self.what = what
+        self.name = name
+        self.description = description
+
+    def on_link_opened(self, event: Any) -> None:
+        closed = getattr(event, self.what)
+        # Proton's Python writes no error that is not UTF-8.
+        condition = closed._get_cond_impl()
+        if self.name:
+            cproton.lib.pn_condition_set_name(condition, self.name)
+        if self.description is not None:
+            cproton.lib.pn_condition_set_description(condition, self.description)
+        getattr(cproton.lib, f"pn_{self.what}_close")(closed._impl)
+
+
+@pytest.mark.parametrize("what", ["link", "session", "connection"])
+@pytest.mark.parametrize(
+    "name, description, shown",
+    [
+        (b"amqp:internal-error", b"caf\xe9", r"an error that is not UTF-8: caf\xe9"),
+        (b"caf\xe9", None, r"an error that is not UTF-8: caf\xe9"),
+        (b"amqp:connection:forced", b"it stops", "amqp:connection:forced: it stops"),
+        (b"", None, "the peer closed the "),
+    ],
+)
+def test_whatever_a_peer_closes_with_is_an_error(
+    tmp_path: Path, what: str, name: bytes, description: bytes | None, shown: str
+) -> None:
+    with (
+        running(Closing(what, name, description)) as broker,
+        Landing(tmp_path) as landing,
+        pytest.raises(ConnectionError) as caught,
+    ):
+        # It must not end because nothing comes.
+        spool_amqp10(broker.url, "q", landing, Batches(seconds=0.1, idle=20))
+
+    assert str(caught.value).startswith("q: ")
+    assert shown in str(caught.value)
 
 
 def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:

@@ -171,14 +171,14 @@ def test_large_messages_are_cut() -> None:
     )
     page = render_html(many)
     assert len(page) < 200_000
-    assert "octets …" in page
+    assert "bytes …" in page
     shown = bytes_of(page)
     assert many.encode()[:256] == shown[:256]
     assert many.encode()[-32:] == shown[-32:]
     wide = Message(list(range(100_000)))
     page = render_html(wide, max_octets=1024)
     assert len(page) < 3_000_000
-    assert "octets more" in page
+    assert "bytes more" in page
     assert "more values in" in page
     assert wide.encode()[:1024] == bytes_of(page)
     page = render_html(parse_tree(wide), max_octets=1024)

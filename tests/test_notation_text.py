@@ -64,11 +64,11 @@ def test_a_line_for_each_field() -> None:
 
 def test_what_is_wrong_stands_below_its_field() -> None:
     assert (
-        ' 0  00 53 75 a0 01 61  data        binary vbin8  1 octet: "a"\n'
+        ' 0  00 53 75 a0 01 61  data        binary vbin8  1 byte: "a"\n'
         " 6  00 53 70 c0 03 02  header      list8         2 values\n"
         "                       ! header must precede data (Part 3, 3.2)\n"
         "12  41                   durable   boolean true  true\n"
-        "13  50                   priority  error         1 octet\n"
+        "13  50                   priority  error         1 byte\n"
         "                         ! the value needs 1 more byte, but the input has 0 "
         "(Part 1, 1.2)\n"
     ) == render_text(bytes.fromhex("005375a00161005370c003024150"))
@@ -96,9 +96,9 @@ def test_warnings_and_errors_have_their_own_marks() -> None:
         (Decimal32.from_decimal("1.50"), ["decimal32 ieee-754", "1.50"]),
         (Char("é"), ["char utf32", '"é" U+00E9']),
         (Timestamp(2**63 - 1), ["timestamp ms64", f"{2**63 - 1} ms"]),
-        (b"", ["binary vbin8", "0 octets"]),
-        (b"\x00\xff", ["binary vbin8", "2 octets: 00 ff"]),
-        (b"two\nlines", ['9 octets: "two\\nlines"']),
+        (b"", ["binary vbin8", "0 bytes"]),
+        (b"\x00\xff", ["binary vbin8", "2 bytes: 00 ff"]),
+        (b"two\nlines", ['9 bytes: "two\\nlines"']),
         ([], ["list0", "0 values"]),
         ({"a": 1}, ["map8", "1 entry"]),
         (Array("int", [1, 2]), ["array8", "2 elements", "of every element: int"]),
@@ -121,7 +121,7 @@ def test_a_long_value_is_cut() -> None:
     assert "… 99,981 more" in text
     assert 4 == text.count("\n")
     text = render_text(parse_tree(encode_value(("é" * 100_000).encode())))
-    assert '200,000 octets: "éé' in text
+    assert '200,000 bytes: "éé' in text
     assert "…" in text
 
 

@@ -44,6 +44,7 @@ cdef class Reader(Cursor):
     cpdef object longstr(self)
     @cython.locals(start=Py_ssize_t, flags=int, found=list, domains=bytes, index=int, domain=int)
     cpdef object properties(self, Layout layout)
+    cpdef object into(self, Attributes layout, list values)
     @cython.locals(data=bytes, pos=Py_ssize_t, stop=Py_ssize_t, after=Py_ssize_t, size=Py_ssize_t,
                    code=int, entries=list)
     cpdef object table(self, int depth)

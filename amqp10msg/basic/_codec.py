@@ -218,6 +218,10 @@ class Reader(Cursor):
             raise
         return layout.attributes.build(found)
 
+    def into(self, layout: Attributes, values: list[Any]) -> Any:
+        """Make an object of what was read, without the checks of what is given."""
+        return layout.build(values)
+
     def table(self, depth: int) -> FieldTable:
         """Read a table: four octets of length, then name, letter and value of each field."""
         data = self.buf

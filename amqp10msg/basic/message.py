@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
@@ -112,6 +113,7 @@ class ContentHeader:
 
 
 _HEAD = struct.Struct(">HHQ")
+_CONTENT_HEADER = Layout(ContentHeader, [field.name for field in attrs.fields(ContentHeader)])
 
 
 def decode_content_header(
@@ -127,7 +129,7 @@ def decode_content_header(
     Raises:
         DecodeError: cut off, of another class, or its properties cannot be read.
     """
-    octets = input_octets(data)
+    octets = data if type(data) is bytes else input_octets(data)
     reader = Reader(octets, dialect, limits)
     if len(octets) < _HEAD.size:
         raise reader.fault(
@@ -141,7 +143,9 @@ def decode_content_header(
             "content-class",
         )
     reader.pos = _HEAD.size
-    made = ContentHeader(reader.properties(BASIC), size, class_id, weight)
+    made: ContentHeader = reader.into(
+        _CONTENT_HEADER, [reader.properties(BASIC), size, class_id, weight]
+    )
     reader.finish()
     return made
 

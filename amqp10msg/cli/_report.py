@@ -12,7 +12,7 @@ from amqp10msg.cli._output import plural
 from amqp10msg.notation.html import annotated
 from amqp10msg.pages.charts import proportions
 from amqp10msg.validation import PROFILES, RULES, Violation, validate
-from amqp10msg.validation.counts import RuleCount
+from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 
 #: The rule under which an input counts that holds no bytes to judge.
 UNREADABLE = "unreadable-input"
@@ -66,7 +66,13 @@ class Tally:
         elif found:
             self.warned += 1
         for violation in found:
-            new = RuleCount(violation.clause, 0, item.source, violation.severity)
+            new = RuleCount(
+                violation.clause,
+                0,
+                item.source,
+                violation.severity,
+                text=violation.text[:MAX_TEXT],
+            )
             self.rules.setdefault(violation.rule, new).violations += 1
         for rule in {violation.rule for violation in found}:
             self.rules[rule].messages += 1

@@ -99,8 +99,9 @@ def inspect(
 
     Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
     below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
-    shown as far as it can be read and around what is broken, and the exit status is 1. An outcome,
-    a source or a target by itself is shown and judged likewise.
+    shown as far as it can be read and around what is broken. An outcome, a source or a target by
+    itself is shown and judged likewise. The exit status is 1 where something cannot be read or
+    breaks a MUST.
     """
     colored = use_color(color) and view is None
     is_shown = not output and is_terminal(sys.stdout)
@@ -126,7 +127,7 @@ def inspect(
                 sink.write(shown.text(colored, width))
             if shown.fault:
                 complain(item, shown.fault)
-                failed = True
+            failed = failed or shown.is_broken
         if pages:
             sink.write(_page(pages))
     return int(failed)
@@ -173,6 +174,11 @@ class _Shown:
         self.what = ""
         if len(self.decoded) == 1 and not self.is_message and not as_values and not self.fault:
             self.what, self.violations = _judge_state(item.data, role)
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether it does not parse, or has a violation that is an error."""
+        return bool(self.fault) or any(found.severity == "error" for found in self.violations)
 
     def title(self, *, first: bool, colored: bool) -> str:
         """Return the heading of a message, where there are several."""

@@ -235,10 +235,15 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
         beside = f"{Path(run.source).parent}/"
         screen.print()
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
-        for code, row in sorted(stats.rules.items(), key=lambda item: -item[1].messages):
+        rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
+        for code, row in rules:
             first = safe(row.first.removeprefix(beside))
             made.add_row(code, row.clause, f"{row.messages:,}", first)
         screen.print(made)
+        screen.print()
+        for code, row in rules:
+            if row.text:
+                screen.print(Text(f"{code}: {safe(row.text)}"))
     drifts = stats.drifting()
     if drifts:
         screen.print()

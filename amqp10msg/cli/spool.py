@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amqp10msg.cli._output import plural
+from amqp10msg.cli._output import plural, safe
 
 
 @click.command(
@@ -62,6 +62,9 @@ def spool(
     Messages are on disk before they are acknowledged: none is lost when this process or the machine
     is killed. One that was on disk and not yet acknowledged is delivered again; the column identity
     tells duplicates. Spark can read the folder as a stream. Needs the extras net and arrow.
+
+    A quorum queue of RabbitMQ 4 drops or dead-letters what it delivered again 20 times, unless its
+    delivery-limit says otherwise; a warning at the start says so.
     """
     try:
         from amqp10msg.net.landing import Landing  # noqa: PLC0415
@@ -69,8 +72,13 @@ def spool(
 
         consume = spool_amqp10 if protocol == "1.0" else spool_basic
         with Landing(folder) as landing:
-            total = consume(url, address, landing, Batches(rows, seconds=seconds, idle=idle))
+            batches = Batches(rows, seconds=seconds, idle=idle)
+            total = consume(url, address, landing, batches, warn=_warn)
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net,arrow]'") from None
     click.echo(f"{plural(total, 'message')} in {folder}")
     return 0
+
+
+def _warn(text: str) -> None:
+    click.echo(safe(f"amqp10msg: {text}"), err=True)

@@ -11,103 +11,48 @@ from typing import Any
 
 from amqp10msg.errors import EncodeError
 from amqp10msg.notation import from_typed, to_typed
-from amqp10msg.primitives import (
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
-
-__all__ = [
-    "FIRST_MS",
-    "LAST_MS",
-    "entries",
-    "entries_of",
-    "identifier",
-    "identifier_of",
-    "json_text",
-    "value_cell",
-    "value_of",
-]
+from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, bits_of, of_bits
+from amqp10msg.primitives import Char, Float, Symbol, ULong
 
 # What every consumer of Arrow's timestamps can show: the years 1 to 9999.
 FIRST_MS = -62_135_596_800_000
 LAST_MS = 253_402_300_799_999
 
-_INTEGERS: dict[type, str] = {
-    **{cls: cls.__name__.lower() for cls in (UByte, UShort, UInt, Byte, Short, Int, Timestamp)},
-    int: "long",
-    bool: "boolean",
+# By AMQP type: the member that holds a value, and its conversions to that and from it.
+_MEMBERS: dict[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
+    **{name: ("l", int, cls) for name, cls in INTEGERS.items()},
+    "ulong": ("u", lambda value: decimal.Decimal(int(value)), lambda number: ULong(int(number))),
+    "long": ("l", int, int),
+    "boolean": ("l", int, bool),
+    "double": ("d", float, float),
+    "string": ("s", str, str),
+    "symbol": ("s", str, Symbol),
+    "char": ("s", str, Char),
+    "uuid": ("s", str, uuid.UUID),
+    "binary": ("b", bytes, bytes),
 }
-_TEXTS: dict[type, str] = {str: "string", Symbol: "symbol", Char: "char"}
-_DECIMALS: dict[type, str] = {Decimal32: "decimal32", Decimal64: "decimal64"}
-_DECIMALS[Decimal128] = "decimal128"
-_COMPOUNDS: dict[type, str] = {
-    list: "list",
-    dict: "map",
-    AmqpMap: "map",
-    Array: "array",
-    Described: "described",
-}
+_COMPOUNDS = ("list", "map", "array", "described")
 
 
 def value_cell(value: Any, key_type: str | None = None) -> dict[str, Any]:
     """Return the struct of one decoded value; members that are left out are null."""
-    cls = type(value)
-    cell: dict[str, Any] = {"key_type": key_type}
-    if cls in _TEXTS:
-        cell["type"] = _TEXTS[cls]
-        cell["s"] = str(value)
-    elif cls in _INTEGERS:
-        cell["type"] = _INTEGERS[cls]
-        cell["l"] = int(value)
-    elif cls is ULong:
-        cell["type"] = "ulong"
-        cell["u"] = decimal.Decimal(int(value))
-    elif cls is float:
-        cell["type"] = "double"
-        cell["d"] = value
-    elif cls is Float:
-        cell["type"] = "float"
+    name = TYPES[type(value)]
+    cell: dict[str, Any] = {"key_type": key_type, "type": name}
+    if name in _MEMBERS:
+        member, convert, _ = _MEMBERS[name]
+        cell[member] = convert(value)
+    elif name == "float":
         cell["d"] = float(value)
         if math.isnan(value):
             # As a double, the bits of this NaN would be lost.
             cell["d"] = math.nan
-            cell["b"] = value.bits.to_bytes(4)
-    elif cls is bytes:
-        cell["type"] = "binary"
-        cell["b"] = value
-    elif cls is uuid.UUID:
-        cell["type"] = "uuid"
-        cell["s"] = str(value)
-    elif value is None:
-        cell["type"] = "null"
-    elif cls in _DECIMALS:
-        cell["type"] = _DECIMALS[cls]
+            cell["b"] = bits_of(value)
+    elif name in DECIMALS:
         cell["s"] = str(value.to_decimal())
-        cell["b"] = value.bits.to_bytes(cls.width)
-    else:
-        cell["type"] = _COMPOUNDS[cls]
+        cell["b"] = bits_of(value)
+    elif value is not None:
         cell["s"] = json_text(to_typed(value))
     return cell
-
-
-_FROM_L: dict[str, Callable[[int], Any]] = {name: cls for cls, name in _INTEGERS.items()}
-_FROM_S: dict[str, Callable[[str], Any]] = {name: cls for cls, name in _TEXTS.items()}
-_FROM_B: dict[str, Any] = {name: cls for cls, name in _DECIMALS.items()}
 
 
 def value_of(cell: Mapping[str, Any]) -> Any:
@@ -118,35 +63,26 @@ def value_of(cell: Mapping[str, Any]) -> Any:
     """
     name = cell.get("type")
     try:
-        if name in _FROM_S:
-            return _FROM_S[name](_member(cell, "s"))
-        if name in _FROM_L:
-            return _FROM_L[name](_member(cell, "l"))
-        if name == "ulong":
-            return ULong(int(_member(cell, "u")))
-        if name == "double":
-            return float(_member(cell, "d"))
-        if name == "float":
-            if cell.get("b") is not None:
-                return Float.from_bits(int.from_bytes(_octets(cell, 4)))
+        if name in _MEMBERS:
+            member, _, convert = _MEMBERS[name]
+            return convert(_member(cell, member))
+        if name == "float" and cell.get("b") is None:
             return Float(_member(cell, "d"))
-        if name == "binary":
-            return bytes(_member(cell, "b"))
-        if name == "uuid":
-            return uuid.UUID(_member(cell, "s"))
+        if name == "float" or name in DECIMALS:
+            octets = bytes(_member(cell, "b"))
+            if len(octets) != WIDTHS[name]:
+                raise ValueError(f"b has {len(octets)} bytes, not {WIDTHS[name]}")
+            return of_bits(name, octets)
         if name == "null":
             return None
-        if name in _FROM_B:
-            cls = _FROM_B[name]
-            return cls(int.from_bytes(_octets(cell, cls.width)))
-        if name in _COMPOUNDS.values():
+        if name in _COMPOUNDS:
             value = from_typed(json.loads(_member(cell, "s")))
-            if _COMPOUNDS.get(type(value)) != name:
+            if TYPES.get(type(value)) != name:
                 raise ValueError(f"s does not hold a {name}")
             return value
     except (ValueError, OverflowError, TypeError) as error:
         raise EncodeError(f"invalid {name}: {error}") from None
-    raise EncodeError(f"no AMQP type is called {name!r}")
+    raise EncodeError(f"there is no AMQP type {name!r}")
 
 
 def _member(cell: Mapping[str, Any], name: str) -> Any:
@@ -154,13 +90,6 @@ def _member(cell: Mapping[str, Any], name: str) -> Any:
     if value is None:
         raise ValueError(f"the member {name} is null")
     return value
-
-
-def _octets(cell: Mapping[str, Any], width: int) -> bytes:
-    octets = bytes(_member(cell, "b"))
-    if len(octets) != width:
-        raise ValueError(f"b has {len(octets)} bytes, not {width}")
-    return octets
 
 
 def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -213,13 +142,8 @@ def identifier(value: Any) -> tuple[str | None, str | None]:
     """Return a message-id as text and type: digits, hex, a UUID with hyphens, or a string."""
     if value is None:
         return None, None
-    if isinstance(value, str):
-        return value, "string"
-    if isinstance(value, bytes):
-        return value.hex(), "binary"
-    if isinstance(value, uuid.UUID):
-        return str(value), "uuid"
-    return str(int(value)), "ulong"
+    name = TYPES[type(value)]
+    return value.hex() if name == "binary" else str(value), name
 
 
 def identifier_of(text: str | None, name: str | None) -> Any:

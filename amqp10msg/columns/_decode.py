@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from array import array as memory_of
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -17,9 +16,6 @@ from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES
-
-__all__ = ["binary_chunks", "decode", "formats_of", "suspects"]
-
 
 #: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
@@ -73,11 +69,13 @@ def decode(
     """
     plan = plan_of(columns)
     if validate is not None and validate not in PROFILES:
-        raise ValueError(f"no profile is called {validate!r}: use {', '.join(PROFILES)}")
+        raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES)}")
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
     if not len(plan.schema):
-        return _rows_only(sum(map(len, chunks)))
+        # A batch without columns still has rows.
+        rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
+        return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
     batches: Iterator[pa.RecordBatch] = (_chunk(chunk, plan, limits, validate) for chunk in chunks)
     if len(chunks) > 1:
         batches = bounded(batches, room_for(*chunks), _text_size)
@@ -104,11 +102,6 @@ def _text_size(batch: pa.RecordBatch) -> int:
         if texts is not None:
             size += pc.sum(pc.binary_length(texts)).as_py() or 0
     return size
-
-
-def _rows_only(count: int) -> pa.RecordBatch:
-    """Return a batch without columns, which still has rows."""
-    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
 
 
 def _chunk(array: pa.Array, plan: Plan, limits: Limits, profile: str | None) -> pa.RecordBatch:
@@ -142,18 +135,18 @@ def _with_odd(
 
 
 def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa.RecordBatch:
-    """Set the columns of errors of some rows, which had none; the others stay as they are."""
-    # By row, the place of its error in a list; the first means none.
-    numbers = memory_of("i", [0]) * batch.num_rows
-    for number, place in enumerate(errors, 1):
-        numbers[place] = number
-    indices = pa.Array.from_buffers(pa.int32(), batch.num_rows, [None, pa.py_buffer(numbers)])
+    """Set the columns of errors of some rows, by row and in order; the others stay as they are."""
+    places = bytearray(batch.num_rows)
+    for place in errors:
+        places[place] = 1
+    buffer = pa.py_buffer(places)
+    has_error = pa.Array.from_buffers(pa.uint8(), len(places), [None, buffer]).cast(pa.bool_())
     for field in ERRORS:
         index = batch.schema.get_field_index(field.name)
         if index >= 0:
-            cells = [None, *(cells[field.name] for cells in errors.values())]
-            made = pa.array(cells, field.type).take(indices)
-            batch = batch.set_column(index, field, pc.coalesce(made, batch.column(index)))
+            cells = pa.array([cells[field.name] for cells in errors.values()], field.type)
+            made = pc.replace_with_mask(batch.column(index), has_error, cells)
+            batch = batch.set_column(index, field, made)
     return batch
 
 
@@ -259,8 +252,6 @@ def binary_chunks(array: Any) -> list[pa.Array]:
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_array_of(array)]
     if len(chunks) == 1 and isinstance(chunks[0], pa.ChunkedArray):
         chunks = chunks[0].chunks
-    if not chunks:
-        return []
     return [_binary(chunk) for chunk in chunks]
 
 

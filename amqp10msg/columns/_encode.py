@@ -16,8 +16,6 @@ from amqp10msg.message import Message
 from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 
-__all__ = ["encode"]
-
 _ROW_COLUMNS = {*SCHEMA.names, WIRE.name} - {"message_format"}
 # Those that a message is made of.
 _VALUES = _ROW_COLUMNS - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}

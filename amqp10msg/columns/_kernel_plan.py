@@ -14,8 +14,6 @@ from amqp10msg.composite import Field, rows
 from amqp10msg.limits import Limits
 from amqp10msg.sections import BODY_KINDS, KINDS
 
-__all__ = ["scanned"]
-
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
 _BODY = ("body_kind", "body_sections", "body", "body_json")
 _NO_BOUND = 2**62

@@ -7,8 +7,6 @@ from typing import TypeVar
 
 import pyarrow as pa
 
-__all__ = ["TooMuchError", "bounded", "in_pieces", "room_for"]
-
 _Made = TypeVar("_Made")
 
 # The text that rows may be written out to: 64 MiB, and 32 times the bytes of the messages. JSON

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg import _core
+from amqp10msg._core.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
 from amqp10msg.columns._schema import MAPS, Plan
 from amqp10msg.composite import rows
@@ -20,9 +21,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
-from amqp10msg.validation import RULES, validate
-
-__all__ = ["error_cells", "judged", "row", "text_size"]
+from amqp10msg.validation import RULES, rule_of, validate
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -58,11 +57,7 @@ def text_size(cells: dict[str, Any]) -> int:
 
 def error_cells(error: DecodeError) -> dict[str, Any]:
     """Return the three cells of an error: the rule, its clause, the offset."""
-    # The kernel's name of this one ends in the octet; a value has no other rule than Part 1's.
-    rule = error.rule
-    if rule.startswith("unknown-constructor-"):
-        rule = "unknown-constructor"
-    return _error(rule, RULES[rule].clause if rule in RULES else "Part 1, 1.2", error.offset)
+    return _error(*rule_of(error), error.offset)
 
 
 def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
@@ -124,7 +119,7 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
 def _add_body(cells: dict[str, Any], body: Any, codes: list[int]) -> None:
     if not codes:
         return
-    kind = KINDS[codes[0] - 0x70]
+    kind = KINDS[codes[0] - FIRST_CODE]
     cells["body_kind"] = kind.name
     cells["body_sections"] = len(codes)
     sections = [] if body is None else body if isinstance(body, list) else [body]
@@ -142,7 +137,7 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
     """Decode the sections that are needed into a message, and list all of them."""
     octets = _core.octets_of(octets, limits)
     reader = _core.Reader(octets, 0, limits)
-    found: list[Any] = [None] * 9
+    found: dict[int, Any] = {}
     body: list[Any] = []
     parts: list[_Part] = []
     last = -1
@@ -152,28 +147,27 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
             index = _index(reader, octets)
             if index < 0:
                 raise reader.no_section(start)
-            repeated = index == last and index in (5, 6)
-            if not repeated and (index <= last or (last >= 5 and index != 8)):
-                # In the shape that the kernel tells its reason from: one place for the body.
-                places = [*found[:5], found[5] or found[6] or found[7], found[8]]
+            if not FOLLOWERS[last + 1][FIRST_CODE + index]:
+                # As the kernel notes what it found, by place.
+                places = [None] * (PLACE_FOOTER + 1)
+                for section, value in found.items():
+                    places[PLACES[section]] = value
                 raise reader.misplaced(index, last, places, start)
             last = index
             content = reader.pos
             found[index] = True
-            if index in needs:
-                section = reader.section(SPECS[index])
-                if 5 <= index <= 7:
-                    body.append(section)
-                else:
-                    found[index] = section
-            else:
+            if index not in needs:
                 reader.skip()
-            parts.append((0x70 + index, start, content, reader.pos))
+            elif PLACES[index] == PLACE_BODY:
+                body.append(reader.section(SPECS[index]))
+            else:
+                found[index] = reader.section(SPECS[index])
+            parts.append((FIRST_CODE + index, start, content, reader.pos))
     except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
     message = Message()
-    for index in needs:
-        if not 5 <= index <= 7 and found[index] is not None:
+    for index in needs & found.keys():
+        if PLACES[index] != PLACE_BODY:
             setattr(message, KINDS[index].attribute, found[index])
     message.body = body or None
     return message, parts
@@ -189,4 +183,4 @@ def _index(reader: Any, octets: bytes) -> int:
     # A string or a long of the same value is not a descriptor of a section.
     if not isinstance(descriptor, (ULong, Symbol)):
         return -1
-    return CODES.get(descriptor, 0x6F) - 0x70
+    return CODES.get(descriptor, FIRST_CODE - 1) - FIRST_CODE

@@ -12,19 +12,6 @@ import pyarrow as pa
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
-__all__ = [
-    "COMPOSITES",
-    "ERRORS",
-    "FOLLOWERS",
-    "MAPS",
-    "SCHEMA",
-    "VALUE",
-    "WIRE",
-    "Plan",
-    "plan_of",
-    "schema_of",
-]
-
 # The AMQP types of fields as Arrow types that Spark, pandas, Polars and DuckDB all accept: Spark
 # has neither unsigned numbers nor timestamps other than microseconds.
 _ARROW: dict[str, pa.DataType] = {
@@ -40,25 +27,18 @@ _ARROW: dict[str, pa.DataType] = {
 
 #: One value in a map section: its AMQP type, and the one member that holds it.
 VALUE: pa.StructType = pa.struct(
-    [
-        pa.field("type", pa.string()),
-        pa.field("key_type", pa.string()),
-        pa.field("s", pa.string()),
-        pa.field("l", pa.int64()),
-        pa.field("d", pa.float64()),
-        pa.field("b", pa.binary()),
-        pa.field("u", pa.decimal128(20, 0)),
-    ]
+    {
+        "type": pa.string(),
+        "key_type": pa.string(),
+        "s": pa.string(),
+        "l": pa.int64(),
+        "d": pa.float64(),
+        "b": pa.binary(),
+        "u": pa.decimal128(20, 0),
+    }
 )
 _OFFSETS = pa.list_(
-    pa.struct(
-        [
-            pa.field("code", pa.int16()),
-            pa.field("offset", pa.int64()),
-            pa.field("content", pa.int64()),
-            pa.field("end", pa.int64()),
-        ]
-    )
+    pa.struct({"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()})
 )
 ERRORS: tuple[pa.Field, ...] = (
     pa.field("error_code", pa.string()),
@@ -68,29 +48,15 @@ ERRORS: tuple[pa.Field, ...] = (
 #: The bytes of a message; only if asked for.
 WIRE: pa.Field = pa.field("wire", pa.binary())
 
-#: Which sections may follow one another, as bits by index: first at the beginning of a message,
-#: then behind each kind. Header to footer stand once and in this order; a body is one kind.
-FOLLOWERS: tuple[int, ...] = (
-    (1 << len(KINDS)) - 1,
-    *(
-        sum(
-            1 << index
-            for index, other in enumerate(KINDS)
-            if other.order > kind.order or (other is kind and kind.repeatable)
-        )
-        for kind in KINDS
-    ),
-)
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 COMPOSITES = {"header": Header, "properties": Properties}
 # The indexes of the kinds whose content a column of the body needs.
+_DATA = next(i for i, kind in enumerate(KINDS) if kind is BODY_KINDS[0])
 _BODY: dict[str, frozenset[int]] = {
     "body_kind": frozenset(),
     "body_sections": frozenset(),
-    "body": frozenset(i for i, kind in enumerate(KINDS) if kind.name == "data"),
-    "body_json": frozenset(
-        i for i, kind in enumerate(KINDS) if kind in BODY_KINDS and kind.name != "data"
-    ),
+    "body": frozenset((_DATA,)),
+    "body_json": frozenset((_DATA + 1, _DATA + 2)),
 }
 
 
@@ -193,12 +159,12 @@ def _plan_of(names: tuple[str, ...]) -> Plan:
             needs |= _NEEDS[name]
         else:
             raise ValueError(
-                f"no column is called {name!r}: use {', '.join(_TYPES)}, or one entry of a map "
+                f"unknown column {name!r}: use {', '.join(_TYPES)}, or one entry of a map "
                 f"section such as application_properties.tenant"
             )
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
-        raise ValueError(f"columns are named twice: {', '.join(repeated)}")
+        raise ValueError(f"duplicate columns: {', '.join(repeated)}")
     return Plan(pa.schema(fields), frozenset(needs), MappingProxyType(picks))
 
 

@@ -18,8 +18,6 @@ from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
 
-__all__ = ["DECODED_VALUE", "EXPLODED", "decode_values", "explode_batches"]
-
 #: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
     [*(field for field in VALUE if field.name != "key_type"), *ERRORS]
@@ -141,7 +139,8 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     messages = [part.data for part in parts if isinstance(part, Data)]
     if len(messages) == len(parts):
         return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
-    at = next((part[1] for part in _bodies(octets)), len(octets))
+    sections = _core.Reader(octets, 0, UNLIMITED).scan()
+    at = next((part[1] for part in sections if 0x75 <= part[0] <= 0x77), len(octets))
     return [
         {
             "position": 0,
@@ -151,8 +150,3 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
             "error_offset": at,
         }
     ]
-
-
-def _bodies(octets: bytes) -> list[tuple[int, int, int, int]]:
-    parts = _core.Reader(octets, 0, UNLIMITED).scan()
-    return [part for part in parts if 0x75 <= part[0] <= 0x77]

@@ -11,8 +11,7 @@ against this library or any other `Implementation`.
 """
 
 from amqp10msg.corpus.case import Case, CorpusError, Fault
-from amqp10msg.corpus.demo import demo_messages
-from amqp10msg.corpus.files import dump, load
+from amqp10msg.corpus.files import demo_messages, dump, load
 from amqp10msg.corpus.implementations import Amqp10msg, Program, Proton
 from amqp10msg.corpus.runner import (
     Implementation,

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
 from amqp10msg.errors import AmqpError
 from amqp10msg.limits import Limits
-
-__all__ = ["KINDS", "SEVERITIES", "Case", "CorpusError", "Fault"]
 
 #: What the bytes are decoded as: a value, a message, or a composite such as an outcome.
 KINDS = ("value", "message", "composite")
@@ -99,46 +97,34 @@ class Case:
     note: str = ""
 
     def __attrs_post_init__(self) -> None:
-        for wrong, reason in (
-            (not _ID.fullmatch(self.id), f"{self.id!r} is not an id: words of a-z and 0-9, dashes"),
-            (self.kind not in KINDS, f"kind is one of {', '.join(KINDS)}, not {self.kind!r}"),
-            (
-                not _CLAUSE.fullmatch(self.clause),
-                f"{self.clause!r} is not a clause such as 'Part 3, 3.2.4'",
-            ),
-            (not self.origin, "origin must say who wrote the bytes"),
-            (not self.licence, "licence must not be empty"),
-            (
-                self.typed is None and self.error is None,
-                "one of typed and error must say what is expected",
-            ),
-            (
-                self.compact is not None and self.typed is None,
-                "compact is the encoding of typed, which is missing",
-            ),
-            (
-                self.violations is not None and self.kind != "message",
-                "only a message can have violations",
-            ),
-            (
-                any(severity not in SEVERITIES for _, severity in self.violations or ()),
-                f"a violation is (rule, severity), the severity one of {', '.join(SEVERITIES)}",
-            ),
-            (
-                self.violations is not None and list(self.violations) != sorted(self.violations),
-                "violations must be sorted",
-            ),
-            (
-                self.limits is not None and not _are_limits(self.limits),
-                f"limits are {', '.join(_LIMITS)}, as `Limits` takes them, not {self.limits!r}",
-            ),
-            (
-                self.error is not None and not 0 <= self.error.offset <= len(self.data),
-                "the error's offset is outside the data",
-            ),
-        ):
-            if wrong:
-                raise CorpusError(reason, self.id)
+        for reason in self._contradictions():
+            raise CorpusError(reason, self.id)
+
+    def _contradictions(self) -> Iterator[str]:
+        if not _ID.fullmatch(self.id):
+            yield f"{self.id!r} is not an id: words of a-z and 0-9, dashes"
+        if self.kind not in KINDS:
+            yield f"kind is one of {', '.join(KINDS)}, not {self.kind!r}"
+        if not _CLAUSE.fullmatch(self.clause):
+            yield f"{self.clause!r} is not a clause such as 'Part 3, 3.2.4'"
+        if not self.origin:
+            yield "origin must say who wrote the bytes"
+        if not self.licence:
+            yield "licence must not be empty"
+        if self.typed is None and self.error is None:
+            yield "one of typed and error must say what is expected"
+        if self.compact is not None and self.typed is None:
+            yield "compact is the encoding of typed, which is missing"
+        if self.violations is not None and self.kind != "message":
+            yield "only a message can have violations"
+        if any(severity not in SEVERITIES for _, severity in self.violations or ()):
+            yield f"a violation is (rule, severity), the severity one of {', '.join(SEVERITIES)}"
+        if self.violations is not None and list(self.violations) != sorted(self.violations):
+            yield "violations must be sorted"
+        if self.limits is not None and not _are_limits(self.limits):
+            yield f"limits are {', '.join(_LIMITS)}, as `Limits` takes them, not {self.limits!r}"
+        if self.error is not None and not 0 <= self.error.offset <= len(self.data):
+            yield "the error's offset is outside the data"
 
     def to_object(self, *, binary: bool = False) -> dict[str, Any]:
         """Return the case as a JSON object, or as a CBOR one with `binary`.
@@ -147,23 +133,23 @@ class Case:
         default is left out.
         """
         octets = bytes if binary else bytes.hex
-        made: dict[str, Any] = {"id": self.id, "kind": self.kind, "data": octets(self.data)}
-        if self.typed is not None:
-            made["typed"] = self.typed
-        if self.compact is not None:
-            made["compact"] = octets(self.compact)
-        if self.error is not None:
-            made["error"] = {"rule": self.error.rule, "offset": self.error.offset}
-        if self.violations is not None:
-            made["violations"] = [list(violation) for violation in self.violations]
-        if self.profile != "oasis":
-            made["profile"] = self.profile
-        if self.limits is not None:
-            made["limits"] = dict(self.limits)
-        made |= {"clause": self.clause, "origin": self.origin, "licence": self.licence}
-        if self.note:
-            made["note"] = self.note
-        return made
+        violations = self.violations
+        made: dict[str, Any] = {
+            "id": self.id,
+            "kind": self.kind,
+            "data": octets(self.data),
+            "typed": self.typed,
+            "compact": None if self.compact is None else octets(self.compact),
+            "error": None if self.error is None else attrs.asdict(self.error),
+            "violations": None if violations is None else [list(pair) for pair in violations],
+            "profile": None if self.profile == "oasis" else self.profile,
+            "limits": None if self.limits is None else dict(self.limits),
+            "clause": self.clause,
+            "origin": self.origin,
+            "licence": self.licence,
+            "note": self.note or None,
+        }
+        return {key: value for key, value in made.items() if value is not None}
 
     @classmethod
     def from_object(cls, made: Any) -> Case:

@@ -9,7 +9,6 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Any, Self
 
 from amqp10msg import COMPILED, DecodeError, Message, __version__, decode_value, encode_value
@@ -19,8 +18,6 @@ from amqp10msg.limits import Limits
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.sections import KINDS
 from amqp10msg.validation import validate
-
-__all__ = ["Amqp10msg", "Program", "Proton"]
 
 
 class Amqp10msg:
@@ -238,12 +235,7 @@ class Program:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> dict[str, Any]:

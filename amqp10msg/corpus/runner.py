@@ -13,8 +13,6 @@ from amqp10msg.corpus.case import Case
 from amqp10msg.errors import AmqpError
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = ["Implementation", "RefusedError", "Report", "UnsupportedError", "Verdict", "run"]
-
 PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
 OUTCOMES = (PASS, FAIL, ERROR, SKIP)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import ipaddress
 from collections.abc import Iterator
 
@@ -9,9 +10,12 @@ import attrs
 
 from amqp10msg.files._packets import Packet
 
-# Bytes and segments that are held while something in front of them is missing.
+# Bytes and segments that are held while something in front of them is missing: of one direction of
+# a connection, and of all together.
 _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192
+_MAX_ALL_HELD = 64 << 20
+_MAX_ALL_SEGMENTS = 65_536
 _HALF = 1 << 31
 _MASK = (1 << 32) - 1
 
@@ -111,62 +115,109 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
     return None
 
 
-class Flow:
-    """One direction of a connection: puts its bytes in order and leaves out what comes twice."""
+@attrs.define
+class Held:
+    """What all flows of a capture hold together while something in front of it is missing.
 
-    def __init__(self) -> None:
+    Attributes:
+        segments: how many.
+        octets: bytes in them.
+    """
+
+    segments: int = 0
+    octets: int = 0
+
+
+class Flow:
+    """One direction of a connection: puts its bytes in order and leaves out what comes twice.
+
+    Places in it are sequence numbers that do not start again at 2^32.
+
+    Args:
+        together: what all flows hold, this one included.
+    """
+
+    def __init__(self, together: Held) -> None:
+        self._together = together
         self._next: int | None = None
         self._held: dict[int, bytes] = {}
+        self._places: list[int] = []  # a heap of the keys of what is held
         self._octets = 0
 
-    def feed(self, segment: Segment) -> Iterator[tuple[int, bytes]]:
-        """Yield what is next in order, each with how many bytes are missing in front of it."""
+    def feed(self, segment: Segment) -> Iterator[tuple[str, bytes]]:
+        """Yield what is next in order, each with what is wrong in front of it; empty if nothing."""
         sequence = segment.sequence
         if segment.syn:
-            self._next = (sequence + 1) & _MASK
-            sequence = self._next
-        if not segment.data:
+            sequence = self._next = (sequence + 1) & _MASK
+        data = segment.data
+        if not data:
             return
         if self._next is None:
             self._next = sequence
-        if (sequence - self._next) & _MASK == 0 and not self._held:
-            self._next = (sequence + len(segment.data)) & _MASK
-            yield 0, segment.data
+        ahead = (sequence - self._next + _HALF & _MASK) - _HALF
+        if ahead == 0 and not self._held:
+            self._next += len(data)
+            yield "", data
             return
-        before = self._held.get(sequence, b"")
-        if len(segment.data) > len(before):
-            self._held[sequence] = segment.data
-            self._octets += len(segment.data) - len(before)
+        if ahead + len(data) <= 0:
+            return  # all of it was there before
+        self._hold(self._next + ahead, data)
         yield from self._in_order()
-        while self._octets > _MAX_HELD or len(self._held) > _MAX_SEGMENTS:
-            yield from self._skip()
+        while (bound := self._exceeded()) is not None:
+            yield from self._skip(f"were given up, as more than {bound} waited behind them")
 
-    def finish(self) -> Iterator[tuple[int, bytes]]:
+    def finish(self) -> Iterator[tuple[str, bytes]]:
         """Yield what is held, with what is missing in front of it."""
         while self._held:
-            yield from self._skip()
+            yield from self._skip("are missing in the capture")
 
-    def _in_order(self) -> Iterator[tuple[int, bytes]]:
-        while self._held:
+    def _hold(self, place: int, data: bytes) -> None:
+        before = self._held.get(place)
+        if before is None:
+            heapq.heappush(self._places, place)
+            self._together.segments += 1
+        elif len(data) <= len(before):
+            return
+        more = len(data) - len(before or b"")
+        self._held[place] = data
+        self._octets += more
+        self._together.octets += more
+
+    def _exceeded(self) -> str | None:
+        """Name the bound that what is held exceeds; None where nothing here can be given up."""
+        if not self._held:
+            return None
+        if self._octets > _MAX_HELD:
+            return f"{_MAX_HELD:,} bytes"
+        if len(self._held) > _MAX_SEGMENTS:
+            return f"{_MAX_SEGMENTS:,} segments"
+        if self._together.octets > _MAX_ALL_HELD:
+            return f"{_MAX_ALL_HELD:,} bytes of all connections"
+        if self._together.segments > _MAX_ALL_SEGMENTS:
+            return f"{_MAX_ALL_SEGMENTS:,} segments of all connections"
+        return None
+
+    def _in_order(self) -> Iterator[tuple[str, bytes]]:
+        while self._places:
             assert self._next is not None  # noqa: S101  (it is set before anything is held)
-            first = min(self._held, key=self._ahead)
-            ahead = self._ahead(first)
+            first = self._places[0]
+            ahead = first - self._next
             if ahead > 0:
                 return
+            heapq.heappop(self._places)
             data = self._held.pop(first)
             self._octets -= len(data)
+            self._together.octets -= len(data)
+            self._together.segments -= 1
             if len(data) + ahead > 0:
-                self._next = (first + len(data)) & _MASK
-                yield 0, data[-ahead:] if ahead else data
+                self._next = first + len(data)
+                yield "", data[-ahead:] if ahead else data
 
-    def _skip(self) -> Iterator[tuple[int, bytes]]:
-        first = min(self._held, key=self._ahead)
-        missing = self._ahead(first)
-        self._next = first
-        for index, (_, data) in enumerate(self._in_order()):
-            yield 0 if index else missing, data
-
-    def _ahead(self, sequence: int) -> int:
-        """Count the bytes from the next one to this, which may lie behind it."""
-        distance = (sequence - (self._next or 0)) & _MASK
-        return distance - (1 << 32) if distance >= _HALF else distance
+    def _skip(self, what: str) -> Iterator[tuple[str, bytes]]:
+        assert self._next is not None  # noqa: S101  (it is set before anything is held)
+        missing = self._places[0] - self._next
+        self._next = self._places[0]
+        why = f"{missing:,} bytes {what}"
+        for _, data in self._in_order():
+            yield why, data
+            why = ""

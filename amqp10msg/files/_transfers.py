@@ -71,17 +71,19 @@ class Frames:
         self._buffer += octets
         yield from self._read(packet)
 
-    def gap(self, missing: int, packet: Packet) -> Iterator[Record]:
-        """Give up what missing bytes belonged to."""
+    def gap(self, why: str, packet: Packet) -> Iterator[Record]:
+        """Give up what missing bytes belonged to; `why` says how many they are."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()
         self._lost = self._protocol != _UNKNOWN
-        yield from self._give_up(f"{missing:,} bytes are missing in the capture", packet)
+        if self._lost and not self._parts:
+            yield self._fault(why, packet)
+        yield from self._give_up(why, packet)
 
-    def finish(self, packet: Packet) -> Iterator[Record]:
-        """Yield what is not complete at the end of the capture."""
-        yield from self._give_up("the capture ends before the message does", packet)
+    def finish(self, why: str, packet: Packet) -> Iterator[Record]:
+        """Yield what is not complete where no more is read."""
+        yield from self._give_up(why, packet)
 
     def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
         while self._parts:

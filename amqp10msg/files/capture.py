@@ -7,7 +7,7 @@ from typing import IO
 
 from amqp10msg.files._packets import Packet, read_packets
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files._segments import Flow, segment_of
+from amqp10msg.files._segments import Flow, Held, segment_of
 from amqp10msg.files._transfers import Frames
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
@@ -22,6 +22,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         max_size: bytes that one message may take.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
+    together = Held()
     last = Packet(0, 0, 0, b"")
     for packet in read_packets(stream):
         if isinstance(packet, Record):
@@ -35,10 +36,11 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         if segment.syn and key in flows:
             yield from _finish(*flows.pop(key), packet)  # the ports are used again
         # The longest silent first, since what is used moves to the end.
-        pair = flows.pop(key, None) or (Flow(), Frames(segment.connection, max_size))
+        pair = flows.pop(key, None) or (Flow(together), Frames(segment.connection, max_size))
         flows[key] = pair
         if len(flows) > _MAX_FLOWS:
-            yield from _finish(*flows.pop(next(iter(flows))), packet)
+            oldest = flows.pop(next(iter(flows)))
+            yield from _finish(*oldest, packet, f"given up: more than {_MAX_FLOWS:,} connections")
         yield from _pass_on(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):
@@ -49,14 +51,19 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
 
 
 def _pass_on(
-    found: Iterator[tuple[int, bytes]], frames: Frames, packet: Packet
+    found: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
 ) -> Iterator[Record]:
-    for missing, octets in found:
-        if missing:
-            yield from frames.gap(missing, packet)
+    for why, octets in found:
+        if why:
+            yield from frames.gap(why, packet)
         yield from frames.feed(octets, packet)
 
 
-def _finish(flow: Flow, frames: Frames, packet: Packet) -> Iterator[Record]:
+def _finish(
+    flow: Flow,
+    frames: Frames,
+    packet: Packet,
+    why: str = "the capture ends before the message does",
+) -> Iterator[Record]:
     yield from _pass_on(flow.finish(), frames, packet)
-    yield from frames.finish(packet)
+    yield from frames.finish(why, packet)

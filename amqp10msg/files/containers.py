@@ -19,6 +19,8 @@ from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, pr
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
 # The size where another kind of item begins.
 _NO_ITEM = -1
+# How a section begins: a descriptor that is a small or a large number, or a symbol.
+_BEGINNINGS = {b"\x00\x53", b"\x00\x80", b"\x00\xa3"}
 
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
@@ -98,6 +100,8 @@ def _read_sized(
             octets = stream.read(size)
             if len(octets) < size:
                 fault = f"cut off, {len(octets):,} of {size:,} bytes"
+        if fault and head_of is _prefix and not offset and head[:2] in _BEGINNINGS:
+            fault += "; the file begins with a message, not with the size of one"
         yield Record(offset, head if octets is None else octets, fault)
         if fault:
             return

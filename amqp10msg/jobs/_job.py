@@ -19,6 +19,7 @@ from amqp10msg.jobs.spark_types import type_for_spark
 from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
+from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
@@ -284,8 +285,7 @@ class Job:
         for losses in made["losses"].to_pylist():
             stats.add_losses(losses or ())
         shown = [field for field in translator.schema if not field.name.startswith("error_")]
-        clauses = pa.repeat("", batch.num_rows)
-        errors = [made["error_code"], clauses, made["error_offset"], made["error_text"]]
+        errors = [made[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
         names, arrays = self._carried(batch.schema.names), [made[field.name] for field in shown]
         return self._split(batch, names, arrays, pa.schema(shown), errors)
 
@@ -301,11 +301,14 @@ class Job:
         return self._split(batch, [], [wire], new, self._errors(wire, found))
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
-        places = [name for name in ("source", "offset") if name in bad.schema.names]
-        shown = bad.select(["error_code", "error_clause", *places])
-        for code, clause, *place in zip(*(c.to_pylist() for c in shown.columns), strict=True):
-            first = "{}: {}".format(*place) if len(place) == 2 else ""
-            stats.add_error(code, clause or "", first)
+        names = ["error_code", "error_clause", "error_text"]
+        if {"source", "offset"} <= set(bad.schema.names):
+            names += ["source", "offset"]
+        columns = [column.to_pylist() for column in bad.select(names).columns]
+        for code, clause, text, *place in zip(*columns, strict=True):
+            first = "{}: {}".format(*place) if place else ""
+            found = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
+            stats.add_error(code or "", found)
 
 
 def _is_quarantine(names: list[str]) -> bool:

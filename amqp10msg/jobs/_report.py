@@ -123,9 +123,9 @@ def _rules(stats: Stats) -> _Part:
         "Messages by the rule that they break first.",
         horizontal_bars(bars, "messages in quarantine by the code of the error", "error"),
         **_table(
-            ("code", "clause", "messages", "first in (file: offset)"),
-            ("", "", "n", ""),
-            ((code, row.clause, f"{row.messages:,}", row.first) for code, row in rows),
+            ("code", "clause", "messages", "first in (file: offset)", "what is wrong there"),
+            ("", "", "n", "", ""),
+            ((code, row.clause, f"{row.messages:,}", row.first, row.text) for code, row in rows),
         ),
     )
 

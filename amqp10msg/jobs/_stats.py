@@ -91,10 +91,10 @@ class Stats:
             key = _OTHERS
         known.setdefault(key, Counter())[name] += count
 
-    def add_error(self, code: str, clause: str, first: str, messages: int = 1) -> None:
-        """Count messages that failed."""
-        row = self.rules.setdefault(code, RuleCount(clause, 0, first))
-        row.messages += messages
+    def add_error(self, code: str, found: RuleCount) -> None:
+        """Count messages that failed; of the first is kept where it is, and what is wrong."""
+        row = self.rules.setdefault(code, attrs.evolve(found, messages=0))
+        row.messages += found.messages
 
     def add(self, other: Stats) -> None:
         """Add the counts of another part of the job."""
@@ -103,7 +103,7 @@ class Stats:
         self.errors += other.errors
         self.skipped += other.skipped
         for code, row in other.rules.items():
-            self.add_error(code, row.clause, row.first, row.messages)
+            self.add_error(code, row)
         self.sizes += other.sizes
         for hour, count in other.hours.items():
             self._hour(hour, count)
@@ -153,7 +153,12 @@ class Stats:
             "quarantined": self.errors,
             "skipped": self.skipped,
             "rules": {
-                code: {"clause": row.clause, "messages": row.messages, "first": row.first}
+                code: {
+                    "clause": row.clause,
+                    "messages": row.messages,
+                    "first": row.first,
+                    "text": row.text,
+                }
                 for code, row in sorted(self.rules.items())
             },
             "sizes": {str(bits): n for bits, n in sorted(self.sizes.items())},

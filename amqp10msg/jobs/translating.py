@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,6 +13,7 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
+from amqp10msg.validation import rule_of
 
 _LOSSES = pa.list_(
     pa.struct(
@@ -31,6 +31,7 @@ _LOSSES = pa.list_(
 REPORT = [
     ("losses", _LOSSES),
     ("error_code", pa.string()),
+    ("error_clause", pa.string()),
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
@@ -44,6 +45,9 @@ TO_BASIC = pa.schema(
     ]
 )
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
+
+# Where AMQP 0-9-1 defines what cannot be decoded of a message.
+_CONTENT_HEADER = "0-9-1, 4.2.6.1"
 
 
 class Translator:
@@ -73,29 +77,38 @@ class Translator:
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
         how = {"profile": profile, "strict": strict, "circumstances": circumstances}
         self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
+        self._decode_clause = "" if to == "basic" else _CONTENT_HEADER
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
         values = [array.to_pylist() for array in given.values()]
         rows = (dict(zip(given, row, strict=True)) for row in zip(*values, strict=True))
-        made = [_translated(self._one, row) for row in rows]
+        made = [self._translated(row) for row in rows]
         return {
             field.name: pa.array([row.get(field.name) for row in made], field.type)
             for field in self.schema
         }
 
+    def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Translate one message; what goes wrong with it is part of the row."""
+        if all(value is None for value in given.values()):
+            return {}
+        try:
+            return self._one(**given)
+        except DecodeError as error:
+            code, clause = rule_of(error)
+            return _fault(code, self._decode_clause or clause, error.offset, str(error))
+        except AmqpError as error:
+            return _fault("not-translatable", "", None, str(error))
 
-def _translated(one: Callable[..., dict[str, Any]], given: dict[str, Any]) -> dict[str, Any]:
-    """Translate one message; what goes wrong with it is part of the row."""
-    if all(value is None for value in given.values()):
-        return {}
-    try:
-        return one(**given)
-    except DecodeError as error:
-        code, offset, text = error.rule, error.offset, str(error)
-    except AmqpError as error:
-        code, offset, text = "not-translatable", None, str(error)
-    return {"error_code": code, "error_offset": offset, "error_text": printable(text)}
+
+def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, Any]:
+    return {
+        "error_code": code,
+        "error_clause": clause,
+        "error_offset": offset,
+        "error_text": printable(text),
+    }
 
 
 def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:

@@ -39,6 +39,7 @@ def consume(url: str, queue: str, pending: Any) -> None:
     at = URLParameters(url)
     try:
         with connect(at, ExactConnection) as connection:
+            pending.connected(connection._impl.server_properties or {})
             channel = connection.channel()
             channel.basic_qos(prefetch_count=min(2 * pending.batches.rows, 65_535))
             for delivery in channel.consume(queue, inactivity_timeout=pending.wait):

@@ -14,6 +14,7 @@ from amqp10msg.proton import receive_octets
 
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
+_EndpointStateHandler: Any = proton.handlers.EndpointStateHandler
 
 
 class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has no types
@@ -30,9 +31,10 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         prefetch = min(2 * pending.batches.rows, 100_000)
         self.handlers: list[Any]
         super().__init__(prefetch=prefetch, auto_accept=False, auto_settle=False)
-        # It would decode, and raise for what is not a message.
+        # One would decode, and raise for what is not a message; the other see below.
+        left_out = (_IncomingMessageHandler, _EndpointStateHandler)
         children: list[Any] = self.handlers
-        children[:] = [h for h in children if not isinstance(h, _IncomingMessageHandler)]
+        children[:] = [h for h in children if not isinstance(h, left_out)]
         self._url = url
         self._address = address
         self._pending = pending
@@ -43,6 +45,14 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         self._connection = event.container.connect(self._url, reconnect=False)
         event.container.create_receiver(self._connection, self._address)
         self._wait(event)
+
+    def on_connection_remote_open(self, event: Any) -> None:
+        """Warn of what this peer may drop."""
+        try:
+            properties = event.connection.remote_properties or {}
+        except (TypeError, ValueError, proton.ProtonException):
+            return  # proton cannot read them, and they are not needed
+        self._pending.connected(properties)
 
     def _wait(self, event: Any) -> None:
         event.container.schedule(self._pending.wait, self)
@@ -77,28 +87,48 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             delivery.update(Delivery.ACCEPTED)
             delivery.settle()
 
-    def on_link_error(self, event: Any) -> None:
-        self._end(event.link.remote_condition)
+    # In place of proton's handler of closed endpoints, which raises where a text is not UTF-8, and
+    # which waits for another connection behind amqp:connection:forced.
 
-    def on_session_error(self, event: Any) -> None:
-        self._end(event.session.remote_condition)
+    def on_link_remote_close(self, event: Any) -> None:
+        """End: the peer closed the link."""
+        self._end("link", event.link)
 
-    def on_connection_error(self, event: Any) -> None:
-        self._end(event.connection.remote_condition)
+    def on_session_remote_close(self, event: Any) -> None:
+        """End: the peer closed the session."""
+        self._end("session", event.session)
+
+    def on_connection_remote_close(self, event: Any) -> None:
+        """End: the peer closed the connection."""
+        self._end("connection", event.connection)
 
     def on_transport_error(self, event: Any) -> None:
         """End: the peer cannot be reached, or is gone."""
-        self._end(event.transport.condition)
+        self._end("connection", event.transport)
 
-    def on_link_closed(self, event: Any) -> None:
-        """End: the peer closed the link without an error."""
-        if not event.link.state & proton.Endpoint.LOCAL_CLOSED:
-            self._end(None)
-
-    def _end(self, condition: Any) -> None:
-        said = f"{condition.name}: {condition.description}" if condition else "the link was closed"
-        self.fault = self.fault or f"{self._address}: {said}"
+    def _end(self, what: str, closed: Any) -> None:
+        if self._connection.state & proton.Endpoint.LOCAL_CLOSED:
+            return  # it answers
+        said = _condition_of(closed) or f"the peer closed the {what}"
+        self.fault = f"{self._address}: {said}"
         self._connection.close()
+
+
+def _condition_of(closed: Any) -> str:
+    """Return the error that an endpoint or a transport was closed with; empty where there is none.
+
+    Proton decodes the error at each access, and raises where it cannot.
+    """
+    try:
+        condition = (
+            closed.condition if isinstance(closed, proton.Transport) else closed.remote_condition
+        )
+    except UnicodeDecodeError as error:
+        shown = error.object.decode("utf-8", "backslashreplace")
+        return f"closed with an error that is not UTF-8: {shown}"
+    except (TypeError, ValueError, proton.ProtonException) as error:
+        return f"closed with an error that cannot be read ({error})"
+    return f"{condition.name}: {condition.description}" if condition else ""
 
 
 def tag_of(delivery: Any) -> bytes:

@@ -7,7 +7,8 @@ and not yet acknowledged comes twice; `Spooled.identity` says what is the same.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
@@ -40,6 +41,7 @@ class _Pending:
     batches: Batches
     now: Callable[[], float]
     monotonic: Callable[[], float]
+    warn: Callable[[str], object]
     deliveries: list[Any] = attrs.Factory(list)
     total: int = 0
     first: float = 0.0
@@ -47,6 +49,12 @@ class _Pending:
 
     def __attrs_post_init__(self) -> None:
         self.last = self.monotonic()
+
+    def connected(self, properties: Mapping[Any, Any]) -> None:
+        """Warn of what a peer with these properties may drop."""
+        text = _redelivery_warning(properties)
+        if text:
+            self.warn(text)
 
     def add(self, row: Spooled, delivery: Any) -> bool:
         """Add a delivery; return whether the file is full."""
@@ -90,6 +98,22 @@ class _Pending:
         return int(self.now() * 1_000_000)
 
 
+def _redelivery_warning(properties: Mapping[Any, Any]) -> str:
+    """Return what is to be known of RabbitMQ from 4.0 on; empty for other peers.
+
+    Neither protocol says which kind of queue it is.
+    """
+    version = str(properties.get("version"))
+    major = version.partition(".")[0]
+    if properties.get("product") != "RabbitMQ" or not major.isdecimal() or int(major) < 4:
+        return ""
+    return (
+        f"RabbitMQ {version}: a quorum queue drops or dead-letters what it delivered again 20 "
+        "times, unless its delivery-limit says otherwise; where the spooler is killed often, "
+        "raise it (-1 for no limit)"
+    )
+
+
 def spool_amqp10(
     url: str,
     address: str,
@@ -98,6 +122,7 @@ def spool_amqp10(
     *,
     now: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
+    warn: Callable[[str], object] = warnings.warn,
 ) -> int:
     """Consume an address of AMQP 1.0 by way of proton, until it is idle or the process is ended.
 
@@ -110,6 +135,8 @@ def spool_amqp10(
         batches: when a file is finished.
         now: the time, in seconds since the Unix epoch.
         monotonic: a clock that never goes back, in seconds.
+        warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
+            their default delivery-limit of 20.
 
     Returns:
         How many messages were spooled and accepted.
@@ -121,7 +148,7 @@ def spool_amqp10(
 
     from amqp10msg.net._receiver import Receiver  # noqa: PLC0415
 
-    pending = _Pending(landing, batches or Batches(), now, monotonic)
+    pending = _Pending(landing, batches or Batches(), now, monotonic, warn)
     receiver = Receiver(url, address, pending)
     Container(receiver).run()
     if receiver.fault:
@@ -137,6 +164,7 @@ def spool_basic(
     *,
     now: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
+    warn: Callable[[str], object] = warnings.warn,
 ) -> int:
     """Consume a queue of AMQP 0-9-1 by way of pika, until it is idle or the process is ended.
 
@@ -150,6 +178,8 @@ def spool_basic(
         batches: when a file is finished.
         now: the time, in seconds since the Unix epoch.
         monotonic: a clock that never goes back, in seconds.
+        warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
+            their default delivery-limit of 20.
 
     Returns:
         How many messages were spooled and acknowledged.
@@ -159,6 +189,6 @@ def spool_basic(
     """
     from amqp10msg.net._basic import consume  # noqa: PLC0415  (an extra)
 
-    pending = _Pending(landing, batches or Batches(), now, monotonic)
+    pending = _Pending(landing, batches or Batches(), now, monotonic, warn)
     consume(url, queue, pending)
     return pending.total

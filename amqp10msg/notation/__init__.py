@@ -3,7 +3,7 @@
 - Typed JSON (`to_typed`, `from_typed`): every value beside the name of its type, lossless.
 - Plain JSON (`to_plain`, `from_plain`): for people to read and to write by hand.
 - CBOR (`to_cbor`, `from_cbor`): lossless, compact, deterministic; needs ``amqp10msg[cbor]``.
-- The diagnostic tree (`parse_tree`): what every octet means, also where a message is broken; as
+- The diagnostic tree (`parse_tree`): what every byte means, also where a message is broken; as
   text for a terminal (`render_text`) and as an HTML page (`render_html`).
 """
 

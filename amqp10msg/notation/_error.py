@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from amqp10msg.errors import AmqpError
+from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["NotationError", "shown"]
+from amqp10msg.errors import AmqpError
 
 
 class NotationError(AmqpError, ValueError):
@@ -22,6 +23,33 @@ class NotationError(AmqpError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}"
+
+
+#: Of values that would exceed the recursion limit of the interpreter.
+TOO_DEEP = "values are nested too deeply for the interpreter's stack"
+#: How deep values may be nested in what is read.
+MAX_DEPTH = 256
+
+
+class Reader:
+    """Keeps track of the path of what it reads: of keys as they are shown, and of indexes."""
+
+    def __init__(self, path: Iterable[str | int] = ()) -> None:
+        self.path = list(path)
+        self.depth = 0
+
+    def fault(self, reason: str, *steps: str | int) -> NotationError:
+        path = (f"[{step}]" if isinstance(step, int) else step for step in (*self.path, *steps))
+        return NotationError(reason, "$" + "".join(path))
+
+    def wrong(self, wanted: str, found: Any, *steps: str | int) -> NotationError:
+        return self.fault(f"expected {wanted}, not {shown(found)}", *steps)
+
+    def deeper(self) -> None:
+        """Count one more level, to be taken off behind it."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.fault(f"values are nested more than {MAX_DEPTH} deep")
 
 
 def shown(value: object) -> str:

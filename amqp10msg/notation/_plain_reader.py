@@ -14,8 +14,8 @@ from typing import Any
 from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Composite, Field, from_described
 from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.notation._error import NotationError, shown
-from amqp10msg.notation._types import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
+from amqp10msg.notation._error import Reader, shown
+from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
 from amqp10msg.primitives import (
     FORMAT_CODES,
     AmqpMap,
@@ -28,9 +28,6 @@ from amqp10msg.primitives import (
     ULong,
 )
 
-__all__ = ["PlainReader", "is_marker"]
-
-_MAX_DEPTH = 256
 _COMPOSITES: dict[str, Composite] = {
     entry.name.replace("-", "_"): entry for entry in COMPOSITES.values()
 }
@@ -41,38 +38,19 @@ def is_marker(plain: Any) -> bool:
     return isinstance(plain, dict) and any(str(key)[:1] == "$" for key in plain)
 
 
-class PlainReader:
-    """Reads values from JSON for people and keeps track of its path.
-
-    Values come out as `encode_value` takes them, every map as AmqpMap.
-    """
-
-    def __init__(self) -> None:
-        self.path: list[str] = []
-        self.depth = 0
-
-    def fault(self, reason: str) -> NotationError:
-        return NotationError(reason, "$" + "".join(self.path))
-
-    def wrong(self, wanted: str, found: Any) -> NotationError:
-        return self.fault(f"expected {wanted}, not {shown(found)}")
+class PlainReader(Reader):
+    """Reads values from JSON for people, as `encode_value` takes them, every map as AmqpMap."""
 
     def generic(self, plain: Any) -> Any:
         """Read a value of any type."""
         kind = type(plain)
         if plain is None or kind is bool:
             return plain
-        if kind is int:
-            return self.natural("long", plain)
-        if kind is float:
-            return self.natural("double", plain)
-        if kind is str:
-            return self.natural("string", plain)
+        if kind in (int, float, str):
+            return self.natural(TYPES[kind], plain)
         if kind is not list and kind is not dict:
             raise self.wrong("a value", plain)
-        self.depth += 1
-        if self.depth > _MAX_DEPTH:
-            raise self.fault(f"values are nested more than {_MAX_DEPTH} deep")
+        self.deeper()
         if kind is list:
             made: Any = self.items(plain)
         elif is_marker(plain):
@@ -89,7 +67,7 @@ class PlainReader:
         made = []
         self.path.append("")
         for index, item in enumerate(plain):
-            self.path[-1] = f"[{index}]"
+            self.path[-1] = index
             made.append(self.generic(item) if name is None else self.natural(name, item))
         self.path.pop()
         return made
@@ -146,7 +124,7 @@ class PlainReader:
         made = []
         self.path.append("")
         for index, pair in enumerate(content):
-            self.path[-1] = f"[{index}]"
+            self.path[-1] = index
             if not isinstance(pair, list) or len(pair) != 2:
                 raise self.wrong("a [key, value] pair", pair)
             made.append(tuple(self.items(pair)))

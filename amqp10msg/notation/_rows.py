@@ -10,10 +10,9 @@ import attrs
 
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
+from amqp10msg.pages import printable
 from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
-from amqp10msg.validation import validate
-
-__all__ = ["Problem", "Row", "quoted", "rows_of", "tree_of"]
+from amqp10msg.validation import Violation, validate
 
 
 @attrs.frozen
@@ -75,6 +74,11 @@ _GROUPS = {
 }
 
 
+def problem_of(violation: Violation) -> Problem:
+    """Return a violation as a problem of a line or of all."""
+    return Problem(violation.severity, _line(violation.text), violation.clause)
+
+
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
     """Return a tree as it is; parse octets or a message, with the violations in it."""
     if isinstance(data, Tree):
@@ -88,7 +92,7 @@ def rows_of(tree: Tree, *, length: int = 200) -> Iterator[Row]:
 
     Args:
         tree: the tree.
-        length: characters of text or octets of binary that a value may show.
+        length: characters of text or bytes of binary that a value may show.
     """
     stack = [(0, node) for node in reversed(tree.nodes)]
     while stack:
@@ -117,11 +121,7 @@ def _row(level: int, node: Node, inner: Node, merged: list[Node], length: int) -
         kind = f"{' '.join(map(_descriptor, descriptors))} {kind}"
         if known:
             kind = f"{quoted(str(known), 60)[1:-1]} {inner.type}"
-    problems = [
-        Problem(violation.severity, _line(violation.text), violation.clause)
-        for one in merged
-        for violation in one.violations
-    ]
+    problems = [problem_of(violation) for one in merged for violation in one.violations]
     malformed = any(problem.clause.startswith("Part 1") for problem in problems)
     if not malformed:
         problems += [Problem("error", _line(one.error)) for one in merged if one.error]
@@ -156,10 +156,10 @@ def shown_value(node: Node, length: int) -> str:
     """Write a value as one printable line."""
     value = node.value
     if node.type == "error":
-        return "" if node.length == 0 else _count(node.length, "octet")
+        return "" if node.length == 0 else _count(node.length, "byte")
     if node.type == "elided":
         more = _count(value, "more value") if value else "more values"
-        return f"… {more} in {_count(node.length, 'octet')}"
+        return f"… {more} in {_count(node.length, 'byte')}"
     if node.type == "constructor":
         return f"of every element: {value}"
     if node.type == "map":
@@ -194,7 +194,7 @@ def shown_value(node: Node, length: int) -> str:
 
 
 def _binary(value: bytes, length: int) -> str:
-    size = _count(len(value), "octet")
+    size = _count(len(value), "byte")
     if not value:
         return size
     try:
@@ -223,19 +223,5 @@ def quoted(text: str, length: int, *, more: bool = False) -> str:
         length: characters of it to show, at most.
         more: the text is only the beginning of a longer one.
     """
-    shown = []
-    for char in text[:length]:
-        if char in _ESCAPES:
-            shown.append(_ESCAPES[char])
-        elif char.isprintable():
-            shown.append(char)
-        else:
-            number = ord(char)
-            shown.append(
-                f"\\x{number:02x}"
-                if number < 0x100
-                else f"\\u{number:04x}"
-                if number < 0x10000
-                else f"\\U{number:08x}"
-            )
+    shown = [_ESCAPES.get(char) or printable(char) for char in text[:length]]
     return f'"{"".join(shown)}"{"…" if more or len(text) > length else ""}'

@@ -11,8 +11,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import SectionKind
 
-__all__ = ["exact", "message_of", "sections_of", "written"]
-
 
 def exact(value: Any) -> Any:
     """Return a value as it would be decoded, so that its Python type is its AMQP type exactly.
@@ -22,11 +20,7 @@ def exact(value: Any) -> Any:
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
     """
-    return _decoded(_core.encode_value(value))
-
-
-def _decoded(octets: bytes) -> Any:
-    return _core.decode_value(octets, limits=UNLIMITED)
+    return _core.decode_value(_core.encode_value(value), limits=UNLIMITED)
 
 
 def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
@@ -38,10 +32,11 @@ def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
         EncodeError: the message holds what cannot be encoded.
     """
     encoded = message.encode()
-    return [
-        (part.kind, _decoded(encoded[part.content if part.kind else part.offset : part.end]))
-        for part in scan(encoded, limits=UNLIMITED)
-    ]
+    made = []
+    for part in scan(encoded, limits=UNLIMITED):
+        octets = encoded[part.content if part.kind else part.offset : part.end]
+        made.append((part.kind, _core.decode_value(octets, limits=UNLIMITED)))
+    return made
 
 
 def written(kind: SectionKind | None, value: Any) -> bytes:

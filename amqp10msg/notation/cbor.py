@@ -33,7 +33,7 @@ The tags from 41216 on lie in the range for first come, first served (RFC 8949, 
 timestamps and tag 4 for decimals would lose the far ends, the milliseconds, the NaNs and the
 exact bits.
 
-The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same octets.
+The encoding is the core deterministic one (RFC 8949, 4.2.1): the same values give the same bytes.
 As in typed JSON, nothing tells which of several AMQP encodings a value had, but for an array's
 constructor. Reading takes longer forms of numbers and lengths too, but no indefinite lengths.
 """
@@ -50,9 +50,9 @@ from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.notation._error import NotationError, shown
+from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.notation._types import (
+from amqp10msg.notation.type_names import (
     DECIMALS,
     INTEGERS,
     TYPES,
@@ -63,8 +63,6 @@ from amqp10msg.notation._types import (
 )
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
-
-__all__ = ["from_cbor", "to_cbor"]
 
 _FIRST = 41216  # 0xA100
 UUID = 37
@@ -114,7 +112,7 @@ def to_cbor(value: Any) -> bytes:
         made = writer.message(value) if isinstance(value, Message) else writer.item(exact(value))
         return bytes(cbor2.dumps(made, canonical=True))
     except RecursionError:
-        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+        raise EncodeError(TOO_DEEP) from None
 
 
 class _CborWriter:
@@ -175,7 +173,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     shared references.
 
     Raises:
-        NotationError: the octets are not CBOR of this form; the error names the byte, or the place
+        NotationError: the bytes are not CBOR of this form; the error names the byte, or the place
             in the value.
         ImportError: cbor2 is not installed.
     """
@@ -197,9 +195,9 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         except EncodeError as error:
             raise NotationError(error.reason) from None
     except (cbor2.CBORError, UnicodeDecodeError) as error:
-        raise NotationError(f"the octets are not CBOR: {error}") from None
+        raise NotationError(f"the bytes are not CBOR: {error}") from None
     except RecursionError:
-        raise NotationError("values are nested too deeply for the interpreter's stack") from None
+        raise NotationError(TOO_DEEP) from None
 
 
 def _check(data: bytes) -> None:
@@ -237,7 +235,7 @@ def _check(data: bytes) -> None:
             pos += width
         if major in (2, 3):
             if number > len(data) - pos:
-                raise wrong(f"a string of {number} octets does not fit the input")
+                raise wrong(f"a string of {number} bytes does not fit the input")
             pos += number
         elif major in (4, 6):
             if major == 6 and number not in _KNOWN:
@@ -253,33 +251,27 @@ def _check(data: bytes) -> None:
             raise wrong(f"simple value {number} is not part of this form")
     if pos != len(data):
         start = pos
-        raise wrong(f"{len(data) - pos} octets follow the item")
+        raise wrong(f"{len(data) - pos} bytes follow the item")
 
 
-class _CborReader:
-    """Makes AMQP values of what cbor2 returns and keeps track of its path.
-
-    Two frames of Python for each level of nesting.
-    """
+class _CborReader(Reader):
+    """Makes AMQP values of what cbor2 returns; two frames of Python for each level of nesting."""
 
     def __init__(self, tag: Any) -> None:
+        super().__init__()
         self.tag = tag
-        self.path: list[int] = []
 
-    def wrong(self, wanted: str, found: Any) -> NotationError:
-        what = f"tag {found.tag}" if type(found) is self.tag else shown(found)
-        return self.fault(f"expected {wanted}, not {what}")
-
-    def fault(self, reason: str) -> NotationError:
-        return NotationError(reason, "$" + "".join(f"[{step}]" for step in self.path))
+    def wrong(self, wanted: str, found: Any, *steps: str | int) -> NotationError:
+        if type(found) is self.tag:
+            return self.fault(f"expected {wanted}, not tag {found.tag}", *steps)
+        return super().wrong(wanted, found, *steps)
 
     def message(self, content: Any) -> Message:
         if not isinstance(content, _ARRAYS) or not content:
             raise self.wrong("an array of the message-format and the sections", content)
         message_format = content[0]
         if type(message_format) is not int or not 0 <= message_format < 2**32:
-            self.path = [0]
-            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format)
+            raise self.wrong("a message-format, 0 to 2^32 - 1", message_format, 0)
         octets = []
         for index, section in enumerate(content[1:], 1):
             self.path = [index]
@@ -287,8 +279,7 @@ class _CborReader:
                 raise self.wrong("a section: an array of its code and its value", section)
             code = section[0]
             if code is not None and (type(code) is not int or code not in _BY_CODE):
-                self.path.append(0)
-                raise self.wrong("a section's code, 112 to 120, or null", code)
+                raise self.wrong("a section's code, 112 to 120, or null", code, 0)
             self.path.append(1)
             value = self.item(section[1])
             try:
@@ -304,7 +295,7 @@ class _CborReader:
             if item.tag == DECIMAL:
                 width = len(item.value) if isinstance(item.value, bytes) else 0
                 if width not in _DECIMALS:
-                    raise self.wrong("a byte string of 4, 8 or 16 octets", item.value)
+                    raise self.wrong("a byte string of 4, 8 or 16 bytes", item.value)
                 return of_bits(_DECIMALS[width], item.value)
             name = _BY_TAG.get(item.tag)
             if name is None:
@@ -370,7 +361,7 @@ class _CborReader:
             return Symbol(content)
         if name in WIDTHS:
             if kind is not bytes or len(content) != WIDTHS[name]:
-                raise self.wrong(f"a byte string of {WIDTHS[name]} octets, for {name}", content)
+                raise self.wrong(f"a byte string of {WIDTHS[name]} bytes, for {name}", content)
             return of_bits(name, content)
         if kind is not _PLAIN[name]:
             raise self.wrong(f"a {name}", content)
@@ -391,7 +382,7 @@ class _CborReader:
             raise self.wrong("a number that 32 bits hold exactly", content)
         width = WIDTHS[name]
         if not isinstance(content, bytes) or len(content) != width:
-            raise self.wrong(f"a number or a byte string of {width} octets, for {name}", content)
+            raise self.wrong(f"a number or a byte string of {width} bytes, for {name}", content)
         return of_bits(name, content)
 
 

@@ -11,12 +11,10 @@ import attrs
 
 from amqp10msg import pages
 from amqp10msg.message import Message
-from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
+from amqp10msg.notation._rows import Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Node, Tree
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
-
-__all__ = ["annotated", "render_html"]
 
 _PER_LINE = 16
 _MAX_ROWS = 5_000
@@ -39,7 +37,7 @@ def render_html(
     max_messages: int = 100,
     max_octets: int = 16_384,
 ) -> str:
-    """Write messages as an HTML page with their octets beside the fields that they mean.
+    """Write messages as an HTML page with their bytes beside the fields that they mean.
 
     Pointing at a byte lights its field and the other way round; a click or the arrow keys pin
     one, and the page's address then says which: ``page.html#byte-12``, or
@@ -48,12 +46,12 @@ def render_html(
     become part of the page's code. Needs ``amqp10msg[pages]``.
 
     Args:
-        data: one message or several: octets, `Message` objects or trees of `parse_tree`. Unless
+        data: one message or several: bytes, `Message` objects or trees of `parse_tree`. Unless
             it is a tree already, the violations that `validate` finds are shown too.
         title: the page's title.
         labels: what to call the messages, in order; the others are called by their numbers.
         max_messages: how many to show; the page says how many it leaves out.
-        max_octets: octets to show of each; of what is left out the page says how much it is.
+        max_octets: bytes to show of each; of what is left out the page says how much it is.
 
     Raises:
         EncodeError: a `Message` cannot be encoded.
@@ -72,9 +70,9 @@ def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384
     """Return messages as the template ``messages.html`` shows them.
 
     Args:
-        data: octets, `Message` objects or trees of `parse_tree`.
+        data: bytes, `Message` objects or trees of `parse_tree`.
         labels: what to call the messages, in order; the others are called by their numbers.
-        max_octets: octets to show of each.
+        max_octets: bytes to show of each.
     """
     numbered = (f"Message {number}" for number in itertools.count(len(labels) + 1))
     names = itertools.chain(labels, numbered)
@@ -88,10 +86,7 @@ def _message(tree: Tree, name: str, number: int, max_octets: int) -> dict[str, A
     rows = list(itertools.islice(rows_of(tree, length=240), _MAX_ROWS))
     sections = _sections_of(rows)
     problems = [(row.offset, problem) for row in rows for problem in row.problems]
-    problems += [
-        (violation.offset, Problem(violation.severity, violation.text, violation.clause))
-        for violation in tree.violations
-    ]
+    problems += [(violation.offset, problem_of(violation)) for violation in tree.violations]
     problems.sort(key=lambda problem: problem[0])
     severities = [problem.severity for _, problem in problems]
     return {

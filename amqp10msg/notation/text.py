@@ -1,4 +1,4 @@
-"""The diagnostic tree as text: a line for every field, its octets beside it."""
+"""The diagnostic tree as text: a line for every field, its bytes beside it."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ import unicodedata
 from collections.abc import Callable, Iterator
 
 from amqp10msg.message import Message
-from amqp10msg.notation._rows import Problem, Row, rows_of, tree_of
+from amqp10msg.notation._rows import Problem, Row, problem_of, rows_of, tree_of
 from amqp10msg.notation.tree import Tree
-
-__all__ = ["render_text"]
 
 _PER_LINE = 8
 _MAX_NODES = 100_000
@@ -41,7 +39,7 @@ def render_text(
     color: bool = False,
     width: int | None = None,
 ) -> str:
-    """Write what every octet means: offset, octets, field, type and value, a line for each field.
+    """Write what every byte means: offset, bytes, field, type and value, a line for each field.
 
     Nothing in a message reaches a terminal unescaped. Below a field is what is wrong with it,
     marked ``!`` for an error and ``?`` for a warning.
@@ -93,8 +91,7 @@ def render_text(
         for problem in row.problems:
             lines += _problem(problem, margin, width, paint)
     for violation in tree.violations:
-        problem = Problem(violation.severity, violation.text, violation.clause)
-        lines += _problem(problem, 0, width, paint)
+        lines += _problem(problem_of(violation), 0, width, paint)
     return "".join(f"{line}\n" for line in lines)
 
 

@@ -1,4 +1,4 @@
-"""The diagnostic tree: what every octet of a message means, also where the message is broken."""
+"""The diagnostic tree: what every byte of a message means, also where the message is broken."""
 
 from __future__ import annotations
 
@@ -29,8 +29,6 @@ from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
 from amqp10msg.sections import CODES, KINDS
 from amqp10msg.validation import Violation
 
-__all__ = ["Node", "Tree", "parse_tree"]
-
 # A node takes some 300 octets of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000
 _HOLDING = ("described", "list", "map", "array")
@@ -41,10 +39,10 @@ class Node:
     """One value in the octets, or a part of one.
 
     Attributes:
-        offset: where it begins, in octets.
+        offset: where it begins, in bytes.
         end: where it ends.
         type: its AMQP type; ``described``; ``constructor`` for that of an array's elements;
-            ``error`` for octets that are not a value; ``elided`` for values beyond the limit.
+            ``error`` for bytes that are not a value; ``elided`` for values beyond the limit.
         name: the section's or field's name in the specification, ``key`` for the key of a map,
             the key itself for its value, ``descriptor``, or the place in a list, such as ``[0]``.
         code: its format code, 0 for a described value; None where it has none of its own.
@@ -54,7 +52,7 @@ class Node:
         content: where its first child begins, behind the constructor, the size and the count; in a
             simple value `end`.
         children: the values in it; for a described value the descriptor and the value.
-        error: what is wrong with these very octets; empty where nothing is.
+        error: what is wrong with these very bytes; empty where nothing is.
         violations: the rules that are broken here.
     """
 
@@ -72,7 +70,7 @@ class Node:
 
     @property
     def length(self) -> int:
-        """Octets from the beginning to the end."""
+        """The number of bytes from the beginning to the end."""
         return self.end - self.offset
 
     def walk(self, level: int = 0) -> Iterator[tuple[int, Node]]:
@@ -89,9 +87,9 @@ class Tree:
     """The nodes of some encoded values, usually the sections of a message.
 
     Attributes:
-        data: the octets.
+        data: the bytes.
         nodes: the outermost nodes, in order; together they cover `data`.
-        violations: those that belong to no octet, such as a missing body; the others are in the
+        violations: those that belong to no byte, such as a missing body; the others are in the
             `violations` of their nodes.
     """
 
@@ -105,7 +103,7 @@ class Tree:
             yield from node.walk()
 
     def at(self, offset: int) -> list[Node]:
-        """Return the nodes that an octet is in, outermost first; none outside of the data."""
+        """Return the nodes that a byte is in, outermost first; none outside of the data."""
         path: list[Node] = []
         below = self.nodes
         while True:
@@ -119,7 +117,7 @@ class Tree:
 
     @property
     def errors(self) -> list[Node]:
-        """The nodes whose octets are not what they must be, by offset."""
+        """The nodes whose bytes are not what they must be, by offset."""
         return [node for _, node in self.walk() if node.error]
 
 
@@ -129,15 +127,15 @@ def parse_tree(
     violations: Iterable[Violation] = (),
     limit: int = _MAX_NODES,
 ) -> Tree:
-    """Read octets to the tree of what they mean.
+    """Read bytes to the tree of what they mean.
 
-    Whatever the octets are, this returns: what does not parse becomes a node of type ``error`` that
+    Whatever the bytes are, this returns: what does not parse becomes a node of type ``error`` that
     holds the rest of what encloses it, and reading goes on after that.
 
     Args:
         data: an encoded message, or any sequence of encoded values; a `Message` is
             encoded first.
-        violations: what `validate` found in these octets, to be noted in the nodes.
+        violations: what `validate` found in these bytes, to be noted in the nodes.
         limit: nodes to make, about; what is beyond becomes nodes of type ``elided``.
 
     Raises:
@@ -262,7 +260,7 @@ def _node(data: bytes, value: Value) -> Node:
     node.value = value.count
     if value.stop > value.end:
         left = _are(value.end - size_at)
-        node.error = f"this {row.type} has a size of {size} octets, and {left} left"
+        node.error = f"this {row.type} has a size of {size} bytes, and {left} left"
     elif value.is_map and value.count % 2:
         node.error = f"a map of {value.count} values has a key without a value"
     return node
@@ -277,7 +275,7 @@ def _reason(value: Value) -> str:
     left = value.end - value.offset
     if value.fault == CUT_OFF:
         kind = FORMAT_CODES[value.code].type
-        return f"this {kind} takes {value.stop - value.offset} octets, and {_are(left)} left"
+        return f"this {kind} takes {value.stop - value.offset} bytes, and {_are(left)} left"
     if value.fault == LEFT_OVER and value.parent is not None:
         kind = FORMAT_CODES[value.parent.code].type
         return f"{left} trailing byte{'s' * (left > 1)} after the last value of the {kind}"

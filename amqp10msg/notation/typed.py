@@ -31,7 +31,7 @@ amqp-value                                  a value
 What a lenient decoding lets through has its own forms. A known section that holds what it must not
 has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
 name of a type. What is not a section of Part 3 is ``["unknown", value]``. Written by hand,
-``["raw", hex]`` puts octets into a message as they are.
+``["raw", hex]`` puts bytes into a message as they are.
 
 The typed form holds the values of a message and their types, not which of several encodings of a
 value it used; only an array's constructor is kept. A message's message-format is not part of it.
@@ -46,15 +46,12 @@ from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.notation._error import NotationError, shown
+from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.notation._types import INTEGERS, TYPES, WIDTHS, bits_of, integer_range, of_bits
+from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, bits_of, integer_range, of_bits
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
 
-__all__ = ["from_typed", "to_typed"]
-
-_MAX_DEPTH = 256
 _KINDS = {kind.name: kind for kind in KINDS}
 
 
@@ -78,7 +75,7 @@ def to_typed(value: Any) -> list[Any]:
             ]
         return _typed(exact(value))
     except RecursionError:
-        raise EncodeError("values are nested too deeply for the interpreter's stack") from None
+        raise EncodeError(TOO_DEEP) from None
 
 
 def _content(kind: SectionKind, value: Any) -> Any:
@@ -126,7 +123,7 @@ def from_typed(typed: Any) -> Any:
 
     Raises:
         NotationError: it is not typed JSON; the error has the path.
-        DecodeError: ``raw`` octets do not fit together to encoded values.
+        DecodeError: ``raw`` bytes do not fit together to encoded values.
     """
     reader = _TypedReader()
     try:
@@ -138,23 +135,20 @@ def from_typed(typed: Any) -> Any:
             return decode_value(_encoded(reader.value(typed), typed), limits=UNLIMITED)
         octets = b"".join(map(reader.section, typed, range(len(typed))))
     except RecursionError:
-        raise NotationError("values are nested too deeply for the interpreter's stack") from None
+        raise NotationError(TOO_DEEP) from None
     return message_of(octets)
 
 
 def _encoded(
-    value: Any, typed: Any, path: tuple[int, ...] = (), kind: SectionKind | None = None
+    value: Any, typed: Any, path: tuple[str | int, ...] = (), kind: SectionKind | None = None
 ) -> bytes:
     try:
         return written(kind, value)
     except EncodeError as error:
         # Only an array's constructor can still be at fault; find out which.
-        _TypedReader(path, careful=True).value(typed)
-        raise NotationError(error.reason, _path(path)) from None
-
-
-def _path(steps: tuple[int, ...] | list[int]) -> str:
-    return "$" + "".join(f"[{step}]" for step in steps)
+        reader = _TypedReader(path, careful=True)
+        reader.value(typed)
+        raise reader.fault(error.reason) from None
 
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
@@ -162,16 +156,12 @@ _ITEMS = {"null": 1, "array": 3, "described": 3}
 _TYPES = tuple(dict.fromkeys(TYPES.values()))
 
 
-class _TypedReader:
-    """Reads typed values and keeps track of its path."""
+class _TypedReader(Reader):
+    """Reads typed values."""
 
-    def __init__(self, path: tuple[int, ...] = (), careful: bool = False) -> None:
-        self.path = list(path)
+    def __init__(self, path: tuple[str | int, ...] = (), careful: bool = False) -> None:
+        super().__init__(path)
         self.careful = careful
-        self.depth = 0
-
-    def wrong(self, wanted: str, found: Any, *steps: int) -> NotationError:
-        return NotationError(f"expected {wanted}, not {shown(found)}", _path([*self.path, *steps]))
 
     def value(self, typed: Any) -> Any:
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
@@ -185,16 +175,9 @@ class _TypedReader:
         elif len(items) != _ITEMS.get(name, 2):
             if len(typed) == 2 and isinstance(typed[1], dict):
                 raise self.scalar_object(name, typed[1])
-            raise NotationError(
-                f"expected {_ITEMS.get(name, 2)} items for {name}, not {len(items)}",
-                _path(self.path),
-            )
+            raise self.fault(f"expected {_ITEMS.get(name, 2)} items for {name}, not {len(items)}")
         if name in ("list", "map", "array", "described"):
-            self.depth += 1
-            if self.depth > _MAX_DEPTH:
-                raise NotationError(
-                    f"values are nested more than {_MAX_DEPTH} deep", _path(self.path)
-                )
+            self.deeper()
             if name == "list":
                 made: Any = self.values(items[1], 1)
             elif name == "map":
@@ -209,10 +192,7 @@ class _TypedReader:
 
     def scalar_object(self, name: str, found: Any) -> NotationError:
         if name in ("string", "symbol") and "hex" in found:
-            return NotationError(
-                f"a {name} cannot hold octets that are not valid text: use binary",
-                _path([*self.path, 1]),
-            )
+            return self.fault(f"a {name} cannot hold bytes that are not valid text: use binary", 1)
         return self.wrong(f"what a {name} holds", found, 1)
 
     def scalar(self, name: str, item: Any) -> Any:
@@ -231,11 +211,9 @@ class _TypedReader:
         try:
             item.encode("utf-8" if name == "string" else "ascii")
         except UnicodeEncodeError as error:
-            raise NotationError(
-                f"the text of a {name} holds U+{ord(item[error.start]):04X}, "
-                + ("which UTF-8 cannot" if name == "string" else "which is not ASCII"),
-                _path([*self.path, 1]),
-            ) from None
+            why = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
+            char = f"U+{ord(item[error.start]):04X}"
+            raise self.fault(f"the text of a {name} holds {char}, {why}", 1) from None
         return item if name == "string" else Symbol(item)
 
     def integer(self, name: str, item: Any) -> Any:
@@ -285,7 +263,7 @@ class _TypedReader:
             key = self.value(pair[0])
             octets = _encoded(key, pair[0], tuple(self.path))
             if octets in seen:
-                raise NotationError("duplicate map key", _path(self.path))
+                raise self.fault("duplicate map key")
             seen.add(octets)
             self.path[-1] = 1
             made.append((key, self.value(pair[1])))
@@ -300,18 +278,15 @@ class _TypedReader:
         values = self.values(items[2], 2)
         for index, item in enumerate(items[2]):
             if item[0] != row.type:
-                raise self.wrong(
-                    f"{row.type}, the type of the array's constructor {code:02x}",
-                    item,
-                    *(2, index),
-                )
+                wanted = f"{row.type}, the type of the array's constructor {code:02x}"
+                raise self.wrong(wanted, item, 2, index)
         descriptors = self.values(items[3], 3) if len(items) > 3 else []
         made = Array(code, values, descriptors=descriptors)
         if self.careful:
             try:
                 encode_value(made)
             except EncodeError as error:
-                raise NotationError(error.reason, _path(self.path)) from None
+                raise self.fault(error.reason) from None
         return made
 
     def section(self, typed: Any, index: int) -> bytes:

@@ -9,8 +9,6 @@ import attrs
 
 from amqp10msg.pages import printable, render
 
-__all__ = ["COLORS", "Bar", "columns", "horizontal_bars", "proportions", "stacked_bars"]
-
 #: How many colours the page has, ``c0`` and so on; the last is for the rest.
 COLORS = 7
 # In units of the drawing, which is as wide as the page, whatever that is.

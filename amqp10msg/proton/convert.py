@@ -41,8 +41,6 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 
-__all__ = ["Loss", "from_proton", "losses", "to_proton"]
-
 # Values, by their exact type: proton chooses the encoding in the same way.
 
 

@@ -14,8 +14,6 @@ from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 
-__all__ = ["MessagingHandler", "install", "receive", "receive_octets", "send", "sendable"]
-
 _log = logging.getLogger("amqp10msg.proton")
 
 # Any, so that the types check the same with proton and, where it cannot be installed, without.

@@ -20,8 +20,6 @@ from amqp10msg.basic import (
 from amqp10msg.primitives import Float
 from amqp10msg.testing._values import named
 
-__all__ = ["basic_messages", "basic_properties", "field_tables"]
-
 _RANGES = {
     "b": (-(2**7), 2**7 - 1),
     "B": (0, 2**8 - 1),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import datetime
 import decimal
 import struct
-import uuid
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Any, TypeVar
@@ -23,49 +22,15 @@ from amqp10msg import decode_value, encode_value
 from amqp10msg.composite import Field, composite_of
 from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import (
-    FORMAT_CODES,
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
+from amqp10msg.notation.type_names import TYPES, bits_of
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Described, Symbol, Timestamp, ULong
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
-
-__all__ = ["Canonical", "constructors_for", "encodings"]
 
 T = TypeVar("T")
 
-#: The AMQP type of a Python type that carries it.
-TYPE_NAMES: dict[type, str] = {
-    **{cls: cls.__name__.lower() for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int)},
-    **{cls: cls.__name__.lower() for cls in (Float, Decimal32, Decimal64, Decimal128, Char)},
-    **{cls: cls.__name__.lower() for cls in (Timestamp, Symbol, Array, Described, uuid.UUID, list)},
-    type(None): "null",
-    bool: "boolean",
-    int: "long",
-    float: "double",
-    bytes: "binary",
-    str: "string",
-    dict: "map",
-    AmqpMap: "map",
-}
-_BY_NAME = {name: cls for cls, name in TYPE_NAMES.items() if cls is not AmqpMap}
+_BY_NAME = {name: cls for cls, name in TYPES.items() if cls is not AmqpMap}
 _INTEGERS = {
-    # type name: (code, octets, signed) of the wide form, (code, code for zero) of the small ones
+    # type name: (code, bytes, signed) of the wide form, (code, code for zero) of the small ones
     "ubyte": (0x50, 1, False, 0, 0),
     "ushort": (0x60, 2, False, 0, 0),
     "uint": (0x70, 4, False, 0x52, 0x43),
@@ -83,35 +48,29 @@ _CLASSES = {kind.cls: kind for kind in KINDS}
 
 def forms_of(value: Any) -> list[tuple[int, bytes]]:
     """Return every (format code, bytes after it) of a simple value, the smallest first."""
-    name = TYPE_NAMES[type(value)]
+    name = TYPES[type(value)]
     if name == "null":
         return [(0x40, b"")]
     if name == "boolean":
         return [(0x41 if value else 0x42, b""), (0x56, bytes([value]))]
     if name in _INTEGERS:
-        wide, octets, signed, small, zero = _INTEGERS[name]
-        forms = [(wide, int(value).to_bytes(octets, "big", signed=signed))]
+        wide, size, signed, small, zero = _INTEGERS[name]
+        forms = [(wide, int(value).to_bytes(size, "big", signed=signed))]
         if small and (-128 if signed else 0) <= value <= (127 if signed else 255):
             forms.insert(0, (small, int(value).to_bytes(1, "big", signed=signed)))
         if zero and value == 0:
             forms.insert(0, (zero, b""))
         return forms
     if name in _VARIABLE:
-        octets_ = value if isinstance(value, bytes) else value.encode("utf-8")
-        long = (_VARIABLE[name] + 0x10, len(octets_).to_bytes(4, "big") + octets_)
-        if len(octets_) > 255:
+        octets = value if isinstance(value, bytes) else value.encode("utf-8")
+        long = (_VARIABLE[name] + 0x10, len(octets).to_bytes(4, "big") + octets)
+        if len(octets) > 255:
             return [long]
-        return [(_VARIABLE[name], bytes([len(octets_)]) + octets_), long]
-    if name == "float":
-        return [(0x72, value.bits.to_bytes(4, "big"))]
-    if name == "double":
-        return [(0x82, struct.pack(">d", value))]
-    if name == "char":
-        return [(0x73, ord(value).to_bytes(4, "big"))]
-    if name == "uuid":
-        return [(0x98, value.bytes)]
-    code = {"decimal32": 0x74, "decimal64": 0x84, "decimal128": 0x94}[name]
-    return [(code, value.bits.to_bytes(value.width, "big"))]
+        return [(_VARIABLE[name], bytes([len(octets)]) + octets), long]
+    fixed = {"double": 0x82, "char": 0x73, "uuid": 0x98}
+    fixed |= {"float": 0x72, "decimal32": 0x74, "decimal64": 0x84, "decimal128": 0x94}
+    content = ord(value).to_bytes(4, "big") if name == "char" else bits_of(value)
+    return [(fixed[name], content)]
 
 
 def _sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:
@@ -191,7 +150,7 @@ class Speller:
             return _sized(0xC1, 2 * len(value), content)
         if isinstance(value, Array):
             return self.array(value)
-        if type(value) not in TYPE_NAMES:
+        if type(value) not in TYPES:
             # datetime, Decimal, subclasses: the kernel says which AMQP value they are.
             value = decode_value(encode_value(value))
         return forms_of(value)
@@ -291,7 +250,7 @@ def _typed(type_name: str, value: Any) -> Any:
     """Convert a plain Python value to this type, where it is not of it already."""
     if isinstance(value, Enum):
         value = value.value
-    if TYPE_NAMES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
+    if TYPES.get(type(value)) == type_name or type_name in {"*", "list", "map", "array"}:
         return value
     if type_name == "timestamp" and isinstance(value, datetime.datetime):
         return Timestamp.from_datetime(value)

@@ -15,8 +15,6 @@ from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import messages
 from amqp10msg.testing._values import values
 
-__all__ = ["malformed", "mutated"]
-
 # Invalid values whose sizes and counts are as they should be, where those are not the fault.
 _BROKEN_VALUES: dict[str, bytes] = {
     "unknown-constructor": b"\x3f",

@@ -11,6 +11,7 @@ from hypothesis.strategies import SearchStrategy
 from amqp10msg.composite import COMPOSITES, Field, rows
 from amqp10msg.delivery import NodeProperties, Source, StdDistMode, Target
 from amqp10msg.message import Message
+from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.primitives import Described, Symbol, ULong
 from amqp10msg.sections import (
     KINDS,
@@ -21,18 +22,6 @@ from amqp10msg.sections import (
     SectionKind,
 )
 from amqp10msg.testing._values import maps, named, simple_values, symbol_text, values, values_of
-
-__all__ = [
-    "annotation_maps",
-    "application_property_maps",
-    "bodies",
-    "composites",
-    "delivery_states",
-    "messages",
-    "outcomes",
-    "sections",
-    "termini",
-]
 
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:
@@ -93,15 +82,12 @@ def _restricted(row: Field) -> SearchStrategy[Any] | None:
     return None
 
 
-_INTEGERS = {"ubyte", "ushort", "uint", "ulong", "byte", "short", "int", "long", "timestamp"}
-
-
 def _plain(type_name: str) -> SearchStrategy[Any]:
     """Values as attributes of a composite hold them: plain str and int."""
     drawn = values_of(type_name)
     if type_name in {"symbol", "char"}:
         return drawn.map(str)
-    return drawn.map(int) if type_name in _INTEGERS else drawn
+    return drawn.map(int) if type_name in (*INTEGERS, "long") else drawn
 
 
 def _field(row: Field, depth: int) -> SearchStrategy[Any]:
@@ -268,7 +254,7 @@ def _kind_of(kind: str | type | SectionKind) -> SectionKind:
         ):
             return known
     names = ", ".join(known.name for known in KINDS)
-    raise ValueError(f"no section is called {kind!r}: use one of {names}")
+    raise ValueError(f"unknown section {kind!r}: use one of {names}")
 
 
 def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:

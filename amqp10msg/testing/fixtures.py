@@ -16,8 +16,6 @@ import pytest
 
 from amqp10msg.net.serve import Server
 
-__all__ = ["amqp_server", "amqp_server_options"]
-
 
 @pytest.fixture
 def amqp_server_options() -> dict[str, Any]:

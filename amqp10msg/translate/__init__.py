@@ -70,8 +70,7 @@ def to_amqp10(
         made = bridge.to_amqp10(basic, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
-    losses = _checked(notes, strict) if notes.losses else ()
-    return Translation(made, losses)
+    return notes.translation(made, strict)
 
 
 def to_basic(
@@ -105,17 +104,8 @@ def to_basic(
         made = bridge.to_basic(message, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
-    losses = _checked(notes, strict) if notes.losses else ()
-    return Translation(made, losses)
+    return notes.translation(made, strict)
 
 
 def _unknown(name: str) -> Any:
     raise ValueError(f"there is no profile {name!r}: use one of {', '.join(PROFILES)}")
-
-
-def _checked(notes: Notes, strict: bool) -> tuple[Loss, ...]:
-    if strict:
-        for loss in notes.losses:
-            if not loss.recoverable:
-                raise TranslationError(loss.path, f"would be lost ({loss.action}): {loss.reason}")
-    return tuple(notes.losses)

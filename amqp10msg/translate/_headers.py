@@ -13,6 +13,8 @@ from amqp10msg.translate.table import ROWS, Row
 __all__ = [
     "BY_ANNOTATION",
     "FOUND",
+    "LONGEST_ROUTE",
+    "ROUTES",
     "SYMBOLS",
     "annotation_of",
     "header_field",
@@ -26,7 +28,8 @@ __all__ = [
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.
-_ROUTES = {"CC", "BCC"}
+ROUTES = {"CC", "BCC"}
+LONGEST_ROUTE = max(map(len, ROUTES))
 #: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
 #: kills the consumers.
 _SECTIONS = {
@@ -88,7 +91,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
 def property_name(key: Any) -> tuple[str, bool] | None:
     """Return the name of the header that an application property becomes, as `header_of` does."""
-    if type(key) is not str or "\0" in key or key == NAME or key in _ROUTES or key in _SECTIONS:
+    if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in _SECTIONS:
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None
@@ -98,7 +101,7 @@ def property_name(key: Any) -> tuple[str, bool] | None:
 def is_name(name: str) -> bool:
     """Whether a header's name can be the key of an application property."""
     if name.isascii():
-        return "\0" not in name and name not in _ROUTES
+        return "\0" not in name and name not in ROUTES
     try:
         name.encode("utf-8")
     except UnicodeEncodeError:

@@ -17,9 +17,11 @@ from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.translate import residual
+from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
 from amqp10msg.translate._merge import restored_basic, restored_message
 from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import (
+    PLACES,
     SHAPE,
     SPARSE,
     UNMARKED,
@@ -72,6 +74,10 @@ def _is_of_message(content: dict[Any, Any]) -> bool:
             right = isinstance(value, bytes)
         elif key == 1:
             right = isinstance(value, int) and value < 2**32
+        elif key == PLACES:
+            right = isinstance(value, list) and sorted(map(str, value)) == sorted(
+                map(str, range(len(value)))
+            )
         elif key == SHAPE:
             right = isinstance(value, list) and all(isinstance(one, bytes) for one in value)
         elif key == UNMARKED:
@@ -94,6 +100,9 @@ def _is_of_message(content: dict[Any, Any]) -> bool:
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     """Translate from 1.0 to 0-9-1 without loss; no circumstance matters."""
+    annotations = message.message_annotations
+    if annotations is not None and "x-exchange" in annotations and not message._lenient:
+        message = received(message, notes)
     # Most messages are encoded as this library would, and nothing needs a second look.
     made = usual(message, notes)
     if made is None:
@@ -107,13 +116,12 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
     """Translate a message that was edited, or is not encoded as this library would."""
     wire = message.encode()
     format_ = message.message_format
-    if message._lenient:
-        return _whole(wire, format_, notes)
-    if message._wire is not wire:
+    if message._lenient or message._wire is not wire:
         try:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
             return _whole(wire, format_, notes)
+        return to_basic(message, notes)
     return _finished(read(message, wire, notes), message, notes, canonical=False)
 
 
@@ -126,8 +134,18 @@ def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool)
     if not made.carried:
         return made.basic
     format_ = message.message_format
+    annotations = message.message_annotations
+    if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
+        # Behind a broker they could not be told from what that adds.
+        made.carried.setdefault(0x72, _core.encode_value(annotations))
+    places = name_order(made.entries)
+    is_ordered = places == list(range(len(places)))
+    if not is_ordered:
+        made.carried[PLACES] = places
     basic = _packed(made.basic, made.carried)
-    if _returns(basic, made.raw, format_):
+    if _returns(basic, made.raw, format_) and (
+        is_ordered or _returns(_sorted(basic), made.raw, format_)
+    ):
         return basic
     return _packed(made.basic, _all_of(made.raw, format_))
 
@@ -159,6 +177,14 @@ def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
     entries = list(table.entries) if isinstance(table, FieldTable) else []
     entries = [entry for entry in entries if entry[0] != residual.NAME]
     entries.append((residual.NAME, "S", residual.pack_text(content)))
+    properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
+    return attrs.evolve(basic, properties=properties)
+
+
+def _sorted(basic: BasicMessage) -> BasicMessage:
+    """Return the message as RabbitMQ leaves it when it adds a header."""
+    table = basic.properties.headers
+    entries = in_name_order(table.entries) if isinstance(table, FieldTable) else []
     properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
     return attrs.evolve(basic, properties=properties)
 

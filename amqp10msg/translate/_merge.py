@@ -17,6 +17,7 @@ from amqp10msg.message import Message
 from amqp10msg.primitives import Symbol, identical
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import residual
+from amqp10msg.translate._delivery import decorated, in_name_order, without_facts
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     annotation_of,
@@ -37,11 +38,10 @@ from amqp10msg.translate._to_amqp10 import (
     TABLE,
     Natural,
     body_of,
-    decorated,
     is_delivered,
     natural,
 )
-from amqp10msg.translate._to_basic import SHAPE, SPARSE, UNMARKED, WHOLE, Reading
+from amqp10msg.translate._to_basic import PLACES, SHAPE, SPARSE, UNMARKED, WHOLE, Reading
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
@@ -74,14 +74,44 @@ def restored_message(
     Raises:
         AmqpError, ValueError: the residual is not what this library wrote.
     """
-    table = FieldTable.of(entries) if entries else None
-    plain = attrs.evolve(
-        basic, properties=attrs.evolve(basic.properties, headers=table), body=basic.body
-    )
     if WHOLE in content:
-        return _restored_whole(plain, entries, content, notes, to_basic)
-    made = natural(plain, entries or None, Notes())
-    return _assembled(plain, made, content, notes)
+        return _restored_whole(basic, entries, content, notes, to_basic)
+    return _assembled(*_plain(basic, entries, _known(content), notes, content), content, notes)
+
+
+def _plain(
+    basic: BasicMessage,
+    entries: list[Any],
+    known: set[str],
+    notes: Notes,
+    content: dict[int, Any],
+) -> tuple[BasicMessage, Natural]:
+    """Return the message without residual and RabbitMQ's additions, and what it becomes."""
+    if basic.exchange or basic.routing_key:
+        basic, kept = without_facts(basic, entries, notes, known)
+        entries = kept or []
+    places = content.get(PLACES, [])
+    if len(places) == len(entries) and entries == in_name_order(entries):
+        entries = [entry for _, entry in sorted(zip(places, entries, strict=True))]
+    table = FieldTable.of(entries) if entries else None
+    plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
+    return plain, natural(plain, entries or None, Notes())
+
+
+def _known(content: dict[int, Any]) -> set[str]:
+    """Return the names of the headers that the annotations in a residual became."""
+    raw = content.get(0x72)
+    original: Any = {} if raw is None else Message.decode(raw).message_annotations or {}
+    return _names_of(original)
+
+
+def _names_of(annotations: Any) -> set[str]:
+    """Return the names of the headers that annotations become."""
+    return {
+        found[0]
+        for key, value in annotations.items()
+        if (found := header_of(key)) is not None and header_field(found[0], value)[0]
+    }
 
 
 def _restored_whole(
@@ -100,14 +130,21 @@ def _restored_whole(
     before = to_basic(original, Notes())
     held = before.properties.headers
     rest = held.entries[:-1] if isinstance(held, FieldTable) else []
-    was = attrs.evolve(before.properties, headers=FieldTable.of(rest) if rest else None)
-    if (was, before.body) == (basic.properties, basic.body):
+    basic, made = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
+    table = basic.properties.headers
+    now = table.entries if isinstance(table, FieldTable) else []
+    # RabbitMQ sorts the headers when it adds one.
+    if (in_name_order(rest), attrs.evolve(before.properties, headers=None), before.body) == (
+        in_name_order(now),
+        attrs.evolve(basic.properties, headers=None),
+        basic.body,
+    ):
         return original
     if original._lenient:
         notes.dropped(
             "", len(wire), "the message was edited, and its original cannot be merged with that"
         )
-        return natural(basic, entries or None, notes).message(basic)
+        return natural(basic, now or None, notes).message(basic)
     sections: dict[int, Any] = {}
     heads = []
     for code, start, place, end in _core.Reader(wire, 0, UNLIMITED).scan():
@@ -117,7 +154,6 @@ def _restored_whole(
             sections[code] = wire[start:end]
     if heads:
         sections[SHAPE] = heads
-    made = natural(basic, entries or None, Notes())
     return _assembled(basic, made, sections, notes)
 
 
@@ -152,9 +188,9 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
     if raw is None:
         if mine is None:
             return b""
-        return decorated(mine) if delivered else _encoded(mine)
+        return decorated(mine) if delivered else _core.encode_value(mine)
     if raw == b"":
-        return _encoded(mine) if made.header is not None else b""
+        return _core.encode_value(mine) if made.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]
     now = mine or Header()
     changes: dict[str, Any] = {}
@@ -165,15 +201,11 @@ def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> byte
         if back != getattr(basic.properties, row.name) and value != getattr(now, name):
             changes[name] = getattr(now, name)
     before = not original.first_acquirer if delivered else original.delivery_count > 0
-    if before != basic.redelivered:
+    # A broker says anew whether it delivered the message before: that is no edit of the count.
+    if before != basic.redelivered and not (delivered and original.delivery_count):
         changes["delivery_count"] = now.delivery_count
         changes["first_acquirer"] = now.first_acquirer
-    return _encoded(attrs.evolve(original, **changes)) if changes else bytes(raw)
-
-
-def _encoded(section: Any) -> bytes:
-    octets: bytes = _core.encode_value(section)
-    return octets
+    return _core.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
 
 
 def _properties(
@@ -184,7 +216,7 @@ def _properties(
     raw = content.get(0x73)
     sparse = content.get(SPARSE + 0x73)
     if raw is None and sparse is None:
-        return (_encoded(mine) if made.properties is not None else b""), set()
+        return (_core.encode_value(mine) if made.properties is not None else b""), set()
     if raw is not None:
         original: Properties = Message.decode(raw).properties  # type: ignore[assignment]
         given = set(_FIELDS)
@@ -223,7 +255,7 @@ def _properties(
         return bytes(raw), kept
     if all(getattr(result, name) is None for name in _FIELDS):
         return b"", kept
-    return _encoded(result), kept
+    return _core.encode_value(result), kept
 
 
 def _application(
@@ -247,17 +279,17 @@ def _application(
         pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
         return (_map(0x74, dict(pairs)) if pairs else b""), restored
     original: Any = Message.decode(raw).application_properties or {}
+    taken = _known(content)
     result = {}
     claimed: set[str] = set()
     changed = False
     for key, value in original.items():
         named = property_name(key)
-        if named is None or not header_field(named[0], value)[0]:
+        if named is None or named[0] in taken or not header_field(named[0], value)[0]:
             result[key] = value
             continue
         field = headers.get(named[0])
         if field is None:
-            # It had a header unless an annotation took that name.
             changed = True
             continue
         claimed.add(named[0])
@@ -321,11 +353,7 @@ def _annotations(
     carried = dict(made.carried)
     carried.pop(ORDER, None)
     # Headers without a place stood in the original, or were added since.
-    known = claimed.union(
-        found[0]
-        for key, value in original.items()
-        if (found := header_of(key)) is not None and header_field(found[0], value)[0]
-    )
+    known = claimed | _names_of(original)
     added = [name for name in made.unplaced if name not in known]
     for name in added:
         notes.carried(
@@ -340,10 +368,10 @@ def _annotations(
     delivered = is_delivered(basic)
     if raw is None:
         if carried:
-            mine[_symbol(residual.NAME)] = residual.pack(carried)
+            mine[Symbol(residual.NAME)] = residual.pack(carried)
         if delivered:
-            mine[_symbol("x-exchange")] = basic.exchange
-            mine[_symbol("x-routing-key")] = basic.routing_key
+            mine[Symbol("x-exchange")] = basic.exchange
+            mine[Symbol("x-routing-key")] = basic.routing_key
         return _map(0x72, mine) if mine else b""
     headers = _by_name(basic)
     result: dict[Any, Any] = {}
@@ -393,16 +421,12 @@ def _annotations(
             result[key] = value
     if added and residual.NAME not in original:
         changed = True
-        result[_symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
+        result[Symbol(residual.NAME)] = residual.pack({TABLE: carried[TABLE]})
     if delivered and not {"x-exchange", "x-routing-key"} <= set(result):
         changed = True
-        result[_symbol("x-exchange")] = basic.exchange
-        result[_symbol("x-routing-key")] = basic.routing_key
+        result[Symbol("x-exchange")] = basic.exchange
+        result[Symbol("x-routing-key")] = basic.routing_key
     return bytes(raw) if not changed else _map(0x72, result) if result else b""
-
-
-def _symbol(name: str) -> Any:
-    return Symbol(name)
 
 
 def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:

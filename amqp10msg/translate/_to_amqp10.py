@@ -11,14 +11,13 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_field, encode_table
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Int, Symbol, UInt
+from amqp10msg.primitives import Int, Symbol
 from amqp10msg.sections import (
     ApplicationProperties,
     Data,
@@ -27,7 +26,16 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
-from amqp10msg.translate._headers import FILTER, SYMBOLS, annotation_of, header_value, is_name
+from amqp10msg.translate._delivery import decorated, without_facts
+from amqp10msg.translate._headers import (
+    FILTER,
+    LONGEST_ROUTE,
+    ROUTES,
+    SYMBOLS,
+    annotation_of,
+    header_value,
+    is_name,
+)
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
@@ -52,7 +60,6 @@ __all__ = [
     "TABLE",
     "Natural",
     "body_of",
-    "decorated",
     "is_delivered",
     "natural",
     "translated",
@@ -78,8 +85,6 @@ _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _new_int: Any = int.__new__
 _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
-_MessageAnnotations: Any = MessageAnnotations
-_ApplicationProperties: Any = ApplicationProperties
 _SYMBOLS = SYMBOLS.known
 
 _NAME = Symbol(residual.NAME)
@@ -121,8 +126,8 @@ class Natural:
     def __init__(self) -> None:
         self.header: Any = None
         self.properties: Any = None
-        self.annotations = _MessageAnnotations.__new__(_MessageAnnotations)
-        self.application = _ApplicationProperties.__new__(_ApplicationProperties)
+        self.annotations: dict[Any, Any] = {}
+        self.application: dict[str, Any] = {}
         self.carried: dict[int, Any] = {}
         self.body: Any = None
         self.body_octets: Any = None
@@ -176,9 +181,9 @@ class Natural:
             [
                 header,
                 None,
-                annotations or None,
+                _filled(MessageAnnotations, annotations),
                 self.properties_section(),
-                self.application or None,
+                _filled(ApplicationProperties, self.application),
                 self.body,
                 None,
                 0,
@@ -205,6 +210,15 @@ class Natural:
         return Message(self.body).encode() if self.body_octets is None else self.body_octets
 
 
+def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
+    """Make a section of entries, None where there are none."""
+    if not entries:
+        return None
+    made = cls.__new__(cls)
+    made.update(entries)
+    return made
+
+
 def is_ascii(text: Any) -> bool:
     """Whether something is a str of ASCII."""
     if type(text) is not str:
@@ -219,7 +233,7 @@ def is_finite(number: float) -> bool:
 
 
 def _is_usual_name(name: Any) -> bool:
-    return Text.is_plain(name, _ANY) and name != "CC" and name != "BCC"  # noqa: PLR1714
+    return Text.is_plain(name, _ANY) and (len(name) > LONGEST_ROUTE or name not in ROUTES)
 
 
 def is_extension(name: Any) -> bool:
@@ -242,15 +256,6 @@ def is_delivered(basic: BasicMessage) -> bool:
     return bool(basic.exchange or basic.routing_key) and (
         shortstr(basic.exchange) and shortstr(basic.routing_key)
     )
-
-
-def decorated(header: Header) -> bytes:
-    """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
-    out = b"\x41" if header.durable else b"\x42"
-    out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
-    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
-    out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
-    return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
 
 
 def body_of(octets: bytes) -> Message | None:
@@ -279,6 +284,8 @@ def translated(basic: Any, notes: Any) -> Any:
     entries = None
     if table is not None:
         entries = (table if type(table) is FieldTable else FieldTable(table)).entries
+        if entries and (basic.exchange or basic.routing_key):
+            basic, entries = without_facts(basic, entries, notes)
     made = natural(basic, entries, notes)
     if made.has_residual:
         notes.losses.clear()
@@ -301,6 +308,15 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
     if made.body is None:
         made.body = _DATA.build([basic.body])
     _properties(made, given, notes)
+    if basic.redelivered and not is_delivered(basic):
+        notes.add(
+            "redelivered",
+            "retyped",
+            True,
+            1,
+            "header.delivery-count says it; a broker on the way back says both anew",
+            recoverable=True,
+        )
     if (basic.exchange or basic.routing_key) and not is_delivered(basic):
         for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
@@ -431,20 +447,21 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             elif not simple or name == FILTER:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if key in annotations:
+                size = len(annotations)
+                annotations.setdefault(key, item)
+                if len(annotations) == size:
                     item = NOTHING
-                else:
-                    annotations[key] = item
         else:
             if order:
                 mixed = True
             if not simple:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
-                if name in application or not (_is_usual_name(name) or is_name(name)):
+                size = len(application)
+                if _is_usual_name(name) or is_name(name):
+                    application.setdefault(name, item)
+                if len(application) == size:
                     item = NOTHING
-                else:
-                    application[name] = item
         if item is NOTHING:
             whole = True
             made.unplaced.append(name)

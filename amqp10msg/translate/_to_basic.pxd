@@ -2,11 +2,15 @@
 
 cimport cython
 
+from amqp10msg._core.scan cimport write_message
 from amqp10msg._core.twin cimport Layout, Text
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data
 cdef type _Int
+cdef set ROUTES
+cdef Py_ssize_t LONGEST_ROUTE
+cdef Layout _MESSAGE
 cdef Layout _PROPERTIES
 cdef Layout _HEADER
 cdef Layout _GIVEN
@@ -39,6 +43,7 @@ cdef bint _is_usual_name(name) except -1
 @cython.final
 cdef class Reading:
     cdef public object message
+    cdef public object body
     cdef public object raw
     cdef public object basic
     cdef list given
@@ -55,10 +60,10 @@ cdef class Reading:
     cdef build(self)
 
 
-@cython.locals(made=Reading)
+@cython.locals(made=Reading, annotations=dict)
 cpdef Reading read(message, wire, notes)
 cpdef Reading usual(message, notes)
-cdef _delivery(Reading made)
+cdef _delivery(Reading made, dict annotations)
 cdef bint _is_transient(Reading made) except -1
 @cython.locals(exact=bint)
 cdef _header(Reading made, header, delivered, notes)
@@ -72,6 +77,6 @@ cdef bint _is_data(Reading made) except -1
 cdef _application(Reading made, application, notes)
 cdef bint _header_exists(Reading made, name) except -1
 @cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
-cdef _annotations(Reading made, annotations, delivered, notes)
+cdef _annotations(Reading made, dict annotations, delivered, notes)
 cdef _annotated(Reading made, row, value)
 cdef _body(Reading made, notes)

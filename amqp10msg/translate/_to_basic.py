@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.scan import write_message
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, decode_field, decode_table
@@ -22,10 +23,13 @@ from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
+from amqp10msg.translate._delivery import COUNTS, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
     FOUND,
+    LONGEST_ROUTE,
+    ROUTES,
     header_field,
     header_of,
     property_name,
@@ -40,7 +44,6 @@ from amqp10msg.translate._to_amqp10 import (
     ROUTING_KEY,
     TABLE,
     body_of,
-    decorated,
     is_delivered,
     is_finite,
 )
@@ -51,6 +54,7 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
+    "PLACES",
     "SHAPE",
     "SPARSE",
     "UNMARKED",
@@ -65,9 +69,22 @@ __all__ = [
 WHOLE = 0  # the encoded message, where it is not of the usual form
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SHAPE = 0x75  # of the body: the octets in front of each data section's content
+PLACES = 2  # where each header stood, in the order of their names
 UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
+_MESSAGE = Layout(
+    Message,
+    [
+        "header",
+        "delivery_annotations",
+        "message_annotations",
+        "properties",
+        "application_properties",
+        "footer",
+        "message_format",
+    ],
+)
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
 # By position: the row of a field, and what it becomes where it was met before.
@@ -100,10 +117,12 @@ _HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
 
 def _is_usual_name(name: Any) -> bool:
     """Whether an application property of this name is a header of that name."""
-    if not Text.is_plain(name, 255) or name == "CC" or name == "BCC":  # noqa: PLR1714
+    if not Text.is_plain(name, 255):
         return False
     known: str = name
-    return not (len(known) > 1 and known[0] == "x" and known[1] == "-")
+    if len(known) <= LONGEST_ROUTE:
+        return known not in ROUTES and known[:2] != "x-"
+    return not (known[0] == "x" and known[1] == "-")
 
 
 class Reading:
@@ -114,6 +133,7 @@ class Reading:
 
     def __init__(self, message: Message, wire: bytes) -> None:
         self.message = message
+        self.body = message.body
         self.raw = wire
         self.basic: BasicMessage = None  # type: ignore[assignment]
         self.given = _BLANK.copy()
@@ -144,11 +164,6 @@ class Reading:
         )
 
 
-def _encoded(section: Any) -> bytes:
-    octets: bytes = _core.encode_value(section)
-    return octets
-
-
 def read(message: Any, wire: Any, notes: Any) -> Reading:
     """Translate by the rules, and collect what needs the residual.
 
@@ -159,34 +174,33 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     """
     made = Reading(message, wire)
     _body(made, notes)
-    header = message.header
-    delivered = _delivery(made)
+    header, delivery_annotations, own, properties, application, footer, format_ = _MESSAGE.values(
+        message
+    )
+    # A plain dict, which C passes over faster than a subclass.
+    annotations = dict(own) if own is not None else None
+    delivered = _delivery(made, annotations)
     if header is not None:
         _header(made, header, delivered, notes)
     elif delivered:
         made.carried[0x70] = b""
-    properties = message.properties
     if properties is not None:
         _properties(made, properties, notes)
-    application = message.application_properties
     if application is not None:
         _application(made, application, notes)
     made.split = len(made.entries)
-    annotations = message.message_annotations
     if annotations is not None:
         _annotations(made, annotations, delivered, notes)
-    if message.delivery_annotations is not None or message.footer is not None:
-        for name, section in (
-            ("delivery-annotations", message.delivery_annotations),
-            ("footer", message.footer),
-        ):
-            if section is None:
-                continue
-            code = 0x71 if name[0] == "d" else 0x78
-            made.carried[code] = _encoded(section)
-            notes.carried(name, dict(section), f"0-9-1 has no {name}")
-    if message.message_format:
-        made.carried[1] = message.message_format
+    if delivery_annotations is not None:
+        made.carried[0x71] = _core.encode_value(delivery_annotations)
+        notes.carried(
+            "delivery-annotations", dict(delivery_annotations), "0-9-1 has no delivery-annotations"
+        )
+    if footer is not None:
+        made.carried[0x78] = _core.encode_value(footer)
+        notes.carried("footer", dict(footer), "0-9-1 has no footer")
+    if format_:
+        made.carried[1] = format_
     made.build()
     return made
 
@@ -194,14 +208,13 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
 def usual(message: Any, notes: Any) -> Reading | None:
     """Read a message that is encoded as this library would; None where it is not."""
     known = message._wire
-    if known is None or message._lenient or _core.write_message(message) != known:
+    if known is None or message._lenient or write_message(message) != known:
         return None
     return read(message, known, notes)
 
 
-def _delivery(made: Reading) -> str:
+def _delivery(made: Reading, annotations: dict[Any, Any] | None) -> str:
     """Find the two annotations that RabbitMQ 4 adds at delivery; return in which order they are."""
-    annotations = made.message.message_annotations
     if annotations is None or _EXCHANGE not in annotations:
         return ""
     keys = list(annotations)
@@ -251,7 +264,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     else:
         if count:
             made.redelivered = True
-        if first_acquirer or count > 1:
+        if first_acquirer or count:
             exact = False
             notes.add(
                 "header",
@@ -264,7 +277,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not (durable or priority != 4 or ttl is not None or count):
             exact = False
     if not exact:
-        made.carried[0x70] = _encoded(header)
+        made.carried[0x70] = _core.encode_value(header)
 
 
 def _properties(made: Reading, properties: Any, notes: Notes) -> None:
@@ -303,7 +316,7 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if empty:
-        made.carried[0x73] = _encoded(properties)
+        made.carried[0x73] = _core.encode_value(properties)
     elif sparse:
         made.carried[SPARSE + 0x73] = sparse
 
@@ -313,7 +326,7 @@ def _usual(made: Reading, index: int, value: Any) -> Any:
     form = _FORMS[index]
     if form == _KNOWN:
         known: dict[Any, Any] = _TEXTS_OF[index]
-        is_data = type(made.message.body) is _Data
+        is_data = type(made.body) is _Data
         return known.get(value) if is_data and isinstance(value, str) else None
     if form == _SECONDS:
         return value // 1000 if type(value) is int and value >= 0 and not value % 1000 else None
@@ -333,7 +346,7 @@ def _field_octets(name: str, value: Any) -> bytes:
     """Encode a field as its declaration says, so that it can be read without it."""
     one = Properties()
     setattr(one, name, value)
-    whole = _encoded(one)
+    whole = _core.encode_value(one)
     index = _FIELDS.index(name)
     pos = 6 if whole[3] == 0xC0 else 12
     for _ in range(index):
@@ -342,7 +355,7 @@ def _field_octets(name: str, value: Any) -> bytes:
 
 
 def _is_data(made: Reading) -> bool:
-    body = made.message.body
+    body = made.body
     return isinstance(body[0] if isinstance(body, list) else body, Data)
 
 
@@ -376,7 +389,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
         entries.append((named[0], letter, item))
         whole = whole or not named[1]
         if not exact or letter in "AF":
-            sparse[key] = _encoded(value)
+            sparse[key] = _core.encode_value(value)
             notes.add(
                 f"application-properties[{key!r}]",
                 "retyped",
@@ -386,7 +399,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if whole:
-        made.carried[0x74] = _encoded(application)
+        made.carried[0x74] = _core.encode_value(application)
     elif sparse:
         made.carried[SPARSE + 0x74] = sparse
 
@@ -442,6 +455,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         produced = True
         names.add(found[0])
         made.entries.append((found[0], letter, item))
+        if delivered and found[0] in COUNTS:
+            exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
             exact = False
             notes.add(
@@ -457,7 +472,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":
-        made.carried[0x72] = _encoded(annotations)
+        made.carried[0x72] = _core.encode_value(made.message.message_annotations)
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
@@ -533,14 +548,14 @@ def _annotated(made: Reading, row: Any, value: Any) -> Any:
     if (
         row.name == "type"
         and held == MARKER
-        and (not isinstance(made.message.body, Data) or body_of(made.payload) is not None)
+        and (not isinstance(made.body, Data) or body_of(made.payload) is not None)
     ):
         return None
     return held
 
 
 def _body(made: Reading, notes: Notes) -> None:
-    body = made.message.body
+    body = made.body
     if type(body) is _Data:
         made.payload = bytes(body.data)
         return
@@ -607,7 +622,7 @@ def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None
     if code != 0x75:
         return
     width = 2 if made.raw[content] == 0xA0 else 5
-    several = isinstance(made.message.body, list)
+    several = isinstance(made.body, list)
     head = made.raw[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
     if several or not head.startswith(usual):

@@ -1,10 +1,17 @@
-"""The result of a translation: the message and a report of losses."""
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""The result of a translation: the message and a report of losses.
+
+Runs as it is, and compiled with the C types of `report.pxd`.
+"""
 
 from __future__ import annotations
 
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
+
+from amqp10msg._core.twin import Layout
+from amqp10msg.errors import TranslationError
 
 __all__ = ["Action", "Loss", "Notes", "Translation"]
 
@@ -40,7 +47,7 @@ class Loss:
     recoverable: bool
 
 
-@attrs.frozen
+@attrs.define
 class Translation(Generic[M]):
     """A translated message with a report of losses.
 
@@ -53,10 +60,12 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
+# Made for every message, so as decoding makes its own.
+_TRANSLATION = Layout(Translation, ["message", "losses"])
+
+
 class Notes:
     """Losses, collected while a message is translated."""
-
-    __slots__ = ("losses",)
 
     def __init__(self) -> None:
         self.losses: list[Loss] = []
@@ -81,3 +90,15 @@ class Notes:
     def carried(self, path: str, before: Any, reason: str) -> None:
         """Note a value that stands in the residual alone, from where it comes back."""
         self.add(path, "carried", before, None, reason, recoverable=True)
+
+    def translation(self, message: M, strict: bool) -> Translation[M]:
+        """Return a message with the losses; in strict mode, raise for one that is for good."""
+        losses: tuple[Loss, ...] = tuple(self.losses) if self.losses else ()
+        if strict:
+            for loss in losses:
+                if not loss.recoverable:
+                    raise TranslationError(
+                        loss.path, f"would be lost ({loss.action}): {loss.reason}"
+                    )
+        made: Translation[M] = _TRANSLATION.build([message, losses])
+        return made

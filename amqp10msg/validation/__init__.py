@@ -29,6 +29,7 @@ __all__ = [
     "Profile",
     "Rule",
     "Violation",
+    "rule_of",
     "validate",
 ]
 
@@ -44,7 +45,7 @@ class Violation:
             may see a rule otherwise.
         path: where in the message, such as ``properties.content-encoding``,
             ``application-properties['k']`` or the name of a section; empty where there is no name.
-        offset: where in the encoded message, in octets: the constructor of the key or value that
+        offset: where in the encoded message, in bytes: the constructor of the key or value that
             is wrong, or of the descriptor where a whole section is. What is missing is reported
             where it should be, and what does not parse where reading ended.
         text: what is wrong, and what would be right.
@@ -74,6 +75,17 @@ class _Report:
             )
 
 
+def rule_of(error: DecodeError) -> tuple[str, str]:
+    """Return the rule that an error of a decoder is about, a key of `RULES`, and its clause.
+
+    A rule that is about values alone is no key of `RULES`; its clause is ``Part 1, 1.2``.
+    """
+    # The kernel's name of this one ends in the byte.
+    unknown = error.rule.startswith("unknown-constructor-")
+    name = "unknown-constructor" if unknown else error.rule
+    return name, RULES[name].clause if name in RULES else "Part 1, 1.2"
+
+
 def validate(
     message: Message | bytes | bytearray | memoryview,
     profile: str | Profile = "oasis",
@@ -82,7 +94,7 @@ def validate(
 ) -> list[Violation]:
     """Check a message against the rules of the specification, or of a broker.
 
-    Whatever the octets are, this returns: what does not parse is a violation, and the sections
+    Whatever the bytes are, this returns: what does not parse is a violation, and the sections
     after it are checked too where the size of the damaged one is intact. Of each rule the first
     100 violations are listed.
 
@@ -96,17 +108,17 @@ def validate(
         The violations by their offset; an empty list where the message breaks nothing.
 
     Raises:
-        TypeError: the message is neither a Message nor octets.
+        TypeError: the message is neither a Message nor bytes.
         ValueError: there is no such profile.
     """
     if not isinstance(profile, Profile):
         if profile not in PROFILES:
-            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
+            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         profile = PROFILES[profile]
     limits = limits or DEFAULT_LIMITS
     report = _Report(profile)
     if not isinstance(message, (bytes, bytearray, memoryview)):
-        # This module works on octets and may not know the class.
+        # This module works on bytes and may not know the class.
         if not (hasattr(message, "encode") and hasattr(message, "message_format")):
             raise TypeError(
                 f"expected a Message, bytes, bytearray or memoryview, not {type(message).__name__}"
@@ -131,9 +143,7 @@ def validate(
     view = read(data, limits)
     view.known_keys = dict(profile.known_keys)
     for fault in view.faults:
-        # The kernel's name of this one ends in the octet.
-        unknown = fault.rule.startswith("unknown-constructor-")
-        name = "unknown-constructor" if unknown else fault.rule
+        name, _ = rule_of(fault)
         report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
     for rule in RULES.values():
         if rule.check is not None and rule.id in profile:

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.codes import FIRST_CODE, order_rule
 from amqp10msg._core.walk import end_of, text_at, type_at
 from amqp10msg.composite import Error, composite_of, decode_composite, rows
 from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
-from amqp10msg.validation._view import Child, Section, View
+from amqp10msg.validation._view import Child, View
 from amqp10msg.validation.texts import CODINGS, is_free_key, is_mime_type
 
-__all__ = ["ANNOTATIONS", "Found"]
-
-#: The sections of the type annotations (3.2.10).
-ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
+# The sections of the type annotations (3.2.10).
+_ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
+_BEFORE_BODY = ("delivery-annotations", "message-annotations", "application-properties")
+_MESSAGE = ("message-annotations",)
 _BODY = next(kind.order for kind in KINDS if kind.attribute == "body")
 _FOOTER = KINDS[-1].order
 
@@ -44,7 +46,7 @@ class Found(NamedTuple):
     """A place where a rule is broken.
 
     Attributes:
-        offset: where, in octets.
+        offset: where, in bytes.
         path: where, in words.
         text: what is wrong.
         clause: the clause that was broken, where the rule has several.
@@ -54,6 +56,32 @@ class Found(NamedTuple):
     path: str
     text: str
     clause: str = ""
+
+
+def _symbols(field: str, wrong: Callable[[str], str], view: View) -> Iterator[Found]:
+    for child in _set(view, field, "symbol"):
+        text = text_at(view.data, child.value, child.end)
+        # What is not ASCII is not a symbol, which another rule reports.
+        if text.isascii() and (says := wrong(text)):
+            yield Found(child.value, child.path, says)
+
+
+def _values(
+    sections: tuple[str, ...], wrong: Callable[[View, int, int, int], str], view: View
+) -> Iterator[Found]:
+    for section in view.of(*sections):
+        for place in section.entries():
+            if text := wrong(view, *place):
+                child = section.entry(place)
+                yield Found(child.value, child.path, text)
+
+
+def _set(view: View, field: str, kind: str = "") -> Iterator[Child]:
+    """Yield a field of the properties if it is set, and of this type."""
+    for section in view.of("properties"):
+        child = section.field(field)
+        if child and kind in ("", type_at(view.data, child.value)):
+            yield child
 
 
 # The sections.
@@ -73,30 +101,22 @@ def strangers(view: View, *, described: bool) -> Iterator[Found]:
 
 def misplaced(view: View, *, rule: str) -> Iterator[Found]:
     """Find sections in a place where they must not be, by one of the three rules on that."""
-    seen: set[str] = set()
-    last: Section | None = None
-    body: Section | None = None
+    seen = 0
+    last = -1
     for section in view.sections:
-        name, order = section.kind.name, section.kind.order
-        broken = ""
-        if order == _BODY:
-            if last is not None and last.kind.order > order:
-                broken, text = "section-out-of-order", f"{name} must precede {last.kind.name}"
-            elif body is not None and body.kind is not section.kind:
-                broken = "mixed-body-sections"
-                text = f"{name} follows {body.kind.name}: a body has sections of one kind"
-            elif body is not None and not section.kind.repeatable:
-                broken, text = "duplicate-section", f"{name} occurs twice"
-            body = body or section
-        elif name in seen:
-            broken, text = "duplicate-section", f"{name} occurs twice"
-        elif last is not None and last.kind.order > order:
-            broken, text = "section-out-of-order", f"{name} must precede {last.kind.name}"
-        seen.add(name)
-        if last is None or order >= last.kind.order:
-            last = section
+        name, index = section.kind.name, section.kind.code - FIRST_CODE
+        broken = order_rule(index, last, seen)
         if broken == rule:
-            yield Found(section.offset, name, text)
+            before = KINDS[last].name
+            text = {
+                "duplicate-section": f"{name} occurs twice",
+                "mixed-body-sections": f"{name} follows {before}: a body has sections of one kind",
+                "section-out-of-order": f"{name} must precede {before}",
+            }
+            yield Found(section.offset, name, text[broken])
+        seen |= 1 << index
+        if last < 0 or section.kind.order > KINDS[last].order:
+            last = index
 
 
 def body_missing(view: View) -> Iterator[Found]:
@@ -144,19 +164,13 @@ def field_type(view: View) -> Iterator[Found]:
                 yield Found(child.value, child.path, text, clause)
 
 
-def rejected_type(view: View) -> Iterator[Found]:
-    """Find values of the delivery annotation ``rejected`` that are not errors."""
-    # Nothing is spent here on arrays that no octet pays for.
-    limits = attrs.evolve(view.limits, zero_width=0)
-    for section in view.of("delivery-annotations"):
-        for place in section.entries():
-            key, value, end = place
-            if not _is_symbol(view, key, value, "rejected"):
-                continue
-            wrong = _wrong_error(view.data[value:end], limits)
-            if wrong:
-                text = f"the value of the key rejected must be an error (0x1D): {wrong}"
-                yield Found(value, section.entry(place).path, text)
+def rejected_type(view: View, key: int, value: int, end: int) -> str:
+    """Say why the value of the delivery annotation ``rejected`` is not an error."""
+    if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
+        return ""
+    # Nothing is spent here on arrays that no byte pays for.
+    wrong = _wrong_error(view.data[value:end], attrs.evolve(view.limits, zero_width=0))
+    return wrong and f"the value of the key rejected must be an error (0x1D): {wrong}"
 
 
 def _wrong_error(octets: bytes, limits: Limits) -> str:
@@ -175,73 +189,46 @@ def _wrong_error(octets: bytes, limits: Limits) -> str:
 _ERROR = (ULong(composite_of(Error).code), Symbol(composite_of(Error).symbol))
 
 
-def _is_symbol(view: View, start: int, end: int, text: str) -> bool:
-    return type_at(view.data, start) == "symbol" and text_at(view.data, start, end) == text
-
-
 def without_data(view: View, *, field: str) -> Iterator[Found]:
     """Find this field in messages whose body is something else than data."""
     others = [s.kind.name for s in view.sections if s.kind.order == _BODY and s.kind.name != "data"]
-    if others:
-        for section in view.of("properties"):
-            child = section.field(field)
-            if child:
-                text = f"{field} is set, and the body is {others[0]}: omit it, or send data"
-                yield Found(child.value, child.path, text)
+    for child in _set(view, field) if others else ():
+        text = f"{field} is set, and the body is {others[0]}: omit it, or send data"
+        yield Found(child.value, child.path, text)
 
 
-def _symbols(view: View, field: str) -> Iterator[tuple[Child, str]]:
-    for section in view.of("properties"):
-        child = section.field(field)
-        if child and type_at(view.data, child.value) == "symbol":
-            text = text_at(view.data, child.value, child.end)
-            if text.isascii():  # else it is not a symbol, which another rule reports
-                yield child, text
+def content_type_not_mime(text: str) -> str:
+    if is_mime_type(text):
+        return ""
+    return f"{_short(text)} is not a MIME type: write type/subtype, or omit it"
 
 
-def content_type_not_mime(view: View) -> Iterator[Found]:
-    """Find content-types that do not have the form of a MIME type."""
-    for child, text in _symbols(view, "content-type"):
-        if not is_mime_type(text):
-            says = f"{_short(text)} is not a MIME type: write type/subtype, or omit it"
-            yield Found(child.value, child.path, says)
-
-
-def _codings(view: View) -> Iterator[tuple[Child, list[str]]]:
+def _codings(text: str) -> list[str]:
     # RFC 2616, 3.5 and 14.11: a list with commas, and case does not matter.
-    for child, text in _symbols(view, "content-encoding"):
-        yield child, [coding.strip(" \t").lower() for coding in text.split(",")]
+    return [coding.strip(" \t").lower() for coding in text.split(",")]
 
 
-def content_encoding_identity(view: View) -> Iterator[Found]:
-    """Find the coding identity."""
-    for child, codings in _codings(view):
-        if "identity" in codings:
-            yield Found(child.value, child.path, "identity must not be used: omit it")
+def content_encoding_identity(text: str) -> str:
+    return "identity must not be used: omit it" if "identity" in _codings(text) else ""
 
 
-def content_encoding_compress(view: View) -> Iterator[Found]:
-    """Find the coding compress, which RFC 2616, 3.5 also calls x-compress."""
-    for child, codings in _codings(view):
-        if "compress" in codings or "x-compress" in codings:
-            yield Found(child.value, child.path, "compress should not be used: use gzip")
+def content_encoding_compress(text: str) -> str:
+    """Say that the coding compress is there, which RFC 2616, 3.5 also calls x-compress."""
+    if {"compress", "x-compress"}.isdisjoint(_codings(text)):
+        return ""
+    return "compress should not be used: use gzip"
 
 
-def content_encoding_multiple(view: View) -> Iterator[Found]:
-    """Find lists of codings."""
-    for child, codings in _codings(view):
-        if len(codings) > 1:
-            text = f"there are {len(codings)} content-encodings: apply one"
-            yield Found(child.value, child.path, text)
+def content_encoding_multiple(text: str) -> str:
+    count = len(_codings(text))
+    return f"there are {count} content-encodings: apply one" if count > 1 else ""
 
 
-def content_encoding_unregistered(view: View) -> Iterator[Found]:
-    """Find codings that are not registered at IANA."""
-    for child, codings in _codings(view):
-        unknown = [coding for coding in codings if coding not in CODINGS]
-        if unknown:
-            text = f"{_short(unknown[0])} is not registered at IANA: gzip, deflate and zstd are"
-            yield Found(child.value, child.path, text)
+def content_encoding_unregistered(text: str) -> str:
+    unknown = next((coding for coding in _codings(text) if coding not in CODINGS), None)
+    if unknown is None:
+        return ""
+    return f"{_short(unknown)} is not registered at IANA: gzip, deflate and zstd are"
 
 
 def _short(text: str) -> str:
@@ -254,7 +241,7 @@ def _short(text: str) -> str:
 def key_type(view: View, *, section: str) -> Iterator[Found]:
     """Find keys of wrong types in the sections of this name."""
     wanted, says = ({"string"}, "a string")
-    if section in ANNOTATIONS:
+    if section in _ANNOTATIONS:
         wanted, says = ({"symbol", "ulong"}, "a symbol or a ulong")
     for found in view.of(section):
         for key, end in found.key_places():
@@ -264,15 +251,12 @@ def key_type(view: View, *, section: str) -> Iterator[Found]:
                 yield Found(key, child.path, f"a key of {section} is {says}, not {have}")
 
 
-def value_not_simple(view: View) -> Iterator[Found]:
-    """Find application properties that are lists, maps or arrays, described or not."""
-    for section in view.of("application-properties"):
-        for place in section.entries():
-            have = type_at(view.data, _undescribed(view.data, place[1], place[2]))
-            if have in ("list", "map", "array"):
-                child = section.entry(place)
-                text = f"an application property is of a simple type, not {have}"
-                yield Found(child.value, child.path, text)
+def value_not_simple(view: View, _: int, value: int, end: int) -> str:
+    """Say that an application property is a list, map or array, described or not."""
+    have = type_at(view.data, _undescribed(view.data, value, end))
+    if have not in ("list", "map", "array"):
+        return ""
+    return f"an application property is of a simple type, not {have}"
 
 
 def _undescribed(data: bytes, pos: int, end: int) -> int:
@@ -284,7 +268,7 @@ def _undescribed(data: bytes, pos: int, end: int) -> int:
 
 def key_reserved(view: View) -> Iterator[Found]:
     """Find annotation keys that only a specification may define."""
-    for section in view.of(*ANNOTATIONS):
+    for section in view.of(*_ANNOTATIONS):
         known = view.known_keys.get(section.kind.name, ())
         for place in section.entries():
             key, value, _ = place
@@ -307,21 +291,11 @@ def key_reserved(view: View) -> Iterator[Found]:
 # RabbitMQ 4.
 
 
-def rabbitmq_described_value(view: View) -> Iterator[Found]:
-    """Find described values, which the broker takes for composites of its own."""
-    for section, place in _before_body(view):
-        _, value, end = place
-        if view.data[value] == 0 and not _is_error(view.data[value:end]):
-            child = section.entry(place)
-            text = "RabbitMQ ends the session on a described value: send the bare value"
-            yield Found(child.value, child.path, text)
-
-
-def _before_body(view: View) -> Iterator[tuple[Section, tuple[int, int, int]]]:
-    names = ("delivery-annotations", "message-annotations", "application-properties")
-    for section in view.of(*names):
-        for place in section.entries():
-            yield section, place
+def rabbitmq_described_value(view: View, _: int, value: int, end: int) -> str:
+    """Say that a value is described, which the broker takes for a composite of its own."""
+    if view.data[value] != 0 or _is_error(view.data[value:end]):
+        return ""
+    return "RabbitMQ ends the session on a described value: send the bare value"
 
 
 def _is_error(octets: bytes) -> bool:
@@ -331,8 +305,11 @@ def _is_error(octets: bytes) -> bool:
 def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
     """Find arrays that the broker's parser has no elements for, at any depth."""
     reader = _core.Reader(view.data, 0, view.limits)
-    for section, place in _before_body(view):
-        _, value, _ = place
+    entries = (
+        (section, place) for section in view.of(*_BEFORE_BODY) for place in section.entries()
+    )
+    for section, place in entries:
+        value = place[1]
         if type_at(view.data, value) not in ("list", "map", "array", "described"):
             continue
         reader.pos = value
@@ -365,41 +342,67 @@ def _constructors(value: Any) -> Iterator[int]:
             pending += one
 
 
-def rabbitmq_annotation_null(view: View) -> Iterator[Found]:
-    """Find null annotations, which the broker stores and cannot send."""
-    for section in view.of("message-annotations"):
-        for place in section.entries():
-            if view.data[place[1]] == 0x40:
-                child = section.entry(place)
-                text = "RabbitMQ cannot deliver a null annotation: omit it"
-                yield Found(child.value, child.path, text)
+def rabbitmq_annotation_null(view: View, _: int, value: int, __: int) -> str:
+    """Say that an annotation is null, which the broker stores and cannot send."""
+    if view.data[value] != 0x40:
+        return ""
+    return "RabbitMQ cannot deliver a null annotation: omit it"
 
 
-def rabbitmq_annotation_number(view: View) -> Iterator[Found]:
-    """Find numbers that RabbitMQ 4.0 stores and cannot send."""
-    for section in view.of("message-annotations"):
-        for place in section.entries():
-            _, value, end = place
-            have = type_at(view.data, value)
-            if have in ("float", "double"):
-                form = ">f" if have == "float" else ">d"
-                if math.isfinite(struct.unpack(form, view.data[value + 1 : end])[0]):
-                    continue
-            elif not have.startswith("decimal"):
-                continue
-            child = section.entry(place)
-            text = f"RabbitMQ 4.0 cannot deliver this {have}: send a string"
-            yield Found(child.value, child.path, text)
+def rabbitmq_annotation_number(view: View, _: int, value: int, end: int) -> str:
+    """Say that an annotation is a number that RabbitMQ 4.0 stores and cannot send."""
+    have = type_at(view.data, value)
+    if have in ("float", "double"):
+        form = ">f" if have == "float" else ">d"
+        if math.isfinite(struct.unpack(form, view.data[value + 1 : end])[0]):
+            return ""
+    elif not have.startswith("decimal"):
+        return ""
+    return f"RabbitMQ 4.0 cannot deliver this {have}: send a string"
 
 
 def rabbitmq_user_id_empty(view: View) -> Iterator[Found]:
     """Find user-ids that no user of the broker can have."""
-    for section in view.of("properties"):
-        child = section.field("user-id")
-        if (
-            child
-            and type_at(view.data, child.value) == "binary"
-            and not text_at(view.data, child.value, child.end)
-        ):
+    for child in _set(view, "user-id", "binary"):
+        if not text_at(view.data, child.value, child.end):
             text = "RabbitMQ compares the user-id with the connection's user: omit it"
             yield Found(child.value, child.path, text)
+
+
+#: What finds the places where a rule is broken, by the rule's name.
+CHECKS: dict[str, Callable[[View], Iterator[Found]]] = {
+    "not-a-section": partial(strangers, described=False),
+    "unknown-section": partial(strangers, described=True),
+    "section-out-of-order": partial(misplaced, rule="section-out-of-order"),
+    "duplicate-section": partial(misplaced, rule="duplicate-section"),
+    "mixed-body-sections": partial(misplaced, rule="mixed-body-sections"),
+    "body-missing": body_missing,
+    "section-value-type": section_value_type,
+    "too-many-fields": too_many_fields,
+    "field-type": field_type,
+    "delivery-annotations-rejected-type": partial(
+        _values, ("delivery-annotations",), rejected_type
+    ),
+    "content-type-without-data": partial(without_data, field="content-type"),
+    "content-encoding-without-data": partial(without_data, field="content-encoding"),
+    "content-type-not-mime": partial(_symbols, "content-type", content_type_not_mime),
+    "content-encoding-identity": partial(_symbols, "content-encoding", content_encoding_identity),
+    "content-encoding-compress": partial(_symbols, "content-encoding", content_encoding_compress),
+    "content-encoding-multiple": partial(_symbols, "content-encoding", content_encoding_multiple),
+    "content-encoding-unregistered": partial(
+        _symbols, "content-encoding", content_encoding_unregistered
+    ),
+    "application-properties-key-type": partial(key_type, section="application-properties"),
+    "delivery-annotations-key-type": partial(key_type, section="delivery-annotations"),
+    "message-annotations-key-type": partial(key_type, section="message-annotations"),
+    "footer-key-type": partial(key_type, section="footer"),
+    "application-properties-value-not-simple": partial(
+        _values, ("application-properties",), value_not_simple
+    ),
+    "annotation-key-reserved": key_reserved,
+    "rabbitmq-described-value": partial(_values, _BEFORE_BODY, rabbitmq_described_value),
+    "rabbitmq-array-constructor": rabbitmq_array_constructor,
+    "rabbitmq-annotation-null": partial(_values, _MESSAGE, rabbitmq_annotation_null),
+    "rabbitmq-annotation-number": partial(_values, _MESSAGE, rabbitmq_annotation_number),
+    "rabbitmq-user-id-empty": rabbitmq_user_id_empty,
+}

@@ -9,8 +9,6 @@ import attrs
 
 from amqp10msg.validation._rules import RULES
 
-__all__ = ["PROFILES", "Profile"]
-
 
 def _severities(value: Mapping[str, str]) -> Mapping[str, str]:
     for name, severity in value.items():
@@ -84,39 +82,30 @@ class Profile:
 
 
 _RABBITMQ = {rule.id: rule.severity for rule in RULES.values() if rule.clause == "RabbitMQ 4"}
-_REJECTED = {"delivery-annotations": ("rejected",)}
 _OASIS = Profile(
     "oasis",
     "OASIS AMQP 1.0, Part 3, section 3.2, to the letter.",
     {rule.id: rule.severity for rule in RULES.values() if rule.id not in _RABBITMQ},
-    _REJECTED,
+    {"delivery-annotations": ("rejected",)},
+)
+_RABBITMQ_4 = _OASIS.derive(
+    "rabbitmq-4",
+    "What RabbitMQ 4 refuses or cannot deliver: a body is required, annotation keys must be "
+    "symbols that begin with x-, and some encodings are not understood.",
+    severities={"annotation-key-reserved": "error", **_RABBITMQ},
+    known_keys={},
+)
+_AZURE = _OASIS.derive(
+    "azure",
+    "Azure Service Bus, Event Hubs and IoT Hub: iothub-* annotations, messages without a body, and "
+    "the message-format of batches are usual there.",
+    without=("body-missing", "message-format"),
+    known_keys={
+        "delivery-annotations": ("rejected", "iothub-*"),
+        "message-annotations": ("iothub-*",),
+    },
 )
 #: The profiles that `validate` knows, by name.
 PROFILES: Mapping[str, Profile] = MappingProxyType(
-    {
-        profile.name: profile
-        for profile in (
-            _OASIS,
-            _OASIS.derive(
-                "rabbitmq-4",
-                "What RabbitMQ 4 refuses or cannot deliver: a body is required, annotation keys "
-                "must be symbols that begin with x-, and some encodings are not understood.",
-                severities={
-                    "annotation-key-reserved": "error",
-                    **_RABBITMQ,
-                },
-                known_keys={},
-            ),
-            _OASIS.derive(
-                "azure",
-                "Azure Service Bus, Event Hubs and IoT Hub: iothub-* annotations, messages without "
-                "a body, and the message-format of batches are usual there.",
-                without=("body-missing", "message-format"),
-                known_keys={
-                    "delivery-annotations": ("rejected", "iothub-*"),
-                    "message-annotations": ("iothub-*",),
-                },
-            ),
-        )
-    }
+    {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}
 )

@@ -21,8 +21,6 @@ from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
 
-__all__ = ["LISTED", "Child", "Section", "View", "read"]
-
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
 
@@ -175,7 +173,7 @@ class View:
 
 
 def read(data: bytes, limits: Limits) -> View:
-    """Take a message apart. Whatever the octets are, this raises nothing."""
+    """Take a message apart. Whatever the bytes are, this raises nothing."""
     view = View(data, limits)
     strangers = {True: 0, False: 0}
     faults: dict[str, int] = {}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["RuleCount"]
+#: Characters of a text that are kept as an example.
+MAX_TEXT = 300
 
 
 @attrs.define
@@ -17,6 +18,7 @@ class RuleCount:
         first: where the first of them came from; empty where that is not known.
         severity: ``error`` or ``warning``.
         violations: in how many places; 0 where only messages are counted.
+        text: what is wrong with the first of them, at most `MAX_TEXT` characters.
     """
 
     clause: str
@@ -24,3 +26,4 @@ class RuleCount:
     first: str = ""
     severity: str = "error"
     violations: int = 0
+    text: str = ""

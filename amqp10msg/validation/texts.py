@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["CODINGS", "MIME_TYPE", "is_free_key", "is_mime_type", "is_registered_coding"]
-
 # A token holds no space and none of the separators, so that there is one way to match and the time
 # is linear.
 _TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)

@@ -30,8 +30,8 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 
+from amqp10msg._core.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
-from amqp10msg.columns._schema import FOLLOWERS
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 
@@ -61,8 +61,8 @@ cdef int AMQP_VALUE = _NAMES.index("amqp-value")
 cdef int FIRST_CODE = KINDS[0].code
 # By section + 1: the bits of those that may follow it; the first for the beginning.
 cdef uint32_t[SECTIONS + 1] FOLLOWING
-for _place, _bits in enumerate(FOLLOWERS):
-    FOLLOWING[<int> _place] = _bits
+for _place, _allowed in enumerate(FOLLOWERS):
+    FOLLOWING[<int> _place] = sum([_allowed[kind.code] << i for i, kind in enumerate(KINDS)])
 cdef int64_t FIRST = FIRST_MS
 cdef int64_t LAST = LAST_MS
 

@@ -26,8 +26,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = ["DECIMALS", "INTEGERS", "TYPES", "WIDTHS", "bits_of", "integer_range", "of_bits"]
-
 #: The classes of integer types by name; a timestamp is one of milliseconds. A long is an int.
 INTEGERS: dict[str, Any] = {
     cls.__name__.lower(): cls for cls in (UByte, UShort, UInt, ULong, Byte, Short, Int, Timestamp)

@@ -1,0 +1,154 @@
+"""What RabbitMQ adds to a message on its way through a queue, which is no part of the message.
+
+As observed on RabbitMQ 4.0: a stream adds the offset, and to consumers of 0-9-1 a delivery mode of
+1 where there was none; a quorum queue adds the number of earlier deliveries; a dead-letter exchange
+adds the history of the message's deaths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.tables import FieldTable
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.primitives import Array, UInt
+from amqp10msg.sections import Header
+from amqp10msg.translate.report import Notes
+
+__all__ = [
+    "COUNTS",
+    "HEADERS",
+    "decorated",
+    "in_name_order",
+    "name_order",
+    "received",
+    "without_facts",
+]
+
+#: The offset in a stream, and the number of earlier deliveries from a quorum queue.
+OFFSET = "x-stream-offset"
+COUNT = "x-delivery-count"
+#: The facts of one delivery. A header of such a name means nothing once it is delivered.
+COUNTS = frozenset({OFFSET, COUNT, "x-acquired-count"})
+_ADDED = "RabbitMQ added it at delivery"
+_DEATHS = [
+    f"x-{which}-death-{what}"
+    for which in ("first", "last")
+    for what in ("exchange", "queue", "reason")
+]
+#: Message annotations that RabbitMQ adds, and the types of their values.
+ANNOTATIONS: dict[str, type] = {
+    **dict.fromkeys(COUNTS, int),
+    **dict.fromkeys(_DEATHS, str),
+    "x-opt-deaths": Array,
+}
+#: Headers that it adds, and their letters.
+HEADERS: dict[str, str] = {
+    **dict.fromkeys(COUNTS, "l"),
+    **dict.fromkeys(_DEATHS, "S"),
+    "x-death": "A",
+}
+
+
+def decorated(header: Header) -> bytes:
+    """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
+    out = b"\x41" if header.durable else b"\x42"
+    out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
+    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
+    out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
+    return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
+
+
+def received(message: Message, notes: Notes) -> Message:
+    """Return a message without what RabbitMQ added to its annotations and header.
+
+    Args:
+        message: with the annotation ``x-exchange``.
+        notes: takes the losses.
+    """
+    annotations: Any = message.message_annotations
+    added = [
+        key
+        for key, value in annotations.items()
+        if isinstance(key, str) and ANNOTATIONS.get(key) is type(value)
+    ]
+    if not added:
+        return message
+    for key in added:
+        notes.dropped(f"message-annotations[{str(key)!r}]", annotations[key], _ADDED)
+    rest = {key: value for key, value in annotations.items() if key not in added}
+    header = message.header
+    if header is None:
+        return message.evolve(message_annotations=rest)
+    if header.delivery_count:
+        notes.dropped("header.delivery-count", header.delivery_count, _ADDED)
+        header = attrs.evolve(header, delivery_count=0)
+    octets = decorated(header) + message.evolve(header=None, message_annotations=rest).encode()
+    return Message.decode(octets, limits=UNLIMITED, message_format=message.message_format)
+
+
+def without_facts(
+    basic: BasicMessage, entries: list[Any], notes: Notes, known: set[str] | None = None
+) -> tuple[BasicMessage, list[Any] | None]:
+    """Take out of a delivered message what RabbitMQ added to its headers.
+
+    Args:
+        basic: the message, with an exchange or a routing key.
+        entries: of its headers.
+        notes: takes the losses.
+        known: names of headers that the message had before, None where that is not known; then a
+            history of deaths stays.
+
+    Returns:
+        The message and its entries; the same ones where there was nothing to take out.
+    """
+    added = {
+        name: value
+        for name, letter, value in entries
+        if HEADERS.get(name) == letter and (name in COUNTS if known is None else name not in known)
+    }
+    if not added:
+        return basic, entries
+    for name, value in added.items():
+        notes.dropped(f"headers[{name!r}]", value, _ADDED)
+    rest = [entry for entry in entries if entry[0] not in added]
+    properties = basic.properties
+    if OFFSET in added:
+        rest = [_unstreamed(entry) for entry in rest]
+        if properties.delivery_mode == 1:
+            properties = attrs.evolve(properties, delivery_mode=None)
+            notes.dropped("properties.delivery-mode", 1, _ADDED)
+    headers = FieldTable.of(rest) if rest else None
+    properties = attrs.evolve(properties, headers=headers)
+    return attrs.evolve(basic, properties=properties), rest or None
+
+
+def _unstreamed(entry: Any) -> Any:
+    """Return an entry of a header with the octets that a stream made a long string of."""
+    name, letter, value = entry
+    if letter != "S" or not isinstance(value, str):
+        return entry
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return name, "x", value.encode("utf-8", "surrogateescape")
+    return entry
+
+
+def name_order(entries: list[Any]) -> list[int]:
+    """Return the positions of entries in the order of the bytes of their names.
+
+    So RabbitMQ sorts a table when it adds a header.
+    """
+    names = [entry[0].encode("utf-8", "surrogateescape") for entry in entries]
+    return sorted(range(len(names)), key=names.__getitem__)
+
+
+def in_name_order(entries: list[Any]) -> list[Any]:
+    """Sort entries as RabbitMQ does when it adds a header."""
+    return [entries[place] for place in name_order(entries)]

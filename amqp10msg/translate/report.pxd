@@ -1,0 +1,12 @@
+# C types for report.py. Changes in the same commit as report.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg._core.twin cimport Layout
+
+cdef Layout _TRANSLATION
+
+
+@cython.final
+cdef class Notes:
+    cdef public list losses
