@@ -38,7 +38,7 @@ def test_every_message_is_shown_and_comes_back_as_it_was() -> None:
     ) in result.stdout
     for case in cases:
         size = len(case.data)
-        assert f"{case.note}: {size} octets in, the same {size} out" in result.stdout
+        assert f"{case.note}: {size} bytes in, the same {size} out" in result.stdout
         assert case.origin.removeprefix("recorded from ") in result.stdout
     for name in ("RabbitMQ 3.10.8", "RabbitMQ 4.3.6", "proton", "rhea"):
         assert name in result.stdout
@@ -78,10 +78,10 @@ def test_the_pipeline_tells_good_from_bad_and_explains_one(scratch: Path) -> Non
     rows = pq.ParquetDataset(folder / "typed" / "quarantine").read().to_pylist()
     assert bad == len(rows)
     assert set(cut) <= {row["wire"] for row in rows}
-    (explained,) = (row for row in rows if squeezed(f"wire {len(row['wire'])} octets") in shown)
+    (explained,) = (row for row in rows if squeezed(f"wire {len(row['wire'])} bytes") in shown)
     for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
         assert squeezed(f"{name} {explained[name]}")[:60] in shown
-    assert squeezed(f"octets: {explained['wire'].hex()[:40]}") in shown
+    assert squeezed(f"bytes: {explained['wire'].hex()[:40]}") in shown
 
 
 def squeezed(text: str) -> str:
@@ -139,5 +139,5 @@ def test_other_octets_are_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     result = demo()
 
     assert 1 == result.exit_code
-    assert "octets in, others out" in result.stdout
+    assert "bytes in, others out" in result.stdout
     assert "14 messages, 0 encoded again byte for byte" in result.stdout

@@ -121,7 +121,7 @@ class TestLines:
             item.source for item in found
         ]
         assert [OCTETS, OTHER, b"", b"", b"", OCTETS] == [item.data for item in found]
-        assert "'raw' is not hex: 1 digits are half an octet too few or too many" == found[2].fault
+        assert "'raw' is not hex: 1 digits are half a byte too few or too many" == found[2].fault
         assert "$.hello: there is no such section" in found[3].fault
         assert "not JSON: Expecting value (column 1)" == found[4].fault
 
@@ -258,7 +258,7 @@ def test_hex_longer_than_any_name_can_be() -> None:
         ("", "auto", "an argument is empty"),
         (" ", "hex", "an argument is empty"),
         ("x" * 5_000, "auto", f"no such file, and neither hex nor base64: '{'x' * 40}…'"),
-        ("00537", "auto", "no such file, and not hex: 5 digits are half an octet too few or"),
+        ("00537", "auto", "no such file, and not hex: 5 digits are half a byte too few or"),
     ],
 )
 def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(

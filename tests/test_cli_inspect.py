@@ -50,7 +50,7 @@ def test_the_tree_and_a_verdict() -> None:
     result = inspect(OCTETS.hex())
 
     assert (0, "") == (result.exit_code, result.stderr)
-    assert f"{render_text(OCTETS)}\n{len(OCTETS)} octets; no violations\n" == result.stdout
+    assert f"{render_text(OCTETS)}\n{len(OCTETS)} bytes; no violations\n" == result.stdout
     for word in ("header", "durable", "message-id", '"m-1"', "application-properties", '"hello"'):
         assert word in result.stdout
 
@@ -179,7 +179,7 @@ class TestValues:
         result = inspect(octets.hex())
 
         assert (0, "") == (result.exit_code, result.stderr)
-        assert f"\n{len(octets)} octets: {what}; no violations\n" in result.stdout
+        assert f"\n{len(octets)} bytes: {what}; no violations\n" in result.stdout
         assert f"\n{inspect('--format=raw', data=octets).stdout}" == f"\n{result.stdout}"
         fields = {row.wire_name for row in rows(type(state))}
         named = {node.name for _, node in parse_tree(octets).walk()} & fields
@@ -203,10 +203,10 @@ class TestValues:
         shown = inspect(octets.hex()).stdout
         as_receiver = inspect("--role", "receiver", octets.hex())
 
-        assert shown.endswith("octets: source; 1 error (outcomes)\n")
+        assert shown.endswith("bytes: source; 1 error (outcomes)\n")
         assert "! 'accepted' is not a symbolic descriptor" in shown
         assert as_receiver.stdout.endswith(
-            "octets: source; 2 errors (address-in-request, outcomes)\n"
+            "bytes: source; 2 errors (address-in-request, outcomes)\n"
         )
         assert 1 == as_receiver.exit_code
         # A violation stands below its field.
@@ -234,18 +234,18 @@ class TestValues:
         result = inspect(octets)
 
         assert 1 == result.exit_code
-        assert result.stdout.endswith(f"octets: {verdict}\n")
+        assert result.stdout.endswith(f"bytes: {verdict}\n")
         assert text in result.stdout
 
     def test_as_values_they_are_not_judged(self) -> None:
         result = inspect("--value", delivery.encode(Accepted()).hex())
 
-        assert result.stdout.endswith("4 octets, 1 value\n")
+        assert result.stdout.endswith("4 bytes, 1 value\n")
 
     def test_several_values_are_not_judged(self) -> None:
         octets = delivery.encode(Accepted()) + delivery.encode(Released())
 
-        assert inspect(octets.hex()).stdout.endswith("8 octets, 2 values\n")
+        assert inspect(octets.hex()).stdout.endswith("8 bytes, 2 values\n")
 
     @pytest.mark.parametrize("view, expected", [("--json", 42), ("--typed", ["long", 42])])
     def test_a_value_has_the_same_views(self, view: str, expected: object) -> None:
@@ -268,7 +268,7 @@ class TestValues:
         result = inspect("a105")
 
         assert 1 == result.exit_code
-        assert "2 octets, not all of it can be read\n" in result.stdout
+        assert "2 bytes, not all of it can be read\n" in result.stdout
         assert result.stderr.startswith("amqp10msg: the argument: at byte 2: ")
 
 
@@ -342,4 +342,4 @@ def test_a_message_without_any_octets(tmp_path: Path) -> None:
     result = inspect(str(file))
 
     assert 1 == result.exit_code
-    assert "0 octets; 1 error (body-missing)\n" in result.stdout
+    assert "0 bytes; 1 error (body-missing)\n" in result.stdout

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message
-from amqp10msg.cli._text import octets_of_base64, octets_of_hex, octets_of_text
+from amqp10msg.cli._text import octets_of_text
+from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 MESSAGES = st.builds(Message, st.text(max_size=60) | st.binary(max_size=60)).map(Message.encode)
 SPELLINGS = {
@@ -105,7 +106,7 @@ def test_what_the_real_tools_print_is_read(command: list[str]) -> None:
 @pytest.mark.parametrize(
     "text, reason",
     [
-        ("0053700", "not hex: 7 digits are half an octet too few or too many"),
+        ("0053700", "not hex: 7 digits are half a byte too few or too many"),
         ("message.bin", "neither hex nor base64"),
         ("message", "neither hex nor base64"),  # base64 of octets that no message begins with
         ("no such thing", "neither hex nor base64"),

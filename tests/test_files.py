@@ -185,7 +185,7 @@ def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: s
         (files.form_of, "neither its name nor its beginning"),
         (lambda p: list(files.read(p, "avro")), "there is no form 'avro'"),
         (lambda p: files.ranges(p, "avro"), "there is no form 'avro'"),
-        (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 octet"),
+        (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 byte"),
     ],
 )
 def test_a_wrong_call(tmp_path: Path, call: Any, text: str) -> None:

@@ -545,8 +545,8 @@ def test_damaged_captures_never_raise(data: st.DataObject) -> None:
         (pcap([bytes(60)])[:30], "the capture is cut off in the header of a packet"),
         (pcapng([bytes(60)])[:-1], "the capture is cut off in a block"),
         (pcapng([bytes(60)]) + b"\0", "the capture is cut off in the header of a block"),
-        (pcapng([]) + struct.pack("<II", 6, 3), "a block of 3 octets: the capture is damaged"),
-        (pcap([]) + struct.pack("<4I", 0, 0, 1 << 30, 0), "a packet of 1073741824 octets"),
+        (pcapng([]) + struct.pack("<II", 6, 3), "a block of 3 bytes: the capture is damaged"),
+        (pcap([]) + struct.pack("<4I", 0, 0, 1 << 30, 0), "a packet of 1073741824 bytes"),
     ],
 )
 def test_what_is_damaged_is_told(octets: bytes, fault: str) -> None:

@@ -402,7 +402,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
         (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
         (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
-        (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 octet, not 0"),
+        (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 byte, not 0"),
     ],
 )
 def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:

@@ -143,7 +143,7 @@ def test_a_filter_is_an_option(spark_session: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "option, value, text",
     [
-        ("protocol", "http", "no protocol is called 'http'"),
+        ("protocol", "http", "'http' is not a protocol"),
         ("since", "yesterday", "since is 'yesterday', and must be a time of ISO 8601"),
         ("selector", "a >", "expected a value"),
     ],

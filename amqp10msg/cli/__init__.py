@@ -1,4 +1,4 @@
-"""The command ``amqp10msg``: look at, build, judge and convert messages. One file a command.
+"""The command ``amqp10msg``: look at, build, judge and convert messages.
 
 It needs the extra ``cli``. Without it, importing this still works, and `main` says what is missing.
 """

@@ -13,21 +13,17 @@ from typing import Any
 import click
 
 import amqp10msg
-from amqp10msg.cli._output import safe
-from amqp10msg.cli.convert import convert
+from amqp10msg.cli._output import safe, showing_option
+from amqp10msg.cli.convert import convert, encode
 from amqp10msg.cli.demo import demo
-from amqp10msg.cli.diff_profiles import diff_profiles
-from amqp10msg.cli.encode import encode
 from amqp10msg.cli.filter import filter_messages
 from amqp10msg.cli.inspect import inspect
 from amqp10msg.cli.pipeline import pipeline
 from amqp10msg.cli.serve import serve
 from amqp10msg.cli.spool import spool
-from amqp10msg.cli.translate import translate
+from amqp10msg.cli.translate import diff_profiles, translate
 from amqp10msg.cli.validate import validate
 from amqp10msg.errors import AmqpError
-
-__all__ = ["main"]
 
 
 def version() -> str:
@@ -37,12 +33,6 @@ def version() -> str:
         f"amqp10msg {amqp10msg.__version__} ({kernel}, "
         f"{platform.python_implementation()} {platform.python_version()})"
     )
-
-
-def _show_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(version())
-        context.exit()
 
 
 class App(click.Group):
@@ -68,7 +58,6 @@ class App(click.Group):
 
 
 def _line_of(error: BaseException) -> tuple[str, int]:
-    """Return one line about an error, and the exit status."""
     if isinstance(error, click.UsageError):
         context = error.ctx
         command = context.command_path if context else "amqp10msg"
@@ -98,14 +87,7 @@ Completion by the shell, for ~/.bashrc, ~/.zshrc and config.fish:
   _AMQP10MSG_COMPLETE=fish_source amqp10msg | source
 """,
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_version,
-    help="Show the version and whether the kernel is compiled.",
-)
+@showing_option("--version", version, "Show the version and whether the kernel is compiled.")
 @click.pass_context
 def main(context: click.Context) -> None:
     """Look at, build, judge and convert AMQP 1.0 messages.

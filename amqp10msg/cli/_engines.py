@@ -19,8 +19,6 @@ from rich.progress import TextColumn
 
 from amqp10msg.cli._output import is_terminal, progress
 
-__all__ = ["ENGINES", "Done", "Task", "run"]
-
 ENGINES = ("auto", "spark", "local")
 
 
@@ -107,13 +105,9 @@ def _spark(task: Task, form: str | None, master: str | None, memory: str | None)
     # Of the pandas that pyspark itself brings; nothing here uses it.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
 
+    name, config = f"amqp10msg {task.job.kind}", {"spark.log.level": "ERROR"}
     try:
-        session = spark.session(
-            master,
-            memory=memory or "1g",
-            app_name=f"amqp10msg {task.job.kind}",
-            config={"spark.log.level": "ERROR"},
-        )
+        session = spark.session(master, memory=memory or "1g", app_name=name, config=config)
     except RuntimeError as error:  # no Java
         raise click.ClickException(str(error)) from None
     start = time.monotonic()

@@ -1,4 +1,4 @@
-"""Output formats: the notations, hex, base64, and containers of octets."""
+"""Output formats: the notations, hex, base64, and containers of bytes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
 from amqp10msg.sections import CODES
 
-__all__ = ["TARGETS", "is_message", "read", "write_all"]
-
 
 def is_message(data: bytes) -> bool:
-    """Return whether octets are a message: they begin with a section's descriptor, or are empty.
+    """Return whether bytes are a message: they begin with a section's descriptor, or are empty.
 
     What is too damaged to tell counts as a message.
     """
@@ -41,7 +39,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
     A message that breaks rules is read leniently.
 
     Raises:
-        DecodeError: the octets do not parse.
+        DecodeError: the bytes do not parse.
     """
     if not as_values and is_message(data):
         return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
@@ -72,7 +70,7 @@ _WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
     "raw": lambda data: data,
     "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
 }
-#: What octets can be written as.
+#: What bytes can be written as.
 TARGETS = tuple(_WRITERS)
 
 
@@ -86,7 +84,7 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
     for number, item in enumerate(items, 1):
         if number > 1 and target == "raw":
             raise click.ClickException(
-                "there is more than one message, and raw octets do not say where one ends: "
+                "there is more than one message, and raw bytes do not say where one ends: "
                 "use prefixed, jsonl or hex"
             )
         data = item.octets()

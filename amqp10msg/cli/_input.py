@@ -1,6 +1,6 @@
 """Messages from what a command is given: files, directories, text, standard input.
 
-Every notation ends as octets, in an `Item` that knows where it came from. What cannot be read is an
+Every notation ends as bytes, in an `Item` that knows where it came from. What cannot be read is an
 `Item` too, so that one bad line does not hide the others. Streams are read a message at a time
 where their format has lines or lengths.
 """
@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import functools
 import io
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -22,7 +23,7 @@ from click.shell_completion import CompletionItem
 
 from amqp10msg import notation
 from amqp10msg._core import encode_value
-from amqp10msg.cli._output import is_terminal
+from amqp10msg.cli._output import is_terminal, safe
 from amqp10msg.cli._text import octets_of_text
 from amqp10msg.errors import AmqpError
 from amqp10msg.files import MAX_SIZE
@@ -37,11 +38,9 @@ from amqp10msg.files.streams import DamagedGzipError, unpacked
 from amqp10msg.files.text import parse_json
 from amqp10msg.message import Message
 
-__all__ = ["FORMATS", "Inputs", "Item", "format_option", "max_size_option", "sources_argument"]
-
 #: What --format and --from take.
 FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
-# Formats of octets; on the command line they are written in hex or base64.
+# Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cbor")
 
 
@@ -51,7 +50,7 @@ class Item:
 
     Attributes:
         source: where it came from: a file's name, with a line's number where it has lines.
-        data: its octets.
+        data: its bytes.
         fault: why there are none; empty where all is well.
     """
 
@@ -60,10 +59,15 @@ class Item:
     fault: str = ""
 
     def octets(self) -> bytes:
-        """Return the octets, or end the command with the fault."""
+        """Return the bytes, or end the command with the fault."""
         if self.fault:
             raise click.ClickException(f"{self.source}: {self.fault}")
         return self.data
+
+
+def complain(item: Item, fault: str) -> None:
+    """Say on standard error why an item cannot be handled."""
+    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
 
 
 class Inputs:
@@ -72,10 +76,10 @@ class Inputs:
     Args:
         arguments: files, directories, ``-`` and what stands on the command line itself.
         form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
-        max_size: octets that one message may take in its input.
+        max_size: bytes that one message may take in its input.
 
     Attributes:
-        total: octets in all the files, or None where standard input or a pipe is among them.
+        total: bytes in all the files, or None where standard input or a pipe is among them.
     """
 
     def __init__(self, arguments: Sequence[str], form: str, max_size: int) -> None:
@@ -90,7 +94,7 @@ class Inputs:
 
     @property
     def position(self) -> int:
-        """How many octets of `total` are read."""
+        """How many bytes of `total` are read."""
         if self._open is not None and self.total is not None:
             return self._done + self._open.tell()
         return self._done
@@ -140,12 +144,12 @@ class Inputs:
         Raises:
             click.ClickException: there are none.
         """
-        items = iter(self)
-        for first in items:
-            yield first
-            yield from items
-            return
-        raise click.ClickException("there are no messages in what was given")
+        none = True
+        for item in self:
+            none = False
+            yield item
+        if none:
+            raise click.ClickException("there are no messages in what was given")
 
     def __iter__(self) -> Iterator[Item]:
         for name, source, fault in self._sources:
@@ -178,7 +182,7 @@ class Inputs:
                 yield Item(source, octets)
 
     def _guarded(self, name: str, path: Path | bytes | None) -> Iterator[Item]:
-        """Read a file, octets or standard input; what is wrong is a fault of this one alone."""
+        """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
         try:
             if isinstance(path, bytes):
                 yield from self._read(io.BytesIO(path), name)
@@ -217,9 +221,17 @@ class Inputs:
             case "jsonl" | "json" | "written" | "typed" | "plain":
                 yield from self._json(stream, name, form)
             case "prefixed":
-                yield from self._prefixed(stream, name)
+                records = read_prefixed(stream, max_size=self.max_size)
+                for number, record in enumerate(records, 1):
+                    if record.fault:
+                        raise ValueError(f"message {number}: {self._advised(record.fault)}")
+                    yield Item(f"{name}:{number}", record.wire or b"")
             case "text" | "hex" | "base64":
-                text = _text_of(self._all(stream))
+                try:
+                    text = self._all(stream).decode("utf-8-sig")
+                except UnicodeDecodeError:
+                    said = "this is not text: use --format raw for the bytes of a message"
+                    raise ValueError(said) from None
                 found = octets_of_text(text, None if form == "text" else form)
                 if not found:
                     raise ValueError("it holds no message")
@@ -238,12 +250,6 @@ class Inputs:
 
     def _advised(self, fault: str) -> str:
         return f"{fault}: raise --max-size" if fault == too_large(self.max_size) else fault
-
-    def _prefixed(self, stream: IO[bytes], name: str) -> Iterator[Item]:
-        for number, record in enumerate(read_prefixed(stream, max_size=self.max_size), 1):
-            if record.fault:
-                raise ValueError(f"message {number}: {self._advised(record.fault)}")
-            yield Item(f"{name}:{number}", record.wire or b"")
 
     def _json(self, stream: Any, name: str, form: str, before: int = 0) -> Iterator[Item]:
         """Read JSON, a document a line or one document over many lines.
@@ -295,8 +301,8 @@ def _blame(text: str, form: str | None, reason: str) -> str:
         try:
             octets_of_text(part, form)
         except ValueError as error:
-            # Half an octet is not a fault of an argument that another one follows.
-            if "half an octet" not in str(error):
+            # Half a byte is not a fault of an argument that another one follows.
+            if "half a byte" not in str(error):
                 return _nothing(part, str(error))
     return _nothing(text, reason)
 
@@ -324,7 +330,7 @@ def _buffered(stream: Any) -> Any:
 def _sniff(head: bytes) -> str:
     """Return the format of a file, guessed from its beginning.
 
-    Every message begins with the octet 00, which text never does.
+    Every message begins with the byte 00, which text never does.
     """
     if not head or head[0] == 0:
         return "raw"
@@ -337,21 +343,12 @@ def _sniff(head: bytes) -> str:
     return "json" if text.lstrip()[:1] in ("{", "[") else "text"
 
 
-def _text_of(octets: bytes) -> str:
-    try:
-        return octets.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise ValueError("this is not text: use --format raw for the bytes of a message") from None
-
-
 def _has_lines(octets: bytes) -> bool:
     """Return whether a line after a bad first one is a document, so that this is JSON lines."""
     for line in octets.splitlines()[:10]:
-        try:
+        with contextlib.suppress(ValueError):
             if isinstance(parse_json(line), (dict, list)):
                 return True
-        except ValueError:
-            continue
     return False
 
 
@@ -374,30 +371,22 @@ def _item_of_document(name: str, form: str, document: Any) -> Item:
 
 
 def _item(name: str, form: str, document: Any) -> Item:
+    """Encode what a notation says: a message, or a value."""
+    made: Any
     try:
-        return Item(name, _octets_of_notation(form, document))
+        match form:
+            case "typed":
+                made = notation.from_typed(document)
+            case "plain":
+                is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
+                made = (notation.value_from_plain if is_value else notation.from_plain)(document)
+            case _:
+                made = notation.from_cbor(document)
+        return Item(name, made.encode() if isinstance(made, Message) else encode_value(made))
     except ImportError as error:  # an extra that says itself how to install it
         raise click.ClickException(str(error)) from None
     except (AmqpError, ValueError) as error:
         return Item(name, fault=str(error))
-
-
-def _octets_of_notation(form: str, document: Any) -> bytes:
-    """Encode what a notation says: a message, or a value.
-
-    Raises:
-        AmqpError: it says it wrongly.
-    """
-    made: Any
-    match form:
-        case "typed":
-            made = notation.from_typed(document)
-        case "plain":
-            is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
-            made = (notation.value_from_plain if is_value else notation.from_plain)(document)
-        case _:
-            made = notation.from_cbor(document)
-    return made.encode() if isinstance(made, Message) else encode_value(made)
 
 
 def _or_stdin(
@@ -419,7 +408,7 @@ sources_argument = click.argument(
     "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
 )
 
-format_option = click.option(
+_format_option = click.option(
     "-f",
     "--format",
     "form",
@@ -437,3 +426,16 @@ max_size_option = click.option(
     metavar="BYTES",
     help="The most that one message may take in its input.",
 )
+
+
+def messages_argument(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add SOURCES, --format and --max-size to a command, which gets them as `inputs`."""
+
+    @sources_argument
+    @_format_option
+    @max_size_option
+    @functools.wraps(command)
+    def run(sources: tuple[str, ...], form: str, max_size: int, **others: Any) -> Any:
+        return command(inputs=Inputs(sources, form, max_size), **others)
+
+    return run

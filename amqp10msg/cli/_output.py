@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -15,21 +16,7 @@ from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
 from rich.table import Table
 
 from amqp10msg.files.atomic import replacing
-
-__all__ = [
-    "SEVERITY_COLORS",
-    "Sink",
-    "color_option",
-    "console",
-    "count",
-    "is_terminal",
-    "output_option",
-    "plural",
-    "progress",
-    "safe",
-    "table",
-    "use_color",
-]
+from amqp10msg.validation import PROFILES
 
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
 
@@ -42,7 +29,7 @@ def safe(text: str) -> str:
         char
         if char.isprintable()
         else f"\\x{ord(char) & 0xFF:02x}"
-        if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF  # octets of a file's name
+        if ord(char) < 0x100 or 0xDC80 <= ord(char) <= 0xDCFF  # bytes of a file's name
         else f"\\u{ord(char):04x}"
         if ord(char) < 0x10000
         else f"\\U{ord(char):08x}"
@@ -50,18 +37,12 @@ def safe(text: str) -> str:
     )
 
 
-def count(number: int) -> str:
-    """Write a number with its thousands apart."""
-    return f"{number:,}"
-
-
 def plural(number: int, noun: str) -> str:
     """Count things: ``1 message``, ``2,000 messages``."""
-    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def is_terminal(stream: Any) -> bool:
-    """Return whether a stream is a terminal."""
     try:
         return bool(stream.isatty())
     except (AttributeError, ValueError):  # closed, or none at all
@@ -122,6 +103,35 @@ output_option = click.option(
 )
 
 
+profile_option = click.option(
+    "--profile",
+    type=click.Choice(list(PROFILES)),
+    default="oasis",
+    show_default=True,
+    help="The set of rules to judge by.",
+)
+
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write a JSON object a line: one for each message, then one with the summary.",
+)
+
+
+def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
+    """Return an option that shows a text and ends the command."""
+
+    def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            click.echo(text())
+            context.exit()
+
+    return click.option(
+        flag, is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_text
+    )
+
+
 class Sink:
     """Where a command's result goes: standard output or a file.
 
@@ -145,7 +155,7 @@ class Sink:
         self._open.__exit__(*error)
 
     def write(self, data: str | bytes) -> None:
-        """Write text, ended by a line break, or octets as they are, but these to no terminal."""
+        """Write text, ended by a line break, or bytes as they are, but these to no terminal."""
         if self._path is not None:
             if self._file is None:
                 self._file = self._open.enter_context(replacing(self._path))

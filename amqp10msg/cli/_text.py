@@ -1,4 +1,4 @@
-"""Octets from text: hex in all its spellings, base64, dumps, Python literals."""
+"""Bytes from text: hex in all its spellings, base64, dumps, Python literals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import re
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = ["octets_of_base64", "octets_of_hex", "octets_of_text"]
-
 _DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
-# A line of hexdump -C with more than eight octets has a gap in the middle.
+# A line of hexdump -C with more than eight bytes has a gap in the middle.
 _HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")
 _PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
 # A described value whose descriptor is a number or a symbol: so begins every section.
@@ -66,7 +64,7 @@ def _octets(text: str, form: str | None) -> bytes:
     try:
         return octets_of_hex(text)
     except ValueError as error:
-        if "half an octet" in str(error):
+        if "half a byte" in str(error):
             raise
     try:
         octets = octets_of_base64(text)
@@ -79,9 +77,9 @@ def _octets(text: str, form: str | None) -> bytes:
 
 
 def _octets_of_dump(lines: list[str]) -> bytes | None:
-    """Read a dump of offsets, octets and perhaps characters; None if this is none.
+    """Read a dump of offsets, bytes and perhaps characters; None if this is none.
 
-    The offsets say how many octets each line has, and so tell hex from the characters beside it.
+    The offsets say how many bytes each line has, and so tell hex from the characters beside it.
     """
     rows: list[tuple[int, str]] = []
     for line in lines:
@@ -110,7 +108,7 @@ def _octets_of_dump(lines: list[str]) -> bytes | None:
 
 
 def _width(rest: str) -> int:
-    """Count the octets of a dump's last line, which no next offset bounds."""
+    """Count the bytes of a dump's last line, which no next offset bounds."""
     rest = rest.strip()
     halves = _HALVES.fullmatch(rest)
     digits = halves[1] if halves else re.split(r"\s{2,}", rest, maxsplit=1)[0]

@@ -28,8 +28,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.validation import Violation, validate
 
-__all__ = ["demo"]
-
 _INDENT = "    "
 _MAX_WIDTH = 120
 
@@ -82,15 +80,23 @@ def demo(pipeline: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
-    is decoded, explained, held to the rules of the specification, and encoded again: the octets
+    is decoded, explained, held to the rules of the specification, and encoded again: the bytes
     must be those that came. The exit status is 0 where they all are.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
     cases = demo_messages()
     violations = {case.id: validate(case.data) for case in cases}
-    screen.heading("Two messages, octet by octet")
-    _explain(screen, _sound(cases, violations))
-    _explain(screen, _broken(cases, violations))
+    screen.heading("Two messages, byte by byte")
+    # One without faults, of many sections and few bytes; one with several faults and few bytes.
+    sound = [case for case in cases if not violations[case.id]] or cases
+    for case in (
+        min(sound, key=lambda case: (-len(scan(case.data)), len(case.data))),
+        min(cases, key=lambda case: (len(violations[case.id]) < 2, len(case.data))),
+    ):
+        screen.line(_origin(case))
+        screen.line(case.note)
+        text = notation.render_text(case.data, color=screen.colored, width=screen.width)
+        click.echo(f"\n{text}", color=screen.colored)
     screen.heading(f"{plural(len(cases), 'message')}: decoded, validated, encoded again")
     exact = 0
     for number, case in enumerate(cases, 1):
@@ -102,39 +108,24 @@ def demo(pipeline: bool, color: bool | None) -> int:
     return int(exact < len(cases))
 
 
-def _sound(cases: list[Case], violations: dict[str, list[Violation]]) -> Case:
-    """Choose a message without faults: one with many sections and few octets."""
-    sound = [case for case in cases if not violations[case.id]]
-    return min(sound or cases, key=lambda case: (-len(scan(case.data)), len(case.data)))
-
-
-def _broken(cases: list[Case], violations: dict[str, list[Violation]]) -> Case:
-    """Choose a message with several faults and few octets."""
-    return min(cases, key=lambda case: (len(violations[case.id]) < 2, len(case.data)))
-
-
-def _explain(screen: _Screen, case: Case) -> None:
-    """Show a message as an annotated tree."""
-    screen.line(_origin(case))
-    screen.line(case.note)
-    text = notation.render_text(case.data, color=screen.colored, width=screen.width)
-    click.echo(f"\n{text}", color=screen.colored)
-
-
 def _origin(case: Case) -> str:
     return case.origin.removeprefix("recorded from ")
 
 
 def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
-    """Show a message, one line per section; return whether it encodes to its own octets."""
+    """Show a message, one line per section; return whether it encodes to its own bytes."""
     message = Message.decode(case.data, strict=False)
     size = len(case.data)
-    kept = message.encode() == case.data and _keeps_the_bare_message(message)
+    # Another annotation leaves the bare message unchanged, byte for byte.
+    annotated = message.evolve(
+        message_annotations={**(message.message_annotations or {}), "x-opt-demo": 1}
+    )
+    kept = message.encode() == case.data and annotated.bare == message.bare
     screen.line(f"{number:>2}  {_origin(case)}", "bold")
     if kept:
-        screen.line(f"{_INDENT}{case.note}: {size} octets in, the same {size} out", "green")
+        screen.line(f"{_INDENT}{case.note}: {size} bytes in, the same {size} out", "green")
     else:
-        screen.line(f"{_INDENT}{case.note}: {size} octets in, others out", "bold red")
+        screen.line(f"{_INDENT}{case.note}: {size} bytes in, others out", "bold red")
     plain = notation.to_plain(message)
     for name, content in plain.get("sections", plain.items()):
         shown = safe(json.dumps(content, ensure_ascii=False))
@@ -147,21 +138,15 @@ def _show(screen: _Screen, number: int, case: Case, violations: list[Violation])
     return kept
 
 
-def _keeps_the_bare_message(message: Message) -> bool:
-    """Return whether another annotation leaves the bare message unchanged, octet for octet."""
-    annotations = {**(message.message_annotations or {}), "x-opt-demo": 1}
-    return message.evolve(message_annotations=annotations).bare == message.bare
-
-
 def _damage(screen: _Screen, case: Case) -> None:
-    """Show what happens to octets that were damaged on the way."""
+    """Show what happens to bytes that were damaged on the way."""
     cut = case.data[: len(case.data) * 2 // 3]
     wrong = bytearray(case.data)
     wrong[0] = 0x3F
-    screen.heading("The same octets, damaged")
+    screen.heading("The same bytes, damaged")
     for what, octets in (
-        (f"cut off behind octet {len(cut)}", cut),
-        ("the first octet changed to 3f", bytes(wrong)),
+        (f"cut off behind byte {len(cut)}", cut),
+        ("the first byte changed to 3f", bytes(wrong)),
     ):
         try:
             Message.decode(octets)
@@ -181,12 +166,16 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
         return
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
     source, typed = folder / "messages.bin", folder / "typed"
-    wires = [
-        case.data[:-1] if number % 3 == 0 else case.data for number, case in enumerate(cases, 1)
-    ]
+    wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
     source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
     _job(screen, jobs.Job("decode", profile="oasis"), source, typed)
-    _quarantined(screen, typed)
+    screen.line(f"{_INDENT}The first row of typed/quarantine:")
+    row = next(jobs.quarantined(typed))
+    wire = row.pop("wire")
+    for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
+        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), style="cyan")
+    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} bytes: {wire.hex()}", style="cyan")
+    screen.line()
     _job(screen, jobs.Job("profile"), source, folder / "types")
     if importlib.util.find_spec("pyspark") is not None:
         screen.line(f"{_INDENT}By Spark, on as many machines as there are, to the same result:")
@@ -207,19 +196,6 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     page = output / "_report.html"
     write_whole(page, jobs.page(run, stats))
     screen.show(lambda inner: show_summary(inner, run, stats, page))
-    screen.line()
-
-
-def _quarantined(screen: _Screen, output: Path) -> None:
-    """Explain the first message in quarantine by its row."""
-    from amqp10msg.jobs import quarantined  # noqa: PLC0415  (an extra)
-
-    screen.line(f"{_INDENT}The first row of typed/quarantine:")
-    row = next(quarantined(output))
-    wire = row.pop("wire")
-    for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
-        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), style="cyan")
-    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} octets: {wire.hex()}", style="cyan")
     screen.line()
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import click
 
 from amqp10msg import notation
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
-from amqp10msg.cli._output import color_option, plural, safe, use_color
+from amqp10msg.cli._input import Inputs, Item, messages_argument
+from amqp10msg.cli._output import color_option, json_option, plural, safe, use_color
 from amqp10msg.delivery.filters import (
     DirectBinding,
     ExpressionError,
@@ -25,8 +25,6 @@ from amqp10msg.delivery.filters import (
 from amqp10msg.errors import AmqpError, EncodeError
 from amqp10msg.message import Message
 
-__all__ = ["filter_messages"]
-
 _LANGUAGES: dict[str, Callable[[str], Filter]] = {
     "selector": Selector,
     "sql": SqlFilter,
@@ -36,21 +34,8 @@ _LANGUAGES: dict[str, Callable[[str], Filter]] = {
 }
 
 
-@attrs.define
-class _Answer:
-    """The verdict of a filter on one item.
-
-    Attributes:
-        source: where the item came from.
-        passes: whether it passes; None where it cannot be read.
-        reasons: why it does not.
-        fault: why it cannot be read; empty where it can.
-    """
-
-    source: str
-    passes: bool | None
-    reasons: tuple[Reason, ...] = ()
-    fault: str = ""
+# Verdicts, in the order of the summary.
+_COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
 
 @click.command(
@@ -64,7 +49,6 @@ Examples:
 """,
 )
 @click.argument("expr")
-@sources_argument
 @click.option(
     "-l",
     "--language",
@@ -84,25 +68,17 @@ Examples:
     "--require-all", is_flag=True, help="Also exit with status 1 where a message does not pass."
 )
 @click.option("-q", "--quiet", is_flag=True, help="Show the count alone.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
-)
-@format_option
-@max_size_option
+@json_option
+@messages_argument
 @color_option
 def filter_messages(
     expr: str,
-    sources: tuple[str, ...],
+    inputs: Inputs,
     language: str,
     now: int | None,
     require_all: bool,
     quiet: bool,
     as_json: bool,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Show which messages pass a filter, and why the others do not.
@@ -119,30 +95,28 @@ def filter_messages(
     if now is None:
         now = time.time_ns() // 1_000_000
     colored = use_color(color)
-    passed = stopped = unreadable = 0
-    for item in Inputs(sources, form, max_size).some():
-        answer = _answer(wanted, item, now)
-        passed += answer.passes is True
-        stopped += answer.passes is False
-        unreadable += answer.passes is None
+    counts: Counter[str] = Counter(dict.fromkeys(_COLORS, 0))
+    for item in inputs.some():
+        reasons, fault = _explained(wanted, item, now)
+        verdict = "unreadable" if fault else "stopped" if reasons else "passed"
+        counts[verdict] += 1
         if as_json:
-            click.echo(json.dumps(_as_json(answer), ensure_ascii=False))
+            shown = _as_json(item.source, reasons, fault)
+            click.echo(json.dumps(shown, ensure_ascii=False))
         elif not quiet:
-            click.echo(_line(answer, colored), color=colored)
-    total = passed + stopped + unreadable
+            said = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}[verdict]
+            if colored:
+                said = click.style(said, fg=_COLORS[verdict], bold=True)
+            why = fault or "; ".join(map(str, reasons))
+            rest = safe(f": {why}") if why else ""
+            click.echo(f"{safe(item.source)}: {said}{rest}", color=colored)
     if as_json:
-        summary = {
-            "messages": total,
-            "passed": passed,
-            "stopped": stopped,
-            "unreadable": unreadable,
-        }
-        click.echo(json.dumps({"summary": summary}))
+        click.echo(json.dumps({"summary": {"messages": counts.total(), **counts}}))
     else:
-        parts = [f"{passed:,} passed", f"{stopped:,} did not"]
-        parts += [f"{unreadable:,} not readable"] * (unreadable > 0)
-        click.echo(f"{plural(total, 'message')}: {', '.join(parts)}")
-    return int(unreadable > 0 or (require_all and stopped > 0))
+        parts = [f"{counts['passed']:,} passed", f"{counts['stopped']:,} did not"]
+        parts += [f"{counts['unreadable']:,} not readable"] * (counts["unreadable"] > 0)
+        click.echo(f"{plural(counts.total(), 'message')}: {', '.join(parts)}")
+    return int(counts["unreadable"] > 0 or (require_all and counts["stopped"] > 0))
 
 
 def _filter(language: str, expr: str) -> Filter:
@@ -157,43 +131,27 @@ def _filter(language: str, expr: str) -> Filter:
         raise click.UsageError(f"EXPR: {error.reason}") from None
 
 
-def _answer(wanted: Filter, item: Item, now: int) -> _Answer:
+def _explained(wanted: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...], str]:
+    """Return why an item does not pass, and why it cannot be read; both are empty if it passes."""
     if item.fault:
-        return _Answer(item.source, None, fault=item.fault)
+        return (), item.fault
     try:
         # A filter looks at sections; what rules a message breaks elsewhere does not matter to it.
         message = Message.decode(item.data, strict=False)
     except AmqpError as error:
-        return _Answer(item.source, None, fault=str(error))
-    reasons = wanted.explain(message, now=now)
-    return _Answer(item.source, not reasons, reasons)
+        return (), str(error)
+    return wanted.explain(message, now=now), ""
 
 
-def _line(answer: _Answer, colored: bool) -> str:
-    if answer.passes is None:
-        verdict, color, rest = "error", "red", f": {answer.fault}"
-    elif answer.passes:
-        verdict, color, rest = "passes", "green", ""
-    else:
-        verdict, color = "does not pass", "yellow"
-        rest = f": {'; '.join(map(str, answer.reasons))}"
-    if colored:
-        verdict = click.style(verdict, fg=color, bold=True)
-    return f"{safe(answer.source)}: {verdict}{safe(rest)}"
-
-
-def _as_json(answer: _Answer) -> dict[str, Any]:
-    if answer.passes is None:
-        return {"source": safe(answer.source), "error": answer.fault}
-    return {
-        "source": safe(answer.source),
-        "passes": answer.passes,
-        "reasons": [
-            {
-                "condition": reason.condition,
-                "result": reason.result,
-                "values": {name: notation.to_plain(value) for name, value in reason.values},
-            }
-            for reason in answer.reasons
-        ],
-    }
+def _as_json(source: str, reasons: tuple[Reason, ...], fault: str) -> dict[str, Any]:
+    if fault:
+        return {"source": safe(source), "error": fault}
+    shown = [
+        {
+            "condition": reason.condition,
+            "result": reason.result,
+            "values": {name: notation.to_plain(value) for name, value in reason.values},
+        }
+        for reason in reasons
+    ]
+    return {"source": safe(source), "passes": not reasons, "reasons": shown}

@@ -11,10 +11,9 @@ from typing import Any
 
 import click
 
-from amqp10msg import notation
-from amqp10msg.cli._delivery_states import judge_state
+from amqp10msg import delivery, notation
 from amqp10msg.cli._forms import is_message, read
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._input import Inputs, Item, complain, messages_argument
 from amqp10msg.cli._output import (
     SEVERITY_COLORS,
     Sink,
@@ -22,14 +21,22 @@ from amqp10msg.cli._output import (
     is_terminal,
     output_option,
     plural,
+    profile_option,
     safe,
     use_color,
 )
-from amqp10msg.errors import AmqpError
-from amqp10msg.validation import PROFILES, validate
+from amqp10msg.composite import composite_of
+from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.validation import Violation, validate
 
-__all__ = ["inspect"]
-
+# What a composite is, by the first of these archetypes that it provides.
+_KINDS = {
+    "outcome": "an outcome",
+    "delivery-state": "a delivery state",
+    "lifetime-policy": "a lifetime policy",
+}
+# Errors of bytes that are something else, which is not judged here.
+_OTHERS = frozenset(("not-a-composite", "unknown-composite", "not-a-delivery-state"))
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
     "typed": "Write typed JSON, indented, instead: every value beside its type.",
@@ -53,18 +60,11 @@ Examples:
   amqp10msg inspect --role receiver 00 53 28 c0 08 05 a1 01 71 40 40 40 41
 """
 )
-@sources_argument
 @click.option("--json", "view", flag_value="json", help=_VIEWS["json"])
 @click.option("--typed", "view", flag_value="typed", help=_VIEWS["typed"])
 @click.option("--html", "view", flag_value="html", help=_VIEWS["html"])
 @click.option("--value", "as_values", is_flag=True, help="Read values, not a message.")
-@click.option(
-    "--profile",
-    type=click.Choice(list(PROFILES)),
-    default="oasis",
-    show_default=True,
-    help="The set of rules to judge by.",
-)
+@profile_option
 @click.option(
     "--role",
     type=click.Choice(["sender", "receiver"]),
@@ -79,19 +79,16 @@ Examples:
     help="About how many fields of one message to show.",
 )
 @output_option
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def inspect(
-    sources: tuple[str, ...],
+    inputs: Inputs,
     view: str | None,
     as_values: bool,
     profile: str,
     role: str | None,
     max_fields: int,
     output: Path | None,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Show what every byte of a message means.
@@ -107,13 +104,14 @@ def inspect(
     breaks a MUST.
     """
     colored = use_color(color) and view is None
-    width = None if output else _terminal_width()
+    is_shown = not output and is_terminal(sys.stdout)
+    width = shutil.get_terminal_size().columns if is_shown else None
     pages: list[_Shown] = []
     failed = False
     with Sink(output, color=colored) as sink:
-        for number, (item, more) in enumerate(_with_more(Inputs(sources, form, max_size).some())):
+        for number, (item, more) in enumerate(_with_more(inputs.some())):
             if item.fault:
-                _complain(item, item.fault)
+                complain(item, item.fault)
                 failed = True
                 continue
             shown = _Shown(item, profile, as_values, max_fields, role)
@@ -128,7 +126,7 @@ def inspect(
                     sink.write(shown.title(first=not number, colored=colored))
                 sink.write(shown.text(colored, width))
             if shown.fault:
-                _complain(item, shown.fault)
+                complain(item, shown.fault)
             failed = failed or shown.is_broken
         if pages:
             sink.write(_page(pages))
@@ -150,15 +148,6 @@ def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
         before = item
     if before is not None:
         yield before, False
-
-
-def _complain(item: Item, fault: str) -> None:
-    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
-
-
-def _terminal_width() -> int | None:
-    """Return the columns of the terminal, None where the output is not one."""
-    return shutil.get_terminal_size().columns if is_terminal(sys.stdout) else None
 
 
 class _Shown:
@@ -184,9 +173,7 @@ class _Shown:
             self.fault = str(error)
         self.what = ""
         if len(self.decoded) == 1 and not self.is_message and not as_values and not self.fault:
-            judged = judge_state(item.data, role)
-            if judged is not None:
-                self.what, self.violations = judged.what, judged.violations
+            self.what, self.violations = _judge_state(item.data, role)
 
     @property
     def is_broken(self) -> bool:
@@ -201,7 +188,6 @@ class _Shown:
         )
 
     def tree(self) -> notation.Tree:
-        """Return the tree, with violations noted in it."""
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
@@ -213,7 +199,7 @@ class _Shown:
 
     def verdict(self, colored: bool) -> str:
         """Return one line: the size, and the rules that are broken."""
-        size = plural(len(self.item.data), "octet")
+        size = plural(len(self.item.data), "byte")
         if self.what:
             size = f"{size}: {self.what}"
         elif self.fault or not self.is_message:
@@ -229,8 +215,34 @@ class _Shown:
         return f"{size}; {', '.join(parts) or 'no violations'}"
 
     def json(self, view: str) -> str:
-        """Return the plain or typed notation, indented."""
         write = notation.to_plain if view == "json" else notation.to_typed
         return "".join(
             json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded
         )
+
+
+def _judge_state(data: bytes, role: str | None) -> tuple[str, list[Violation]]:
+    """Return what a delivery state, terminus or part of one is, and the rules that it breaks.
+
+    Args:
+        data: one encoded value; nothing is said of one that is something else.
+        role: the end of the link that sends a source or target, or None where that is not known.
+    """
+    try:
+        state = delivery.decode(data)
+    except DecodeError as error:
+        if error.rule in _OTHERS:
+            return "", []
+        # The declaration of a composite is what Part 1, 1.4 is about.
+        fault = Violation(
+            error.rule, "Part 1, 1.4", "error", error.path, error.offset, error.reason
+        )
+        return error.path.partition(".")[0] or "a composite", [fault]
+    violations: list[Violation] = []
+    if isinstance(state, delivery.Source):
+        violations = delivery.check_source(data, role=role)
+    elif isinstance(state, (delivery.Target, delivery.Coordinator)):
+        violations = delivery.check_target(data, role=role)
+    entry = composite_of(type(state))
+    kinds = [kind for name, kind in _KINDS.items() if name in entry.provides]
+    return ", ".join([entry.name, *kinds[:1]]), violations

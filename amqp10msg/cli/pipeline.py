@@ -13,13 +13,20 @@ from rich.table import Table
 from rich.text import Text
 
 from amqp10msg.cli import _engines
-from amqp10msg.cli._output import color_option, console, plural, safe, table, use_color
+from amqp10msg.cli._output import (
+    color_option,
+    console,
+    plural,
+    safe,
+    showing_option,
+    table,
+    use_color,
+)
 from amqp10msg.cli.submit import JOB_FILE
+from amqp10msg.cli.translate import target_option
 from amqp10msg.files import FORMS
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.translate import Circumstances
-
-__all__ = ["pipeline", "show_summary"]
 
 _MAX_DRIFTS = 20
 
@@ -78,12 +85,6 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def _show_job_file(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-    if wanted and not context.resilient_parsing:
-        click.echo(str(JOB_FILE))
-        context.exit()
-
-
 @click.group(
     epilog="""
 \b
@@ -95,13 +96,10 @@ Examples:
   spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
 """
 )
-@click.option(
+@showing_option(
     "--job-file",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_show_job_file,
-    help="Show the path of the file for spark-submit, which takes the same arguments.",
+    lambda: str(JOB_FILE),
+    "Show the path of the file for spark-submit, which takes the same arguments.",
 )
 def pipeline() -> None:
     """Decode, judge, translate or profile many messages.
@@ -110,7 +108,7 @@ def pipeline() -> None:
     messages: length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
 
     OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
-    with their exact octets and with code, clause, offset and text of what is wrong. It appears when
+    with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all, with a page about the job in it.
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
@@ -138,12 +136,7 @@ def validate(profile: str, **shared: Any) -> int:
 
 
 @pipeline.command()
-@click.option(
-    "--to",
-    type=click.Choice(["amqp10", "basic"]),
-    required=True,
-    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
-)
+@target_option
 @click.option(
     "--profile",
     default="lossless",
@@ -168,7 +161,7 @@ def validate(profile: str, **shared: Any) -> int:
 )
 @_shared
 def translate(
-    to: str,
+    target: str,
     profile: str,
     user: str,
     stream_offset: int | None,
@@ -177,7 +170,7 @@ def translate(
 ) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
     given = Circumstances(user or None, stream_offset, arrival_time)
-    return _run("translate", {"to": to, "profile": profile, "circumstances": given}, **shared)
+    return _run("translate", {"to": target, "profile": profile, "circumstances": given}, **shared)
 
 
 @pipeline.command()
@@ -233,14 +226,10 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
     """
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
+    speed = stats.octets / seconds / 1e6 if seconds else 0
     made = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
-    made.add_row(
-        f"{stats.rows:,}",
-        f"{stats.octets:,}",
-        f"{seconds:,.1f}",
-        f"{rate:,.0f}",
-        f"{stats.octets / seconds / 1e6 if seconds else 0:,.1f}",
-    )
+    counts = f"{stats.rows:,}", f"{stats.octets:,}"
+    made.add_row(*counts, f"{seconds:,.1f}", f"{rate:,.0f}", f"{speed:,.1f}")
     screen.print(made)
     if stats.rules:
         beside = f"{Path(run.source).parent}/"
@@ -248,9 +237,8 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
         for code, row in rules:
-            made.add_row(
-                code, row.clause, f"{row.messages:,}", safe(row.first.removeprefix(beside))
-            )
+            first = safe(row.first.removeprefix(beside))
+            made.add_row(code, row.clause, f"{row.messages:,}", first)
         screen.print(made)
         screen.print()
         for code, row in rules:

@@ -10,8 +10,6 @@ from typing import Any
 
 import click
 
-__all__ = ["serve"]
-
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 

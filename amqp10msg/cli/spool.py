@@ -8,8 +8,6 @@ import click
 
 from amqp10msg.cli._output import plural, safe
 
-__all__ = ["spool"]
-
 
 @click.command(
     epilog="""

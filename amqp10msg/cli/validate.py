@@ -13,23 +13,22 @@ import click
 from rich.progress import TextColumn
 from rich.text import Text
 
-from amqp10msg.cli._input import Inputs, Item, format_option, max_size_option, sources_argument
+from amqp10msg.cli._input import Inputs, Item, messages_argument
 from amqp10msg.cli._output import (
     SEVERITY_COLORS,
     color_option,
     console,
     is_terminal,
+    json_option,
+    profile_option,
     progress,
     safe,
     table,
     use_color,
 )
-from amqp10msg.cli._report import Report
-from amqp10msg.cli._tally import UNREADABLE, Tally, judge
+from amqp10msg.cli._report import UNREADABLE, Report, Tally, judge
 from amqp10msg.files.atomic import write_whole
-from amqp10msg.validation import PROFILES, Violation
-
-__all__ = ["validate"]
+from amqp10msg.validation import Violation
 
 # Below this a bar would only flicker.
 _WORTH_A_BAR = 1 << 18
@@ -46,39 +45,24 @@ Examples:
   amqp10msg validate --json messages.jsonl | jq -r 'select(.ok == false)'
 """
 )
-@sources_argument
-@click.option(
-    "--profile",
-    type=click.Choice(list(PROFILES)),
-    default="oasis",
-    show_default=True,
-    help="The set of rules to judge by.",
-)
+@profile_option
 @click.option("--strict-warnings", is_flag=True, help="Also fail on warnings.")
 @click.option("-q", "--quiet", is_flag=True, help="Show the summary alone.")
-@click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
-)
+@json_option
 @click.option(
     "--report",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write an HTML page with the summary and annotated examples of each rule.",
 )
-@format_option
-@max_size_option
+@messages_argument
 @color_option
 def validate(
-    sources: tuple[str, ...],
+    inputs: Inputs,
     profile: str,
     strict_warnings: bool,
     quiet: bool,
     as_json: bool,
     report: Path | None,
-    form: str,
-    max_size: int,
     color: bool | None,
 ) -> int:
     """Judge messages by the rules of the specification.
@@ -94,7 +78,6 @@ def validate(
     """
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
-    inputs = Inputs(sources, form, max_size)
     colored = use_color(color)
     tally = Tally(profile)
     page = Report(profile) if report is not None else None
@@ -122,15 +105,13 @@ def validate(
 
 
 def _line(item: Item, violation: Violation, colored: bool) -> str:
-    severity = violation.severity
+    severity, rule = violation.severity, violation.rule
     if colored:
         severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
+        rule = click.style(rule, fg="cyan")
     if violation.rule == UNREADABLE:
         return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
     where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
-    rule = violation.rule
-    if colored:
-        rule = click.style(rule, fg="cyan")
     return (
         f"{safe(f'{item.source}: {where}')}: {severity}: {safe(violation.text)} "
         f"[{rule}, {violation.clause}]"

@@ -1,4 +1,4 @@
-"""Files of messages, read a message at a time: containers of octets, and captures of a network.
+"""Files of messages, read a message at a time: containers of bytes, and captures of a network.
 
     from amqp10msg import files
 
@@ -6,8 +6,8 @@
         print(record.address, record.fault or Message.decode(record.data))
 
 =============== =================================================================================
-``prefixed``    each message after its size: four octets in network byte order
-``jsonl``       a JSON object a line with the octets under raw, hex, base64 or data_base64
+``prefixed``    each message after its size: four bytes in network byte order
+``jsonl``       a JSON object a line with the bytes under raw, hex, base64 or data_base64
 ``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
 ``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put
                 together from their frames and segments; TLS must be decrypted first

@@ -13,8 +13,15 @@ import attrs
 
 from amqp10msg.files._record import Record
 
-__all__ = ["Packet", "read_packets"]
-
+#: What pcap files begin with: their byte order, and the ticks of their clock in a microsecond.
+PCAP = {
+    b"\xd4\xc3\xb2\xa1": ("<", 1),
+    b"\xa1\xb2\xc3\xd4": (">", 1),
+    b"\x4d\x3c\xb2\xa1": ("<", 1000),
+    b"\xa1\xb2\x3c\x4d": (">", 1000),
+}
+#: What pcapng files, and their sections, begin with.
+PCAPNG = b"\x0a\x0d\x0d\x0a"
 # A packet is at most 256 kB in any capture; what says more is damaged.
 _MAX_PACKET = 1 << 24
 
@@ -24,10 +31,10 @@ class Packet:
     """One packet as it was captured.
 
     Attributes:
-        offset: where its header begins in the file, in octets.
+        offset: where its header begins in the file, in bytes.
         time: when it was captured, in microseconds since the Unix epoch; None where unknown.
         link: the type of the link layer, such as 1 for Ethernet.
-        data: its octets, which may be cut off.
+        data: its bytes, which may be cut off.
     """
 
     offset: int
@@ -39,19 +46,12 @@ class Packet:
 def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
     """Yield the packets of a file, and a record with a fault for what is damaged."""
     head = stream.read(4)
-    match head:
-        case b"\xd4\xc3\xb2\xa1":
-            yield from _pcap(stream, "<", 1)
-        case b"\xa1\xb2\xc3\xd4":
-            yield from _pcap(stream, ">", 1)
-        case b"\x4d\x3c\xb2\xa1":
-            yield from _pcap(stream, "<", 1000)
-        case b"\xa1\xb2\x3c\x4d":
-            yield from _pcap(stream, ">", 1000)
-        case b"\x0a\x0d\x0d\x0a":
-            yield from _pcapng(stream)
-        case _:
-            yield Record(0, head, "this is neither pcap nor pcapng")
+    if head == PCAPNG:
+        yield from _pcapng(stream)
+    elif head in PCAP:
+        yield from _pcap(stream, *PCAP[head])
+    else:
+        yield Record(0, head, "this is neither pcap nor pcapng")
 
 
 def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
@@ -69,7 +69,7 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
             return
         seconds, fraction, size, _ = header.unpack(head)
         if size > _MAX_PACKET:
-            yield Record(offset, head, f"a packet of {size} octets: the capture is damaged")
+            yield Record(offset, head, f"a packet of {size} bytes: the capture is damaged")
             return
         data = stream.read(size)
         if len(data) < size:
@@ -81,7 +81,7 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
 
 def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
     offset, order = 0, "<"
-    head = b"\x0a\x0d\x0d\x0a" + stream.read(4)
+    head = PCAPNG + stream.read(4)
     # Of each interface of a section: the link type and the ticks of its clock in a second.
     interfaces: list[tuple[int, int]] = []
     while head:
@@ -89,13 +89,13 @@ def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
             yield Record(offset, head, "the capture is cut off in the header of a block")
             return
         begin = b""
-        if head[:4] == b"\x0a\x0d\x0d\x0a":
+        if head[:4] == PCAPNG:
             begin = stream.read(4)
             order = ">" if begin == b"\x1a\x2b\x3c\x4d" else "<"
             interfaces = []
         kind, size = struct.unpack(f"{order}II", head)
         if size < 12 or size % 4 or size > _MAX_PACKET:
-            yield Record(offset, head, f"a block of {size} octets: the capture is damaged")
+            yield Record(offset, head, f"a block of {size} bytes: the capture is damaged")
             return
         body = begin + stream.read(size - 8 - len(begin))
         if len(body) < size - 8:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["FORMS", "MAX_SIZE", "Range", "Record"]
-
 #: The forms of files that can be read.
 FORMS = ("prefixed", "jsonl", "cborseq", "pcap")
-#: Octets that one message may take, unless said otherwise: a bound on memory.
+#: Bytes that one message may take, unless said otherwise: a bound on memory.
 MAX_SIZE = 256 << 20
 
 
@@ -18,7 +16,7 @@ class Record:
 
     Attributes:
         offset: where in the file it begins, in octets: the size, the line, the item, or the packet
-            that its last octet came in.
+            that its last byte came in.
         wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
         fault: what is wrong; empty where all is well.
         protocol: ``amqp-1.0`` or ``amqp-0-9-1``.
@@ -55,7 +53,7 @@ class Range:
     Attributes:
         path: the file.
         form: one of `FORMS`.
-        start: where it begins, in octets.
+        start: where it begins, in bytes.
         stop: where the last record begins before.
     """
 

@@ -1,4 +1,4 @@
-"""TCP segments from packets, and the octets of one direction of a connection in their order."""
+"""TCP segments from packets, and the bytes of one direction of a connection in their order."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ import attrs
 
 from amqp10msg.files._packets import Packet
 
-__all__ = ["Flow", "Held", "Segment", "segment_of"]
-
-# Octets and segments that are held while something in front of them is missing: of one direction of
+# Bytes and segments that are held while something in front of them is missing: of one direction of
 # a connection, and of all together.
 _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192
@@ -27,10 +25,10 @@ class Segment:
     """One TCP segment.
 
     Attributes:
-        sender: address and port, as octets.
+        sender: address and port, as bytes.
         receiver: the same of the other end.
-        sequence: the sequence number of its first octet.
-        data: its octets.
+        sequence: the sequence number of its first byte.
+        data: its bytes.
         syn: it opens the connection.
         reset: it breaks the connection off.
     """
@@ -44,7 +42,6 @@ class Segment:
 
     @property
     def connection(self) -> str:
-        """Who sends to whom."""
         return f"{_shown(self.sender)} > {_shown(self.receiver)}"
 
 
@@ -124,7 +121,7 @@ class Held:
 
     Attributes:
         segments: how many.
-        octets: in them.
+        octets: bytes in them.
     """
 
     segments: int = 0
@@ -132,7 +129,7 @@ class Held:
 
 
 class Flow:
-    """One direction of a connection: puts its octets in order and leaves out what comes twice.
+    """One direction of a connection: puts its bytes in order and leaves out what comes twice.
 
     Places in it are sequence numbers that do not start again at 2^32.
 

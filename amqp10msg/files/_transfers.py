@@ -1,4 +1,4 @@
-"""Frames of AMQP from the octets of a connection, and messages from frames.
+"""Frames of AMQP from the bytes of a connection, and messages from frames.
 
 AMQP 1.0: Part 2, 2.3 (frames) and 2.7.5 (transfers, of which `more` says that another follows).
 AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
@@ -17,8 +17,6 @@ from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import too_large
 from amqp10msg.primitives import Described
-
-__all__ = ["Frames"]
 
 # The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20
@@ -46,11 +44,11 @@ class _Partial:
 
 
 class Frames:
-    """One direction of a connection: octets in, messages out.
+    """One direction of a connection: bytes in, messages out.
 
     Args:
         connection: who sends to whom.
-        max_size: octets that a message may take.
+        max_size: bytes that a message may take.
     """
 
     def __init__(self, connection: str, max_size: int) -> None:
@@ -63,7 +61,7 @@ class Frames:
         self._addresses: dict[tuple[int, Any], str | None] = {}
 
     def feed(self, octets: bytes, packet: Packet) -> Iterator[Record]:
-        """Read the next octets; yield the messages that they complete."""
+        """Read the next bytes; yield the messages that they complete."""
         if self._protocol == _FOREIGN:
             return
         if self._lost:
@@ -74,7 +72,7 @@ class Frames:
         yield from self._read(packet)
 
     def gap(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Give up what missing octets belonged to; `why` says how many they are."""
+        """Give up what missing bytes belonged to; `why` says how many they are."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()
@@ -88,10 +86,33 @@ class Frames:
         yield from self._give_up(why, packet)
 
     def _give_up(self, why: str, packet: Packet) -> Iterator[Record]:
-        parts = list(self._parts.values())
-        self._parts.clear()
-        for partial in parts:
-            yield self._record(partial, packet, why)
+        while self._parts:
+            yield self._end(next(iter(self._parts)), packet, why)
+
+    def _end(self, key: tuple[int, Any], packet: Packet, fault: str) -> Record:
+        """Return the record of a message of which no more comes."""
+        partial = self._parts.pop(key)
+        old = self._protocol == _OLD
+        octets = bytes(partial.octets)
+        return Record(
+            packet.offset,
+            None if old else octets,
+            fault,
+            self._protocol,
+            packet.time,
+            self._connection,
+            partial.address,
+            partial.delivery_tag,
+            partial.message_format,
+            partial.header,
+            octets if old else None,
+            partial.exchange,
+            partial.routing_key,
+        )
+
+    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
+        protocol = self._protocol if self._protocol in {_ONE, _OLD} else _ONE
+        return Record(packet.offset, octets, fault, protocol, packet.time, self._connection)
 
     def _read(self, packet: Packet) -> Iterator[Record]:
         while self._buffer:
@@ -122,7 +143,7 @@ class Frames:
             del buffer[:8]
             return True
         if self._protocol != _UNKNOWN:
-            return self._out_of_step()
+            return self._lose()
         if buffer[:2] == b"\x16\x03":
             self._protocol = _FOREIGN
             yield self._fault("the connection is encrypted with TLS: decrypt it first", packet)
@@ -135,10 +156,14 @@ class Frames:
         buffer.clear()
         return False
 
-    def _out_of_step(self) -> bool:
+    def _lose(self) -> bool:
         self._buffer.clear()
         self._lost = True
         return False
+
+    def _out_of_step(self, packet: Packet) -> Iterator[Record] | Any:
+        yield from self._give_up("what follows is not a frame", packet)
+        return self._lose()
 
     # AMQP 1.0.
 
@@ -148,9 +173,8 @@ class Frames:
             return False
         size = int.from_bytes(buffer[:4], "big")
         start = buffer[4] * 4
-        if size < 8 or size > _MAX_FRAME or start < 8 or start > size:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+        if not 8 <= start <= size <= _MAX_FRAME:
+            return (yield from self._out_of_step(packet))
         if len(buffer) < size:
             return False
         frame = bytes(buffer[start:size])
@@ -180,11 +204,8 @@ class Frames:
             self._addresses[key] = _address(fields[6]) or _address(fields[5])
         elif code == 0x16:
             self._addresses.pop(key, None)
-            partial = self._parts.pop(key, None)
-            if partial is not None:
-                yield self._record(
-                    partial, packet, "the link was detached before the message ended"
-                )
+            if key in self._parts:
+                yield self._end(key, packet, "the link was detached before the message ended")
         elif code in {0x17, 0x18}:
             yield from self._give_up("the session ended before the message did", packet)
 
@@ -195,8 +216,7 @@ class Frames:
         more, aborted = fields[5] is True, fields[9] is True
         partial = self._parts.get(key)
         if partial is not None and delivery_id not in {None, partial.delivery_id}:
-            del self._parts[key]
-            yield self._record(partial, packet, "the rest of the message is missing")
+            yield self._end(key, packet, "the rest of the message is missing")
             partial = None
         if partial is None:
             partial = _Partial(
@@ -209,16 +229,12 @@ class Frames:
         self._parts[key] = partial
         partial.octets += payload
         if aborted:
-            del self._parts[key]
-            yield self._record(partial, packet, "the sender aborted the delivery")
+            yield self._end(key, packet, "the sender aborted the delivery")
         elif len(partial.octets) > self._max_size:
-            del self._parts[key]
-            why = too_large(self._max_size)
-            yield self._record(partial, packet, why)
+            yield self._end(key, packet, too_large(self._max_size))
         elif not more:
-            del self._parts[key]
             why = "the beginning of the message is missing" if partial.headless else ""
-            yield self._record(partial, packet, why)
+            yield self._end(key, packet, why)
 
     # AMQP 0-9-1.
 
@@ -228,22 +244,19 @@ class Frames:
             return False
         size = int.from_bytes(buffer[3:7], "big")
         if buffer[0] not in {1, 2, 3, 8} or size > _MAX_FRAME:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+            return (yield from self._out_of_step(packet))
         if len(buffer) < size + 8:
             return False
         kind, channel = buffer[0], int.from_bytes(buffer[1:3], "big")
         payload = bytes(buffer[7 : 7 + size])
         if buffer[7 + size] != _FRAME_END:
-            yield from self._give_up("what follows is not a frame", packet)
-            return self._out_of_step()
+            return (yield from self._out_of_step(packet))
         del buffer[: size + 8]
         key = (channel, None)
         partial = self._parts.get(key)
         if kind == 1:
             if partial is not None:
-                del self._parts[key]
-                yield self._record(partial, packet, "the rest of the message is missing")
+                yield self._end(key, packet, "the rest of the message is missing")
             made = _content_method(payload)
             if made is not None:
                 self._parts[key] = made
@@ -265,44 +278,12 @@ class Frames:
         size = len(partial.octets)
         if size < partial.size and size <= self._max_size:
             return
-        del self._parts[key]
         why = ""
         if size > partial.size:
             why = f"a body of {size:,} bytes, and its header says {partial.size:,}"
         elif size > self._max_size:
             why = too_large(self._max_size)
-        yield self._record(partial, packet, why)
-
-    # Records.
-
-    def _record(self, partial: _Partial, packet: Packet, fault: str) -> Record:
-        old = self._protocol == _OLD
-        octets = bytes(partial.octets)
-        return Record(
-            packet.offset,
-            None if old else octets,
-            fault,
-            self._protocol,
-            packet.time,
-            self._connection,
-            partial.address,
-            partial.delivery_tag,
-            partial.message_format,
-            partial.header,
-            octets if old else None,
-            partial.exchange,
-            partial.routing_key,
-        )
-
-    def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
-        return Record(
-            packet.offset,
-            octets,
-            fault,
-            self._protocol if self._protocol in {_ONE, _OLD} else _ONE,
-            packet.time,
-            self._connection,
-        )
+        yield self._end(key, packet, why)
 
 
 # As much of a frame as `_begins_frame` looks at, where the frame is longer.

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
-__all__ = ["publish", "replacing", "sync_folder", "synced", "write_whole"]
-
 # Of renameat2(2): relative to the current folder, and exchange both names.
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 

@@ -7,10 +7,8 @@ from typing import IO
 
 from amqp10msg.files._packets import Packet, read_packets
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files._segments import Flow, Held, Segment, segment_of
+from amqp10msg.files._segments import Flow, Held, segment_of
 from amqp10msg.files._transfers import Frames
-
-__all__ = ["read_capture"]
 
 #: Connections that are followed at once; beyond, the one that was silent longest is given up.
 _MAX_FLOWS = 65_536
@@ -21,7 +19,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
 
     Args:
         stream: the file, at its beginning.
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
     """
     flows: dict[tuple[bytes, bytes], tuple[Flow, Frames]] = {}
     together = Held()
@@ -43,7 +41,7 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         if len(flows) > _MAX_FLOWS:
             oldest = flows.pop(next(iter(flows)))
             yield from _finish(*oldest, packet, f"given up: more than {_MAX_FLOWS:,} connections")
-        yield from _feed(*pair, segment, packet)
+        yield from _pass_on(pair[0].feed(segment), pair[1], packet)
         if segment.reset:
             for direction in (key, key[::-1]):
                 if direction in flows:
@@ -52,8 +50,10 @@ def read_capture(stream: IO[bytes], *, max_size: int = MAX_SIZE) -> Iterator[Rec
         yield from _finish(flow, frames, last)
 
 
-def _feed(flow: Flow, frames: Frames, segment: Segment, packet: Packet) -> Iterator[Record]:
-    for why, octets in flow.feed(segment):
+def _pass_on(
+    found: Iterator[tuple[str, bytes]], frames: Frames, packet: Packet
+) -> Iterator[Record]:
+    for why, octets in found:
         if why:
             yield from frames.gap(why, packet)
         yield from frames.feed(octets, packet)
@@ -65,8 +65,5 @@ def _finish(
     packet: Packet,
     why: str = "the capture ends before the message does",
 ) -> Iterator[Record]:
-    for missing, octets in flow.finish():
-        if missing:
-            yield from frames.gap(missing, packet)
-        yield from frames.feed(octets, packet)
+    yield from _pass_on(flow.finish(), frames, packet)
     yield from frames.finish(why, packet)

@@ -1,6 +1,6 @@
 """Containers of encoded messages: length-prefixed, JSON lines, CBOR sequences.
 
-The readers take a stream at the start, a place to stop before (None for the end) and the octets
+The readers take a stream at the start, a place to stop before (None for the end) and the bytes
 that one message may take.
 """
 
@@ -12,20 +12,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
-import attrs
-
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, printable
 
-__all__ = [
-    "READERS",
-    "RECORD_KEYS",
-    "STARTS",
-    "octets_of_record",
-    "read_lines",
-    "read_prefixed",
-    "too_large",
-]
+# Reads what stands before an item, empty at the end, and the size, None where that is cut off.
+_HeadOf = Callable[[Any], tuple[bytes, int | None]]
+# The size where another kind of item begins.
+_NO_ITEM = -1
+# How a section begins: a descriptor that is a small or a large number, or a symbol.
+_BEGINNINGS = {b"\x00\x53", b"\x00\x80", b"\x00\xa3"}
 
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
@@ -39,7 +34,7 @@ _CASE_KEYS = {"data": octets_of_hex, **RECORD_KEYS}
 
 
 def too_large(size: int) -> str:
-    """Return the fault of a message that is larger than the octets that one may take."""
+    """Return the fault of a message that is larger than the bytes that one may take."""
     return f"larger than {size:,} bytes"
 
 
@@ -58,80 +53,84 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
     return None
 
 
-# How a section begins: a descriptor that is a small or a large number, or a symbol.
-_BEGINNINGS = {b"\x00\x53", b"\x00\x80", b"\x00\xa3"}
-
-
 def read_prefixed(
     stream: IO[bytes], start: int = 0, stop: int | None = None, max_size: int = MAX_SIZE
 ) -> Iterator[Record]:
-    """Read messages after their sizes, four octets each in network byte order."""
+    """Read messages after their sizes, four bytes each in network byte order."""
+    return _read_sized(stream, start, stop, max_size, head_of=_prefix)
+
+
+def _prefix(stream: Any) -> tuple[bytes, int | None]:
+    prefix = stream.read(4)
+    return prefix, int.from_bytes(prefix, "big") if len(prefix) == 4 else None
+
+
+def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
+    first = stream.read(1)
+    if not first:
+        return b"", None
+    more = _CBOR_SIZES.get(first[0])
+    if more is None:
+        return first, _NO_ITEM
+    rest = stream.read(more)
+    size = int.from_bytes(rest, "big") if more else first[0] & 0x1F
+    return first + rest, size if len(rest) == more else None
+
+
+def _read_sized(
+    stream: IO[bytes], start: int, stop: int | None, max_size: int, *, head_of: _HeadOf
+) -> Iterator[Record]:
     offset = start
-    while (stop is None or offset < stop) and (prefix := stream.read(4)):
-        size = int.from_bytes(prefix, "big")
-        record = _sized(stream, offset, prefix, size if len(prefix) == 4 else None, max_size)
-        if record.fault and not offset and prefix[:2] in _BEGINNINGS:
-            fault = f"{record.fault}; the file begins with a message, not with the size of one"
-            record = attrs.evolve(record, fault=fault)
-        yield record
-        if record.fault:
+    while stop is None or offset < stop:
+        head, size = head_of(stream)
+        if not head:
             return
-        offset += 4 + size
+        octets, fault = None, ""
+        if size is None:
+            fault = "its length is cut off"
+        elif size == _NO_ITEM:
+            fault = (
+                f"not a byte string: the item begins with {head.hex()}; what follows is not read"
+            )
+            head += stream.read(1023)
+        elif size > max_size:
+            # Its bytes are not read: the size is more likely wrong than they are there.
+            fault = too_large(max_size)
+        else:
+            octets = stream.read(size)
+            if len(octets) < size:
+                fault = f"cut off, {len(octets):,} of {size:,} bytes"
+        if fault and head_of is _prefix and not offset and head[:2] in _BEGINNINGS:
+            fault += "; the file begins with a message, not with the size of one"
+        yield Record(offset, head if octets is None else octets, fault)
+        if fault:
+            return
+        offset += len(head) + len(octets or b"")
 
 
-def _sized(stream: IO[bytes], offset: int, head: bytes, size: int | None, max_size: int) -> Record:
-    """Read the message behind its size, which is None where the head is cut off."""
-    if size is None:
-        return Record(offset, head, "its length is cut off")
-    if size > max_size:
-        # Its octets are not read: the size is more likely wrong than they are there.
-        return Record(offset, head, too_large(max_size))
-    octets = stream.read(size)
-    cut = f"cut off, {len(octets):,} of {size:,} bytes" if len(octets) < size else ""
-    return Record(offset, octets, cut)
-
-
-def _starts(
-    path: Path, size: int, octets: int, sized: Callable[[mmap.mmap, int], int | None]
-) -> list[int]:
-    """Find where ranges of so many octets can begin, from item to item.
-
-    Args:
-        path: the file.
-        size: its size.
-        octets: how large a range should be.
-        sized: returns how long the item at a place is with its head; None where it is damaged.
-    """
+def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
+    """Find where ranges of so many bytes can begin, from item to item, up to a damaged one."""
     starts, next_start, at = [0], octets, 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        while at < size and (item := sized(data, at)) is not None:
-            at += item
+        while at < size:
+            data.seek(at)
+            head, length = head_of(data)
+            if length is None or length == _NO_ITEM:
+                break
+            at += len(head) + length
             if next_start <= at < size:
                 starts.append(at)
                 next_start = at + octets
     return starts
 
 
-def _sized_prefixed(data: mmap.mmap, at: int) -> int | None:
-    return 4 + int.from_bytes(data[at : at + 4], "big") if at + 4 <= len(data) else None
-
-
-def _sized_cbor(data: mmap.mmap, at: int) -> int | None:
-    more = _CBOR_SIZES.get(data[at])
-    if more is None:
-        return None
-    return (
-        1 + more + (int.from_bytes(data[at + 1 : at + 1 + more], "big") if more else data[at] & 31)
-    )
-
-
 def read_lines(
     stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Read lines, blank ones included, of so many octets at most.
+    """Read lines, blank ones included, of so many bytes at most.
 
     Yields:
-        Where the line begins, in octets; the line with its end; and what is wrong with it: empty,
+        Where the line begins, in bytes; the line with its end; and what is wrong with it: empty,
         or that it is too long, and the line is its beginning then.
     """
     offset = start
@@ -147,7 +146,7 @@ def read_lines(
 
 
 def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
-    # Hex takes two characters an octet, and a record may say more than the message.
+    # Hex takes two characters a byte, and a record may say more than the message.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
             yield Record(offset, line, f"a line {fault}")
@@ -171,13 +170,8 @@ def _record_of_line(offset: int, line: bytes) -> Record:
         octets,
         message_format=found if type(found) is int and 0 <= found < 1 << 32 else None,
         delivery_tag=octets_of_hex(tag) if isinstance(tag, str) else None,
-        address=_text(address) if isinstance(address, str) else None,
+        address=printable(address) if isinstance(address, str) else None,
     )
-
-
-def _text(text: str) -> str:
-    """Escape lone surrogates, which JSON can write and UTF-8 cannot."""
-    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
@@ -193,27 +187,7 @@ def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
     return starts
 
 
-def _cborseq(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
-    offset = start
-    while (stop is None or offset < stop) and (first := stream.read(1)):
-        more = _CBOR_SIZES.get(first[0])
-        if more is None:
-            yield Record(
-                offset,
-                first + stream.read(1023),
-                f"not a byte string: the item begins with {first.hex()}; what follows is not read",
-            )
-            return
-        rest = stream.read(more)
-        size = int.from_bytes(rest, "big") if more else first[0] & 0x1F
-        record = _sized(stream, offset, first + rest, size if len(rest) == more else None, max_size)
-        yield record
-        if record.fault:
-            return
-        offset += 1 + more + size
-
-
-#: Octets of the size behind the first octet of a CBOR byte string (RFC 8949, 3).
+#: Bytes of the size behind the first byte of a CBOR byte string (RFC 8949, 3).
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 
@@ -221,11 +195,11 @@ _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4,
 READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
     "prefixed": read_prefixed,
     "jsonl": _jsonl,
-    "cborseq": _cborseq,
+    "cborseq": partial(_read_sized, head_of=_cbor_head),
 }
-#: Where ranges may begin, by form: of a path, its size, and octets a range.
+#: Where ranges may begin, by form: of a path, its size, and bytes a range.
 STARTS: dict[str, Callable[[Path, int, int], list[int]]] = {
-    "prefixed": partial(_starts, sized=_sized_prefixed),
+    "prefixed": partial(_starts, head_of=_prefix),
     "jsonl": _jsonl_starts,
-    "cborseq": partial(_starts, sized=_sized_cbor),
+    "cborseq": partial(_starts, head_of=_cbor_head),
 }

@@ -7,19 +7,11 @@ from os import PathLike
 from pathlib import Path
 
 from amqp10msg.files import containers
+from amqp10msg.files._packets import PCAP, PCAPNG
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 
-__all__ = ["form_of", "ranges", "read"]
-
-_CAPTURES = (
-    b"\xa1\xb2\xc3\xd4",
-    b"\xd4\xc3\xb2\xa1",
-    b"\xa1\xb2\x3c\x4d",
-    b"\x4d\x3c\xb2\xa1",
-    b"\x0a\x0d\x0d\x0a",
-)
 _SUFFIXES = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -34,7 +26,7 @@ _SUFFIXES = {
 
 
 def form_of(path: str | PathLike[str]) -> str:
-    """Return the form of a file: by its first octets, else by its suffix.
+    """Return the form of a file: by its first bytes, else by its suffix.
 
     Raises:
         ValueError: neither says it.
@@ -43,7 +35,7 @@ def form_of(path: str | PathLike[str]) -> str:
     path = Path(path)
     with opened(path) as stream:
         head = stream.peek(4)[:4]
-    if head in _CAPTURES:
+    if head in {*PCAP, PCAPNG}:
         return "pcap"
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
     form = _SUFFIXES.get(suffixes[-1]) if suffixes else None
@@ -54,6 +46,13 @@ def form_of(path: str | PathLike[str]) -> str:
             f"{path}: neither its name nor its beginning says what it is: "
             f"name the form: {', '.join(FORMS)}"
         )
+    return form
+
+
+def _known(path: Path, form: str | None) -> str:
+    form = form_of(path) if form is None else form
+    if form not in FORMS:
+        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
     return form
 
 
@@ -74,16 +73,15 @@ def read(
         form: one of `FORMS`; found out where None.
         start: where to begin, in octets: the start of a range that `ranges` gave.
         stop: records that begin there or behind are left out; None for the end of the file.
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
 
     Raises:
         ValueError: the form is not known or cannot be told.
         OSError: the file cannot be read.
     """
-    form = form_of(path) if form is None else form
-    if form not in FORMS:
-        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
-    with opened(Path(path)) as stream:
+    path = Path(path)
+    form = _known(path, form)
+    with opened(path) as stream:
         try:
             if start:
                 stream.seek(start)
@@ -112,11 +110,9 @@ def ranges(
         OSError: the file cannot be read.
     """
     if octets < 1:
-        raise ValueError(f"a range holds at least 1 octet, not {octets}")
+        raise ValueError(f"a range holds at least 1 byte, not {octets}")
     path = Path(path)
-    form = form_of(path) if form is None else form
-    if form not in FORMS:
-        raise ValueError(f"there is no form {form!r}: use {', '.join(FORMS)}")
+    form = _known(path, form)
     size = path.stat().st_size
     with path.open("rb") as file:
         whole = form == "pcap" or size <= octets or file.read(2) == GZIP

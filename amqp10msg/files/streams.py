@@ -1,4 +1,4 @@
-"""Files opened as streams of octets, uncompressed where they are gzip files."""
+"""Files opened as streams of bytes, uncompressed where they are gzip files."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-__all__ = ["GZIP", "DamagedGzipError", "Gunzipped", "opened", "unpacked"]
-
 #: What a gzip file begins with (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
-# Octets that are read from the compressed file at a time, and that one piece of content may have.
+# Bytes that are read from the compressed file at a time, and that one piece of content may have.
 _PACKED, _PIECE = 8 << 10, 64 << 10
 # Of zlib: a gzip file, its header and checksum included.
 _WITH_HEADER = 31
@@ -21,7 +19,7 @@ class DamagedGzipError(Exception):
     """A gzip file is cut off, or its content is not what was compressed.
 
     Attributes:
-        offset: where in the content the part begins that cannot be read, in octets.
+        offset: where in the content the part begins that cannot be read, in bytes.
     """
 
     def __init__(self, reason: str, offset: int) -> None:
@@ -81,24 +79,24 @@ class Gunzipped(io.BufferedIOBase):
             self._packed.close()
 
     def tell(self) -> int:
-        """Return how many octets of the content are read."""
+        """Return how many bytes of the content are read."""
         return self._offset
 
     def peek(self, size: int = 1) -> bytes:
-        """Return up to so many octets without reading them; none at the end or at a damage."""
+        """Return up to so many bytes without reading them; none at the end or at a damage."""
         while len(self._content) < size and self._extend():
             pass
         return bytes(self._content[:size])
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many octets, or to the end."""
+        """Read so many bytes, or to the end."""
         wanted = size if size is not None and size >= 0 else None
         while (wanted is None or len(self._content) < wanted) and self._extend():
             pass
         return self._take(wanted)
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Read to the next line break, or so many octets."""
+        """Read to the next line break, or so many bytes."""
         limit = size if size is not None and size >= 0 else None
         searched = 0
         while (end := self._content.find(b"\n", searched, limit)) < 0:
@@ -146,7 +144,7 @@ class Gunzipped(io.BufferedIOBase):
 
 
 def _inflated_before_damage(inflater: Any, packed: bytes) -> bytes:
-    """Return what can be uncompressed before the octet that reveals the damage."""
+    """Return what can be uncompressed before the byte that reveals the damage."""
     content = bytearray()
     try:
         for index in range(len(packed)):

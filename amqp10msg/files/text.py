@@ -1,4 +1,4 @@
-"""Octets from hex and base64, as people and tools write them, and JSON with its faults."""
+"""Bytes from hex and base64, as people and tools write them, and JSON with its faults."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import binascii
 import json
 import re
 from typing import Any
-
-__all__ = ["octets_of_base64", "octets_of_hex", "parse_json"]
 
 # What may stand between the digits: 0x, \x, colons, commas and the like.
 _BETWEEN = re.compile(r"\\x|(?<![0-9a-fA-F])0[xX]|[\s:,;_-]+")
@@ -20,14 +18,14 @@ def octets_of_hex(text: str) -> bytes:
     r"""Read hex digits; spaces, colons, commas, 0x and \x may stand between them.
 
     Raises:
-        ValueError: the text holds something else, or half an octet is missing.
+        ValueError: the text holds something else, or half a byte is missing.
     """
     digits = _BETWEEN.sub("", text)
     good = _HEX.match(digits)
     if good is None or good.end() < len(digits):
         raise ValueError(f"not hex: {digits[good.end() if good else 0]!r} is not a hex digit")
     if len(digits) % 2:
-        raise ValueError(f"not hex: {len(digits)} digits are half an octet too few or too many")
+        raise ValueError(f"not hex: {len(digits)} digits are half a byte too few or too many")
     return bytes.fromhex(digits)
 
 
@@ -45,6 +43,11 @@ def octets_of_base64(text: str) -> bytes:
         return base64.b64decode(packed.rstrip("=") + "=" * (-len(packed.rstrip("=")) % 4))
     except binascii.Error:
         raise ValueError(f"not base64: {len(packed)} characters cannot be octets") from None
+
+
+def printable(text: str) -> str:
+    """Escape lone surrogates, which UTF-8 cannot hold."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def parse_json(octets: bytes) -> Any:

@@ -6,7 +6,7 @@
 
 A job decodes, validates, translates or profiles. `run` does it on this machine, with a process a
 core and without a JVM; `amqp10msg.spark` does the same on a cluster, row for row. One bad message
-is one row in quarantine, with its octets and with code, clause, offset and text of what is wrong;
+is one row in quarantine, with its bytes and with code, clause, offset and text of what is wrong;
 it never ends the job. Needs the extra ``amqp10msg[arrow]``.
 """
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import DecodeError
+from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
 from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
 from amqp10msg.jobs.spark_types import type_for_spark
@@ -19,8 +20,6 @@ from amqp10msg.jobs.translating import Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.counts import MAX_TEXT, RuleCount
-
-__all__ = ["KINDS", "QUARANTINE", "Job"]
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
@@ -40,6 +39,8 @@ QUARANTINE = pa.schema(
     ]
 )
 _TIME = pa.timestamp("us", "UTC")
+# Good rows, and those for the quarantine.
+_Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 _MESSAGE = ("wire", "content_header", "payload", "fault")
 _BASIC = ("content_header", "payload", "exchange", "routing_key")
 
@@ -111,8 +112,7 @@ class Job:
         """
         if self.kind not in KINDS:
             raise ValueError(f"no job is called {self.kind!r}: use {', '.join(KINDS)}")
-        basic = self.kind == "translate" and self.to == "amqp10"
-        for name in ("content_header", "payload") if basic else (self.column,):
+        for name in ("content_header", "payload") if self._takes_basic else (self.column,):
             if name not in names:
                 raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
         profile = self.profile
@@ -123,8 +123,7 @@ class Job:
             raise ValueError(f"no profile is called {profile!r}: use {known}")
         if self.kind == "decode":
             arrow.schema_of(self.columns)
-            made = self._decoded_names()
-            self._refuse(names, made, "a decoded one")
+            self._refuse(names, self._decoded_names(), "a decoded one")
         elif self.kind == "validate":
             self._refuse(names, VALIDATED.names, "one of the output")
         self._refuse(names, QUARANTINE.names, "one of the quarantine")
@@ -155,50 +154,51 @@ class Job:
             left_out |= {"losses"} if to_quarantine else {*_BASIC, "losses"}
         return [name for name in names if name not in left_out]
 
-    def run(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def run(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         """Do the job on a batch: return the good rows and the quarantined ones, and count them.
 
         Raises:
             ValueError: it decodes to more than columns hold, and nothing of it has been counted:
                 run the job on fewer rows at once.
         """
-        sound = self._sound(batch)
+        faults = _faults(batch)
+        sound = pc.and_(pc.is_valid(batch.column(self._needed)), pc.equal(faults, ""))
         # Filters copy, and mostly there is nothing to leave out.
         are_all = pc.all(sound, min_count=0).as_py()
         given = batch if are_all else batch.filter(sound)
         good, bad = getattr(self, f"_{self.kind}")(given, stats)
-        broken = self._unreadable(batch.filter(pc.invert(sound)) if not are_all else batch[:0])
-        if broken.num_rows:
-            bad = pa.Table.from_batches([broken, bad]).combine_chunks().to_batches()[0]
+        if not are_all:
+            broken = pc.invert(sound)
+            unread = self._unreadable(batch.filter(broken), faults.filter(broken))
+            if unread.num_rows:
+                bad = pa.Table.from_batches([unread, bad]).combine_chunks().to_batches()[0]
         stats.rows += good.num_rows + bad.num_rows
         stats.errors += bad.num_rows
         stats.skipped += batch.num_rows - good.num_rows - bad.num_rows
         self._count_errors(bad, stats)
         return good, bad
 
-    def _needs(self, batch: pa.RecordBatch) -> pa.Array:
-        name = "content_header" if self.kind == "translate" and self.to == "amqp10" else self.column
-        return batch.column(name)
+    @property
+    def _takes_basic(self) -> bool:
+        return self.kind == "translate" and self.to == "amqp10"
 
-    def _sound(self, batch: pa.RecordBatch) -> pa.Array:
-        """Return which rows are for this job."""
-        sound = pc.is_valid(self._needs(batch))
-        faults = _faults(batch)
-        return sound if faults is None else pc.and_(sound, pc.equal(faults, ""))
+    @property
+    def _needed(self) -> str:
+        """The column that holds something where there is a message for this job."""
+        return "content_header" if self._takes_basic else self.column
 
-    def _unreadable(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+    def _unreadable(self, batch: pa.RecordBatch, faults: pa.Array) -> pa.RecordBatch:
         """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
-        faults = _faults(batch)
-        if faults is None:
-            faults = pa.array([""] * batch.num_rows, pa.string())
         is_fault = pc.not_equal(faults, "")
-        other = "1.0" if self.kind == "translate" and self.to == "amqp10" else "0-9-1"
-        text = pc.if_else(
-            is_fault, faults, f"a message of AMQP {other}, which this job does not take"
-        )
-        code = pc.if_else(is_fault, UNREADABLE, OTHER_PROTOCOL)
+        other = "1.0" if self._takes_basic else "0-9-1"
+        refused = f"a message of AMQP {other}, which this job does not take"
         rows = batch.num_rows
-        errors = [code, pa.array([""] * rows, pa.string()), pa.nulls(rows, pa.int64()), text]
+        errors = [
+            pc.if_else(is_fault, UNREADABLE, OTHER_PROTOCOL),
+            pa.repeat("", rows),
+            pa.nulls(rows, pa.int64()),
+            pc.if_else(is_fault, faults, refused),
+        ]
         made = self._quarantined(batch, errors)
         there = is_fault
         for name in _MESSAGE[:3]:
@@ -217,12 +217,11 @@ class Job:
 
     def _split(
         self, batch: pa.RecordBatch, names: list[str], made: list[Any], new: pa.Schema, errors: Any
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    ) -> _Rows:
         """Divide a batch by whether `errors` has a code; carry the columns `names` through."""
         schema = pa.schema([*(batch.schema.field(name) for name in names), *new])
-        whole = pa.RecordBatch.from_arrays(
-            [*(batch.column(n) for n in names), *made], schema=schema
-        )
+        carried = [batch.column(name) for name in names]
+        whole = pa.RecordBatch.from_arrays([*carried, *made], schema=schema)
         bad = pc.is_valid(errors[0])
         if not pc.any(bad).as_py():
             return whole, self._quarantined(batch.slice(0, 0), [e.slice(0, 0) for e in errors])
@@ -230,7 +229,7 @@ class Job:
 
     # The jobs.
 
-    def _decode(self, batch: pa.RecordBatch, stats: Stats) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def _decode(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
         wanted = self._decoded_names()
         extra = [n for n in ("creation_time", "application_properties") if n in wanted]
@@ -244,24 +243,20 @@ class Job:
         shown = [name for name in wanted if name not in ERRORS]
         types = {name: found.schema.field(name).type for name in shown}
         fields = pa.schema([(name, type_for_spark(kind)) for name, kind in types.items()])
-        arrays = [_fitted(found.column(field.name), field.type) for field in fields]
+        arrays = [found.column(field.name).cast(field.type) for field in fields]
+        names = self._carried(batch.schema.names)
+        return self._split(batch, names, arrays, fields, self._errors(wire, found))
+
+    def _errors(self, wire: pa.Array, found: pa.RecordBatch) -> list[pa.Array]:
+        """Return the columns of errors that were decoded, and what is wrong in words."""
         errors = [found.column(name) for name in ERRORS]
-        texts = self._texts(wire, errors[0])
-        return self._split(
-            batch, self._carried(batch.schema.names), arrays, fields, [*errors, texts]
-        )
-
-    def _texts(self, wire: pa.Array, codes: pa.Array) -> pa.Array:
-        """Return what is wrong with the messages that have a code."""
         texts: list[str | None] = [None] * len(wire)
-        if codes.null_count < len(codes):
-            for row in pc.indices_nonzero(pc.is_valid(codes)).to_pylist():
+        if errors[0].null_count < len(wire):
+            for row in pc.indices_nonzero(pc.is_valid(errors[0])).to_pylist():
                 texts[row] = _text(wire[row].as_py(), self.profile)
-        return pa.array(texts, pa.string())
+        return [*errors, pa.array(texts, pa.string())]
 
-    def _validate(
-        self, batch: pa.RecordBatch, stats: Stats
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def _validate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
         stats.add_sizes(wire)
         _count_times(batch, stats)
@@ -270,25 +265,18 @@ class Job:
             next((v for v in found or () if v["severity"] == "error"), {})
             for found in violations.to_pylist()
         ]
+        kinds = QUARANTINE.types[3:]
         errors = [
             pa.array([row.get(name) for row in rows], kind)
-            for name, kind in (
-                ("rule", pa.string()),
-                ("clause", pa.string()),
-                ("offset", pa.int64()),
-                ("text", pa.string()),
-            )
+            for name, kind in zip(("rule", "clause", "offset", "text"), kinds, strict=True)
         ]
         names = self._carried(batch.schema.names)
         new = pa.schema([("wire", pa.binary()), *VALIDATED])
         return self._split(batch, names, [wire, valid, violations], new, errors)
 
-    def _translate(
-        self, batch: pa.RecordBatch, stats: Stats
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-        translator = Translator(
-            self.to, self.profile or "lossless", circumstances=self.circumstances
-        )
+    def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
+        profile = self.profile or "lossless"
+        translator = Translator(self.to, profile, circumstances=self.circumstances)
         read = ["wire"] if self.to == "basic" else [n for n in _BASIC if n in batch.schema.names]
         given = [batch.column(self.column if name == "wire" else name) for name in read]
         made = translator.run(dict(zip(read, given, strict=True)))
@@ -297,20 +285,11 @@ class Job:
         for losses in made["losses"].to_pylist():
             stats.add_losses(losses or ())
         shown = [field for field in translator.schema if not field.name.startswith("error_")]
-        errors = [
-            made["error_code"],
-            made["error_clause"],
-            made["error_offset"],
-            made["error_text"],
-        ]
-        names = self._carried(batch.schema.names)
-        return self._split(
-            batch, names, [made[field.name] for field in shown], pa.schema(shown), errors
-        )
+        errors = [made[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
+        names, arrays = self._carried(batch.schema.names), [made[field.name] for field in shown]
+        return self._split(batch, names, arrays, pa.schema(shown), errors)
 
-    def _profile(
-        self, batch: pa.RecordBatch, stats: Stats
-    ) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
         found = arrow.decode(wire, columns=[*MAPS, "creation_time", *ERRORS])
         stats.add_sizes(wire)
@@ -318,23 +297,18 @@ class Job:
             stats.add_times(found.column("creation_time"))
         for section in MAPS:
             stats.add_types(section, found.column(section))
-        errors = [found.column(name) for name in ERRORS]
-        texts = self._texts(wire, errors[0])
-        return self._split(batch, [], [wire], pa.schema([("wire", pa.binary())]), [*errors, texts])
+        new = pa.schema([("wire", pa.binary())])
+        return self._split(batch, [], [wire], new, self._errors(wire, found))
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
-        if not bad.num_rows:
-            return
-        has_source = {"source", "offset"} <= set(bad.schema.names)
-        for row in range(bad.num_rows):
-            first = ""
-            if has_source:
-                first = f"{bad.column('source')[row].as_py()}: {bad.column('offset')[row].as_py()}"
-            code, clause, text = (
-                bad.column(f"error_{name}")[row].as_py() or ""
-                for name in ("code", "clause", "text")
-            )
-            stats.add_error(code, RuleCount(clause, 1, first, text=text[:MAX_TEXT]))
+        names = ["error_code", "error_clause", "error_text"]
+        if {"source", "offset"} <= set(bad.schema.names):
+            names += ["source", "offset"]
+        columns = [column.to_pylist() for column in bad.select(names).columns]
+        for code, clause, text, *place in zip(*columns, strict=True):
+            first = "{}: {}".format(*place) if place else ""
+            found = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
+            stats.add_error(code or "", found)
 
 
 def _is_quarantine(names: list[str]) -> bool:
@@ -342,15 +316,15 @@ def _is_quarantine(names: list[str]) -> bool:
     return {*QUARANTINE.names} <= {*names}
 
 
-def _faults(batch: pa.RecordBatch) -> pa.Array | None:
-    """Return why each row could not be read, empty where it could; None without such a column."""
+def _faults(batch: pa.RecordBatch) -> pa.Array:
+    """Return why each row could not be read, empty where it could."""
     names = batch.schema.names
     if "fault" in names:
         return pc.fill_null(batch.column("fault"), "")
     if _is_quarantine(names):
         is_fault = pc.fill_null(pc.equal(batch.column("error_code"), UNREADABLE), False)
         return pc.if_else(is_fault, pc.fill_null(batch.column("error_text"), ""), "")
-    return None
+    return pa.repeat("", batch.num_rows)
 
 
 def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
@@ -359,10 +333,6 @@ def _count_times(batch: pa.RecordBatch, stats: Stats) -> bool:
         return False
     stats.add_times(batch.column("time"))
     return True
-
-
-def _fitted(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    return array if array.type == kind else array.cast(kind)
 
 
 def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
@@ -376,8 +346,8 @@ def _text(octets: bytes, profile: str | None) -> str | None:
     try:
         Message.decode(octets)
     except DecodeError as error:
-        return str(error).encode("utf-8", "backslashreplace").decode()
+        return printable(str(error))
     for violation in validation.validate(octets, profile or "oasis"):
         if violation.severity == "error":
-            return violation.text.encode("utf-8", "backslashreplace").decode()
+            return printable(violation.text)
     return None

@@ -13,8 +13,6 @@ from amqp10msg import pages
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.pages.charts import COLORS, Bar, columns, horizontal_bars, stacked_bars
 
-__all__ = ["Run", "page"]
-
 # Bars of a chart, and rows of a table, that a page can show at most.
 _MAX_BARS = 120
 _MAX_ROWS = 500
@@ -160,14 +158,10 @@ def _moment(hour: int) -> str:
 
 
 def _sizes(stats: Stats) -> _Part:
-    bars = [
-        Bar(
-            stats.sizes.get(bits, 0),
-            f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes",
-            _power(bits - 1),
-        )
-        for bits in range(min(stats.sizes), max(stats.sizes) + 1)
-    ]
+    bars = []
+    for bits in range(min(stats.sizes), max(stats.sizes) + 1):
+        label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
+        bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
     note = "Messages by size in bytes, from each power of two up."
     return _Part("Sizes of messages", note, columns(bars, note))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import attrs
@@ -12,8 +12,6 @@ import pyarrow.compute as pc
 
 from amqp10msg.validation.counts import RuleCount
 
-__all__ = ["MAPS", "Stats"]
-
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")
 # Distinct keys of a map section that are counted one by one: a bound on memory.
@@ -21,6 +19,12 @@ _MAX_KEYS = 10_000
 _MAX_HOURS = 100_000
 _OTHERS = "(others)"
 _HOUR = 3_600_000_000
+
+
+def _counted(array: Any) -> Iterator[tuple[Any, int]]:
+    """Yield the values of an array and how often they are there; nulls are left out."""
+    found = pc.value_counts(array.drop_null())
+    return zip(found.field("values").to_pylist(), found.field("counts").to_pylist(), strict=True)
 
 
 @attrs.define
@@ -33,7 +37,7 @@ class Stats:
         errors: messages in quarantine.
         skipped: rows without a message.
         rules: why, by the code of the error.
-        sizes: messages by the number of bits of their size: 8 for 128 to 255 octets.
+        sizes: messages by the number of bits of their size: 8 for 128 to 255 bytes.
         hours: messages by the hour, counted from the Unix epoch.
         types: by section, key and AMQP type, how many messages have it so.
         losses: by path and action, what translations lost.
@@ -58,19 +62,14 @@ class Stats:
         """Count the sizes of an array of messages."""
         lengths = pc.binary_length(array)
         self.octets += pc.sum(lengths).as_py() or 0
-        bits = pc.value_counts(
-            pc.cast(pc.floor(pc.log2(pc.cast(pc.max_element_wise(lengths, 1), "float64"))), "int32")
-        )
-        for entry in bits:
-            if entry["values"].is_valid:
-                self.sizes[entry["values"].as_py() + 1] += entry["counts"].as_py()
+        powers = pc.floor(pc.log2(pc.cast(pc.max_element_wise(lengths, 1), "float64")))
+        for power, count in _counted(powers):
+            self.sizes[int(power) + 1] += count
 
     def add_times(self, array: Any) -> None:
         """Count the hours of an array of timestamps in microseconds."""
-        hours = pc.divide(pc.cast(array, pa.int64()), _HOUR)
-        for entry in pc.value_counts(hours):
-            if entry["values"].is_valid:
-                self._hour(entry["values"].as_py(), entry["counts"].as_py())
+        for hour, count in _counted(pc.divide(pc.cast(array, pa.int64()), _HOUR)):
+            self._hour(hour, count)
 
     def _hour(self, hour: int, count: int) -> None:
         if hour in self.hours or len(self.hours) < _MAX_HOURS:

@@ -5,6 +5,7 @@ Whole jobs have the workers open their input: what is distributed are the parts,
 
 from __future__ import annotations
 
+import datetime
 import errno
 import glob
 from collections.abc import Callable, Iterator, Mapping
@@ -17,19 +18,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import files
-from amqp10msg.jobs._record_filters import Filters
-
-__all__ = [
-    "MESSAGES",
-    "PARQUET",
-    "RANGE_OCTETS",
-    "Input",
-    "OnlySparkError",
-    "Reading",
-    "files_of",
-    "input_of",
-    "is_parquet",
-]
+from amqp10msg.delivery.filters import Selector
+from amqp10msg.errors import DecodeError
+from amqp10msg.files import Record
+from amqp10msg.message import Message
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
@@ -56,9 +48,11 @@ _OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
-#: Octets of a part of a file of messages.
+_PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+#: Bytes of a part of a file of messages.
 RANGE_OCTETS = 128 << 20
-# Octets of a part of Parquet, as they are in memory: a task of a second or less.
+# Bytes of a part of Parquet, as they are in memory: a task of a second or less.
 _PART_OCTETS = 64 << 20
 
 
@@ -115,7 +109,7 @@ def input_of(
     Args:
         source: a file, a folder with what is below it, or a pattern.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
-        size_of_part: gives how many octets a part should have, for as many as there are in all;
+        size_of_part: gives how many bytes a part should have, for as many as there are in all;
             as is best for Spark where None.
 
     Raises:
@@ -147,7 +141,7 @@ def input_of(
 def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.Range]] | None:
     """Divide Parquet files into parts of whole row groups, which they count from and to.
 
-    A part ends with the row group that makes it `most` octets or more.
+    A part ends with the row group that makes it `most` bytes or more.
 
     Returns:
         The schema and the parts; None where the files have not one schema.
@@ -174,11 +168,82 @@ def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.R
 
 
 @attrs.frozen
+class Filters:
+    """Which records of a file become rows; what could not be read always does.
+
+    Attributes:
+        protocol: ``amqp-1.0`` or ``amqp-0-9-1``; both where None, and likewise below.
+        address: of the link.
+        since: microseconds since the Unix epoch; captured then or later.
+        until: captured before.
+        selector: a JMS message selector that messages of 1.0 must pass.
+    """
+
+    protocol: str | None = None
+    address: str | None = None
+    since: int | None = None
+    until: int | None = None
+    selector: Selector | None = None
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> Filters:
+        """Read the options of a data source.
+
+        Raises:
+            ValueError: one of them is wrong.
+        """
+        protocol, selector = options.get("protocol"), options.get("selector")
+        if protocol not in {None, *_PROTOCOLS}:
+            raise ValueError(f"{protocol!r} is not a protocol: use {' or '.join(_PROTOCOLS)}")
+        return cls(
+            protocol,
+            options.get("address"),
+            _time(options, "since"),
+            _time(options, "until"),
+            None if selector is None else Selector(selector),
+        )
+
+    def admits(self, record: Record) -> bool:
+        """Return whether a record is selected."""
+        if record.fault:
+            return True
+        if self.protocol not in {None, record.protocol}:
+            return False
+        if self.address not in {None, record.address}:
+            return False
+        if self.since is not None and (record.time is None or record.time < self.since):
+            return False
+        if self.until is not None and (record.time is None or record.time >= self.until):
+            return False
+        if self.selector is None or record.wire is None:
+            return True
+        try:
+            return self.selector.matches(Message.decode(record.wire, strict=False))
+        except DecodeError:
+            return True  # it cannot be read, and is reported later
+
+
+def _time(options: Mapping[str, str], name: str) -> int | None:
+    text = options.get(name)
+    if text is None:
+        return None
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{name} is {text!r}, and must be a time of ISO 8601, such as 2026-01-31T12:00:00Z"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return (moment - _EPOCH) // datetime.timedelta(microseconds=1)
+
+
+@attrs.frozen
 class Reading:
     """How parts are read.
 
     Attributes:
-        max_size: octets that one message may take.
+        max_size: bytes that one message may take.
         filters: which messages are wanted.
     """
 

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from amqp10msg import validation
 from amqp10msg.columns import binary_chunks, suspects
+from amqp10msg.files.text import printable
 from amqp10msg.limits import DEFAULT_LIMITS
-
-__all__ = ["ERRORS", "VALIDATED", "judged"]
 
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")
@@ -43,16 +42,12 @@ def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
             octets = chunk[place].as_py()
             if octets is not None:
                 violations = validation.validate(octets, profile)
-                judgements[place] = [_printable(attrs.asdict(one)) for one in violations]
+                # A text about damaged bytes may quote what UTF-8 cannot hold.
+                judgements[place] = [
+                    {**attrs.asdict(one), "path": printable(one.path), "text": printable(one.text)}
+                    for one in violations
+                ]
         for is_message, rows in zip(chunk.is_valid().to_pylist(), judgements, strict=True):
             sound.append(all(row["severity"] != "error" for row in rows) if is_message else None)
             found.append(rows if is_message else None)
     return pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)
-
-
-def _printable(row: dict[str, Any]) -> dict[str, Any]:
-    """Escape what UTF-8 cannot hold, which a text about damaged octets may quote."""
-    return {
-        key: value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
-        for key, value in row.items()
-    }

@@ -25,11 +25,9 @@ from amqp10msg.jobs.output import Done, Output, read_stats
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
 
-__all__ = ["JobError", "Progress", "Work", "carry_out", "run"]
-
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
-# Octets of input that are worth a process of their own, which takes about a second to start: some
+# Bytes of input that are worth a process of their own, which takes about a second to start: some
 # seconds of work, column by column in the kernel and message by message outside of it.
 _WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
 # Parts are not smaller, so that files are not too many, and not larger, so that the last one to end
@@ -68,7 +66,7 @@ def run(
         job: what to do.
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
-        options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, octets
+        options: ``rangeBytes``, how much of a file a worker takes at a time; ``maxSize``, bytes
             that one message may take; ``compression`` of the Parquet files, ``snappy`` where it is
             not given; ``protocol``, ``address``, ``since``, ``until`` and ``selector``, which leave
             messages of files out, as `amqp10msg.spark.Amqp10` has them.
@@ -91,53 +89,38 @@ def run(
     cores = _cores() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
-        size = given.get("rangeBytes")
-        return _size_of_part(octets, cores) if size is None else int(size)
+        best = max(_LEAST, min(_MOST, octets // (cores * _PARTS_OF_WORKER)))
+        return int(given.get("rangeBytes", best))
 
     found = input_of(str(source), form, size_of_part)
     job.check(found.names)
     output = Output(path, given.get("compression", "snappy"))
     count = min(cores, len(found.parts))
     if workers is None:
-        count = min(count, 1 + found.octets // _worth(job))
+        is_by_column = COMPILED and job.kind in {"decode", "profile"} and job.profile is None
+        worth = _WORTH_BY_COLUMN if is_by_column else _WORTH_BY_MESSAGE
+        count = min(count, 1 + found.octets // worth)
     do = _alone if count <= 1 else _together
     work = Work(output, job, given)
-    carry_out(
-        output, lambda: do(work, found.parts, count, progress or _silent), overwrite=overwrite
-    )
+    show = progress or (lambda _done, _total: None)
+    carry_out(output, lambda: do(work, found.parts, count, show), overwrite=overwrite)
     return read_stats(path)
 
 
 def carry_out(output: Output, do: Callable[[], Sequence[Done]], *, overwrite: bool) -> None:
     """Do all parts and publish the folder, or leave nothing of it."""
-    is_done = False
     output.abort()  # what a job left behind that was killed
     try:
         output.commit(do(), overwrite=overwrite)
-        is_done = True
-    finally:
-        if not is_done:
-            output.abort()
-
-
-def _silent(_done: int, _total: int) -> None:
-    pass
+    except BaseException:  # Ctrl-C, too
+        output.abort()
+        raise
 
 
 def _cores() -> int:
-    """Count the cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
-
-
-def _worth(job: Job) -> int:
-    is_by_column = COMPILED and job.kind in {"decode", "profile"} and job.profile is None
-    return _WORTH_BY_COLUMN if is_by_column else _WORTH_BY_MESSAGE
-
-
-def _size_of_part(octets: int, cores: int) -> int:
-    return max(_LEAST, min(_MOST, octets // (cores * _PARTS_OF_WORKER)))
 
 
 @attrs.frozen
@@ -154,7 +137,6 @@ class Work:
 
 
 def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:
-    """Do the work in this process."""
     done: list[Done] = []
     for number, part in enumerate(parts):
         with _faults_of(part):

@@ -4,27 +4,26 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-__all__ = ["schema_for_spark", "type_for_spark"]
+_TAKEN = {
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.uint32(): pa.int64(),
+    pa.uint16(): pa.int32(),
+    pa.uint8(): pa.int16(),
+    pa.binary_view(): pa.binary(),
+    pa.string_view(): pa.string(),
+}
 
 
 def type_for_spark(given: pa.DataType) -> pa.DataType:
     """Return the Arrow type that Spark takes in place of one that it refuses, without loss."""
-    if pa.types.is_uint64(given):
-        return pa.decimal128(20, 0)
-    if pa.types.is_uint32(given):
-        return pa.int64()
-    if pa.types.is_uint16(given):
-        return pa.int32()
-    if pa.types.is_uint8(given):
-        return pa.int16()
+    if given in _TAKEN:
+        return _TAKEN[given]
     if pa.types.is_timestamp(given):
         return pa.timestamp("us", given.tz)
     if pa.types.is_dictionary(given):
         return type_for_spark(given.value_type)
-    if given == pa.binary_view() or pa.types.is_fixed_size_binary(given):
+    if pa.types.is_fixed_size_binary(given):
         return pa.binary()
-    if given == pa.string_view():
-        return pa.string()
     if pa.types.is_struct(given):
         return pa.struct([_field_for_spark(field) for field in given])
     if pa.types.is_map(given):

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.validation import rule_of
-
-__all__ = ["REPORT", "Translator"]
 
 _LOSSES = pa.list_(
     pa.struct(
@@ -76,37 +75,31 @@ class Translator:
         if profile not in PROFILES:
             raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
-        self._one = _to_basic if to == "basic" else _to_amqp10
-        self._how = {"profile": profile, "strict": strict, "circumstances": circumstances}
+        how = {"profile": profile, "strict": strict, "circumstances": circumstances}
+        self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
+        self._decode_clause = "" if to == "basic" else _CONTENT_HEADER
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
         values = [array.to_pylist() for array in given.values()]
-        made = [
-            _translated(self._one, self._how, dict(zip(given, row, strict=True)))
-            for row in zip(*values, strict=True)
-        ]
+        rows = (dict(zip(given, row, strict=True)) for row in zip(*values, strict=True))
+        made = [self._translated(row) for row in rows]
         return {
             field.name: pa.array([row.get(field.name) for row in made], field.type)
             for field in self.schema
         }
 
-
-def _translated(
-    one: Callable[..., dict[str, Any]], how: dict[str, Any], given: dict[str, Any]
-) -> dict[str, Any]:
-    """Translate one message; what goes wrong with it is part of the row."""
-    if all(value is None for value in given.values()):
-        return {}
-    try:
-        return one(how, **given)
-    except DecodeError as error:
-        code, clause = rule_of(error)
-        if one is _to_amqp10:
-            clause = _CONTENT_HEADER
-        return _fault(code, clause, error.offset, str(error))
-    except AmqpError as error:
-        return _fault("not-translatable", "", None, str(error))
+    def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
+        """Translate one message; what goes wrong with it is part of the row."""
+        if all(value is None for value in given.values()):
+            return {}
+        try:
+            return self._one(**given)
+        except DecodeError as error:
+            code, clause = rule_of(error)
+            return _fault(code, self._decode_clause or clause, error.offset, str(error))
+        except AmqpError as error:
+            return _fault("not-translatable", "", None, str(error))
 
 
 def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, Any]:
@@ -114,7 +107,7 @@ def _fault(code: str, clause: str, offset: int | None, text: str) -> dict[str, A
         "error_code": code,
         "error_clause": clause,
         "error_offset": offset,
-        "error_text": _printable(text),
+        "error_text": printable(text),
     }
 
 
@@ -158,11 +151,11 @@ def _to_amqp10(
 def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
     return [
         {
-            "path": _printable(loss.path),
+            "path": printable(loss.path),
             "action": loss.action,
             "before": _shown(loss.before),
             "after": _shown(loss.after),
-            "reason": _printable(loss.reason),
+            "reason": printable(loss.reason),
             "recoverable": loss.recoverable,
         }
         for loss in made.losses
@@ -174,11 +167,7 @@ def _shown(value: Any) -> str | None:
     if value is None:
         return None
     try:
-        return _printable(json.dumps(value, ensure_ascii=False))
+        shown = json.dumps(value, ensure_ascii=False)
     except (TypeError, ValueError):
-        return _printable(json.dumps(repr(value), ensure_ascii=False))
-
-
-def _printable(text: str) -> str:
-    """Escape what UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
+        shown = json.dumps(repr(value), ensure_ascii=False)
+    return printable(shown)

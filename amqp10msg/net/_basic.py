@@ -16,11 +16,9 @@ from pika.frame import Header
 
 from amqp10msg.net.landing import Spooled
 
-__all__ = ["ExactConnection", "consume", "header_of", "readable"]
-
-# Of every frame: its type, its channel, the octets of its payload (0-9-1, 4.2.3).
+# Of every frame: its type, its channel, the bytes of its payload (0-9-1, 4.2.3).
 _FRAME = struct.Struct(">BHL")
-# Of a content header: class, weight, octets of the body (4.2.6.1).
+# Of a content header: class, weight, bytes of the body (4.2.6.1).
 _CONTENT = struct.Struct(">HHQ")
 _END = bytes([spec.FRAME_END])
 
@@ -42,40 +40,40 @@ def consume(url: str, queue: str, pending: Any) -> None:
     try:
         with connect(at, ExactConnection) as connection:
             pending.connected(connection._impl.server_properties or {})
-            _consume(connection.channel(), queue, pending)
+            channel = connection.channel()
+            channel.basic_qos(prefetch_count=min(2 * pending.batches.rows, 65_535))
+            for delivery in channel.consume(queue, inactivity_timeout=pending.wait):
+                if not _took(channel, queue, pending, *delivery):
+                    break
+            channel.cancel()
     except AMQPError as error:
         # What str gives is empty where there was no connection.
         raise ConnectionError(f"{queue} at {at.host}:{at.port}: {error!r}") from None
 
 
-def _consume(channel: Any, queue: str, pending: Any) -> None:
-    batches = pending.batches
-    channel.basic_qos(prefetch_count=min(2 * batches.rows, 65_535))
-    wait = min(batches.seconds, batches.idle or batches.seconds)
-    for method, properties, body in channel.consume(queue, inactivity_timeout=wait):
-        if method is not None:
-            row = Spooled(
-                queue,
-                pending.time,
-                str(method.delivery_tag).encode(),
-                bool(method.redelivered),
-                None,
-                header_of(properties),
-                body,
-                readable(method.exchange),
-                readable(method.routing_key),
-            )
-            full = pending.add(row, method.delivery_tag)
-        else:
-            full = pending.due
-        ends = method is None and pending.is_idle
-        if full or ends:
-            taken = pending.take()
-            if taken:
-                channel.basic_ack(taken[-1], multiple=True)
-        if ends:
-            break
-    channel.cancel()
+def _took(channel: Any, queue: str, pending: Any, method: Any, properties: Any, body: Any) -> bool:
+    """Take a delivery, or none where the time is over; return False where it is time to end."""
+    if method is not None:
+        row = Spooled(
+            queue,
+            pending.time,
+            str(method.delivery_tag).encode(),
+            bool(method.redelivered),
+            None,
+            header_of(properties),
+            body,
+            readable(method.exchange),
+            readable(method.routing_key),
+        )
+        full = pending.add(row, method.delivery_tag)
+    else:
+        full = pending.due
+    ends = method is None and pending.is_idle
+    if full or ends:
+        taken = pending.take()
+        if taken:
+            channel.basic_ack(taken[-1], multiple=True)
+    return not ends
 
 
 class ExactConnection(SelectConnection):  # type: ignore[misc]  # pika has no types
@@ -87,7 +85,7 @@ class ExactConnection(SelectConnection):  # type: ignore[misc]  # pika has no ty
 
 
 def _content_header(buffer: bytes) -> tuple[int, Header] | None:
-    """Read a whole content header at the start of what came, and how many octets it takes."""
+    """Read a whole content header at the start of what came, and how many bytes it takes."""
     if len(buffer) < _FRAME.size:
         return None
     kind, channel, size = _FRAME.unpack_from(buffer)

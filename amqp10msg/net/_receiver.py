@@ -1,4 +1,4 @@
-"""The handler of proton behind the spooler: octets as they came, settled when they are on disk."""
+"""The handler of proton behind the spooler: bytes as they came, settled when they are on disk."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from amqp10msg.errors import AmqpError
 from amqp10msg.net.landing import Spooled
 from amqp10msg.parts import scan
 from amqp10msg.proton import receive_octets
-
-__all__ = ["Receiver", "tag_of"]
 
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
@@ -44,7 +42,6 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         self.fault = ""
 
     def on_start(self, event: Any) -> None:
-        """Connect and open the link."""
         self._connection = event.container.connect(self._url, reconnect=False)
         event.container.create_receiver(self._connection, self._address)
         self._wait(event)
@@ -58,8 +55,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
         self._pending.connected(properties)
 
     def _wait(self, event: Any) -> None:
-        batches = self._pending.batches
-        event.container.schedule(min(batches.seconds, batches.idle or batches.seconds), self)
+        event.container.schedule(self._pending.wait, self)
 
     def on_timer_task(self, event: Any) -> None:
         """Finish a file that waited long enough; end where nothing comes."""
@@ -72,7 +68,7 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             self._wait(event)
 
     def on_delivery(self, event: Any) -> None:
-        """Add a delivery to the landing once all its octets are here."""
+        """Add a delivery to the landing once all its bytes are here."""
         delivery = event.delivery
         if not delivery.link.is_receiver:
             return
@@ -81,13 +77,8 @@ class Receiver(_MessagingHandler):  # type: ignore[misc]  # proton's handler has
             if delivery.aborted:
                 delivery.settle()
             return
-        row = Spooled(
-            self._address,
-            self._pending.time,
-            tag_of(delivery),
-            _is_redelivered(octets),
-            octets,
-        )
+        tag, again = tag_of(delivery), _is_redelivered(octets)
+        row = Spooled(self._address, self._pending.time, tag, again, octets)
         if self._pending.add(row, delivery):
             self._land()
 
@@ -141,7 +132,7 @@ def _condition_of(closed: Any) -> str:
 
 
 def tag_of(delivery: Any) -> bytes:
-    """Return the octets of a delivery-tag; proton raises where they are not UTF-8."""
+    """Return the bytes of a delivery-tag; proton raises where they are not UTF-8."""
     try:
         tag: str = delivery.tag
     except UnicodeDecodeError as error:

@@ -27,8 +27,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.primitives import ULong
 
-__all__ = ["LANDED", "Landing", "Spooled"]
-
 #: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
 #: tells duplicates.
 LANDED = pa.schema(
@@ -57,7 +55,7 @@ class Spooled:
         received: when it came, in microseconds since the Unix epoch.
         delivery_tag: as the peer gave it.
         redelivered: the peer says that it may have been delivered before.
-        wire: the octets of a message of AMQP 1.0.
+        wire: the bytes of a message of AMQP 1.0.
         content_header: of a message of AMQP 0-9-1, the payload of its content header frame.
         payload: the body of a message of AMQP 0-9-1.
         exchange: the exchange that it was published to.
@@ -84,7 +82,7 @@ class Spooled:
         """The same text for two deliveries of one message, however far apart.
 
         The message-id, with its type, where there is one; else a hash of the bare message (of all
-        octets where they cannot be read): it does not tell a message that was sent twice from one
+        bytes where they cannot be read): it does not tell a message that was sent twice from one
         that was delivered twice.
         """
         if self.wire is None:
@@ -122,7 +120,7 @@ _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 def _text_identity(text: str) -> str:
     try:
         text.encode()
-    except UnicodeEncodeError:  # octets that are not UTF-8, as surrogates
+    except UnicodeEncodeError:  # bytes that are not UTF-8, as surrogates
         return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
     return f"string:{text}"
 

@@ -15,8 +15,6 @@ import attrs
 
 from amqp10msg.net.landing import Landing, Spooled
 
-__all__ = ["Batches", "spool_amqp10", "spool_basic"]
-
 
 @attrs.frozen
 class Batches:
@@ -78,8 +76,12 @@ class _Pending:
         return bool(self.deliveries) and waited >= self.batches.seconds
 
     @property
+    def wait(self) -> float:
+        """Seconds until `due` and `is_idle` are to be looked at again."""
+        return min(self.batches.seconds, self.batches.idle or self.batches.seconds)
+
+    @property
     def is_idle(self) -> bool:
-        """Whether it is time to end."""
         idle = self.batches.idle
         return idle is not None and self.monotonic() - self.last >= idle
 
@@ -124,7 +126,7 @@ def spool_amqp10(
 ) -> int:
     """Consume an address of AMQP 1.0 by way of proton, until it is idle or the process is ended.
 
-    Every message is taken, also one that breaks rules: its octets go to disk as they came.
+    Every message is taken, also one that breaks rules: its bytes go to disk as they came.
 
     Args:
         url: of the peer, such as ``amqp://user:password@host:5672``.

@@ -14,25 +14,11 @@ from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 from amqp10msg.columns import in_pieces
 from amqp10msg.jobs.spark_types import schema_for_spark
 
-__all__ = [
-    "kept_names",
-    "mapped",
-    "quoted",
-    "required",
-    "spark_schema",
-]
-
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
 
 
-def spark_schema(schema: pa.Schema) -> StructType:
-    """Return the schema of Spark for an Arrow schema of `schema_for_spark`."""
-    return from_arrow_schema(schema)
-
-
 def quoted(name: str) -> str:
-    """Quote the name of a column."""
     return f"`{name.replace('`', '``')}`"
 
 
@@ -90,7 +76,7 @@ def mapped(
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
-    made = StructType([*kept.fields, *spark_schema(new).fields])
+    made = StructType([*kept.fields, *from_arrow_schema(new).fields])
     names = list(dict.fromkeys([*keep, *read]))
     count = len(keep)
 

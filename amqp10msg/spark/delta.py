@@ -9,8 +9,6 @@ from typing import Any
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-__all__ = ["to_delta"]
-
 
 def to_delta(
     table: str | Path,

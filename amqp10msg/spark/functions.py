@@ -1,9 +1,9 @@
-"""Columns of encoded messages as typed columns and back, and their violations."""
+"""Columns of messages decoded, encoded, judged and translated; their violations and counts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
@@ -14,6 +14,7 @@ from pyspark.sql.types import (
     IntegerType,
     LongType,
     MapType,
+    StringType,
     StructType,
 )
 
@@ -21,15 +22,9 @@ from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
 from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.translating import REPORT, Translator
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
-
-__all__ = [
-    "decode",
-    "decode_values",
-    "encode",
-    "metrics",
-    "validate",
-]
+from amqp10msg.translate import Circumstances
 
 
 def decode(
@@ -110,19 +105,19 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         try:
             octets, errors = arrow.encode(given), pa.nulls(len(batch), pa.string())
         except EncodeError:
-            found: list[bytes | None] = []
-            said: list[str | None] = []
-            for row in range(len(batch)):
-                try:
-                    found.append(arrow.encode(given.slice(row, 1))[0].as_py())
-                    said.append(None)
-                except EncodeError as error:
-                    found.append(None)
-                    said.append(str(error))
-            octets, errors = pa.array(found, pa.binary()), pa.array(said, pa.string())
+            rows = [_encoded(given.slice(row, 1)) for row in range(len(batch))]
+            octets = pa.array([found for found, _ in rows], pa.binary())
+            errors = pa.array([error for _, error in rows], pa.string())
         return [octets, errors]
 
     return mapped(df, work, new, keep=names, read=read)
+
+
+def _encoded(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
+    try:
+        return arrow.encode(row)[0].as_py(), None
+    except EncodeError as error:
+        return None, str(error)
 
 
 def validate(
@@ -157,6 +152,62 @@ def validate(
         return list(judged(batch.column(column), profile))
 
     return mapped(df, work, VALIDATED, keep=names, read=[column])
+
+
+def translate(
+    df: DataFrame,
+    to: Literal["amqp10", "basic"],
+    profile: str = "lossless",
+    *,
+    column: str = "wire",
+    strict: bool = False,
+    circumstances: Circumstances | None = None,
+    keep: Sequence[str] | None = None,
+) -> DataFrame:
+    """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
+
+    A message of 0-9-1 has four columns: ``content_header``, the payload of its content header
+    frame; ``payload``, the body; ``exchange`` and ``routing_key``, which may be absent on input.
+
+    Args:
+        df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
+        to: the protocol to translate to: ``amqp10``, or ``basic`` for class basic of 0-9-1.
+        profile: a name of `amqp10msg.translate.PROFILES`.
+        column: the column of the 1.0 messages: read for ``basic``, new for ``amqp10``.
+        strict: refuse messages of which something would be lost for good.
+        circumstances: what a broker's result depends on besides the message, the same for all.
+        keep: the columns of `df` to carry through; all but those read where None.
+
+    Returns:
+        A DataFrame with the kept columns and the translated messages; with ``losses``, what the
+        translation did not carry over, values as JSON; and with ``error_code``, ``error_offset``
+        and ``error_text`` where a message was refused or cannot be read.
+
+    Raises:
+        ValueError: there is no such profile; a column is not there, is of another type, or is
+            ambiguous.
+    """
+    translator = Translator(to, profile, strict, circumstances)
+    if to == "basic":
+        required(df, column, BINARY)
+        read, new = [column], translator.schema
+    else:
+        required(df, "content_header", BINARY)
+        required(df, "payload", BINARY)
+        optional = [name for name in ("exchange", "routing_key") if name in df.columns]
+        for name in optional:
+            required(df, name, StringType())
+        read = ["content_header", "payload", *optional]
+        new = pa.schema([(column, pa.binary()), *REPORT])
+    names = kept_names(df, keep, read, new.names)
+    # The message of 1.0 may be in a column of any name.
+    sources = ["wire"] if to == "basic" else read
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        given = (batch.column(name) for name in read)
+        return list(translator.run(dict(zip(sources, given, strict=True))).values())
+
+    return mapped(df, work, new, keep=names, read=read)
 
 
 def decode_values(
@@ -209,58 +260,36 @@ def _decoded_type(kind: Any, value: pa.DataType) -> pa.DataType:
     if isinstance(kind, MapType):
         return pa.map_(pa.string(), value)
     if isinstance(kind, ArrayType):
-        return pa.list_(
-            pa.struct(
-                [
-                    pa.field(
-                        field.name, value if field.name == "value" else pa.string(), field.nullable
-                    )
-                    for field in kind.elementType.fields  # type: ignore[attr-defined]
-                ]
-            )
-        )
+        entry: Any = kind.elementType
+        types = {field.name: pa.string() for field in entry.fields} | {"value": value}
+        fields = [pa.field(field.name, types[field.name], field.nullable) for field in entry.fields]
+        return pa.list_(pa.struct(fields))
     return value
 
 
 def _decoded(array: Any, options: dict[str, Any]) -> Any:
     """Decode the values of an array, a map array or an array of structs; nulls stay nulls."""
-    kind = array.type
-    if pa.types.is_map(kind):
-        start, end = _bounds(array)
-        values = arrow.decode_values(array.items.slice(start, end - start), **options)
-        keys = array.keys.slice(start, end - start).cast(pa.string())
-        return pa.MapArray.from_arrays(
-            _offsets(array, start), keys, values, mask=array.is_null() if array.null_count else None
-        )
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        start, end = _bounds(array)
-        entries = array.values.slice(start, end - start)
-        fields = [
-            arrow.decode_values(entries.field(index), **options)
-            if entries.type[index].name == "value"
-            else entries.field(index).cast(pa.string())
-            for index in range(entries.type.num_fields)
-        ]
-        made = pa.StructArray.from_arrays(
-            fields,
-            names=[field.name for field in entries.type],
-            mask=entries.is_null() if entries.null_count else None,
-        )
-        return pa.ListArray.from_arrays(
-            _offsets(array, start), made, mask=array.is_null() if array.null_count else None
-        )
-    return arrow.decode_values(array, **options)
-
-
-def _bounds(array: Any) -> tuple[int, int]:
-    offsets = array.offsets
-    return offsets[0].as_py(), offsets[len(array)].as_py()
-
-
-def _offsets(array: Any, start: int) -> Any:
-    """Return the offsets of an array that may be a slice, from 0 on."""
-    offsets = array.offsets.to_numpy()[: len(array) + 1] - start
-    return pa.array(offsets, pa.int32())
+    if not pa.types.is_nested(array.type):
+        return arrow.decode_values(array, **options)
+    # The array may be a slice.
+    start, size = array.offsets[0].as_py(), len(array)
+    offsets = pa.array(array.offsets.to_numpy()[: size + 1] - start, pa.int32())
+    entries = array.values.slice(start, array.offsets[size].as_py() - start)
+    fields = [
+        arrow.decode_values(entries.field(index), **options)
+        if field.name == "value"
+        else entries.field(index).cast(pa.string())
+        for index, field in enumerate(entries.type)
+    ]
+    mask = array.is_null() if array.null_count else None
+    if pa.types.is_map(array.type):
+        return pa.MapArray.from_arrays(offsets, *fields, mask=mask)
+    made = pa.StructArray.from_arrays(
+        fields,
+        names=[field.name for field in entries.type],
+        mask=entries.is_null() if entries.null_count else None,
+    )
+    return pa.ListArray.from_arrays(offsets, made, mask=mask)
 
 
 def metrics(
@@ -274,7 +303,7 @@ def metrics(
         df: what `decode`, `validate` or `translate` gave, or any other.
         observation: takes the counts of a batch query: ``rows``, ``errors`` and ``octets``; a
             string in streaming queries, whose progress then has them under this name.
-        column: a column of messages whose octets are summed up; None to leave that out.
+        column: a column of messages whose bytes are summed up; None to leave that out.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
     if "error_code" in df.columns:

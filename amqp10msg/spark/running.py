@@ -10,7 +10,7 @@ from typing import cast
 import attrs
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
 from amqp10msg.files import Range
@@ -18,7 +18,6 @@ from amqp10msg.jobs import Job
 from amqp10msg.jobs.inputs import (
     PARQUET,
     RANGE_OCTETS,
-    Input,
     OnlySparkError,
     Reading,
     input_of,
@@ -27,8 +26,6 @@ from amqp10msg.jobs.inputs import (
 from amqp10msg.jobs.output import Done
 from amqp10msg.jobs.running import Work, carry_out
 from amqp10msg.spark.sink import output_at, write
-
-__all__ = ["run"]
 
 
 def run(
@@ -67,9 +64,20 @@ def run(
     form = form or given.get("form")
     if form is None and is_parquet(source):
         form = PARQUET
-    found = None if _is_connect(session) else _found(source, form, given)
+    found = None
+    # Of a session of Spark Connect, the files are the server's.
+    if isinstance(session, SparkSession):
+        try:
+            found = input_of(source, form, lambda _: int(given.get("rangeBytes", RANGE_OCTETS)))
+        except (OnlySparkError, FileNotFoundError):
+            if form != PARQUET:
+                raise
     if found is None:
-        df = _read(session, source, form, given)
+        if form == PARQUET:
+            df = session.read.parquet(source)
+        else:
+            chosen = given if form is None else {**given, "form": form}
+            df = session.read.format("amqp10").options(**chosen).load(source)
         job.check(df.columns)
         write(df, path, job, overwrite=overwrite, options=given)
         return
@@ -78,30 +86,6 @@ def run(
     parts = [attrs.evolve(part, path=str(Path(part.path).absolute())) for part in found.parts]
     work = Work(output_at(path, given), job, given)
     carry_out(work.output, lambda: _do(session, work, parts), overwrite=overwrite)
-
-
-def _is_connect(session: object) -> bool:
-    """Return whether a session is one of Spark Connect: its files are the server's."""
-    return not isinstance(session, SparkSession)
-
-
-def _found(source: str, form: str | None, options: Mapping[str, str]) -> Input | None:
-    """Find the input, or None where it is Parquet that only Spark can read."""
-    try:
-        return input_of(source, form, lambda _: int(options.get("rangeBytes", RANGE_OCTETS)))
-    except (OnlySparkError, FileNotFoundError):
-        if form != PARQUET:
-            raise
-        return None
-
-
-def _read(
-    session: SparkSession, source: str, form: str | None, options: Mapping[str, str]
-) -> DataFrame:
-    if form == PARQUET:
-        return session.read.parquet(source)
-    chosen = options if form is None else {**options, "form": form}
-    return session.read.format("amqp10").options(**chosen).load(source)
 
 
 def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]:

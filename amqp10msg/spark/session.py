@@ -16,8 +16,6 @@ from pyspark.sql import SparkSession
 
 from amqp10msg.spark.source import Amqp10
 
-__all__ = ["java_home", "session"]
-
 # What is set unless the caller says otherwise, and why.
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",  # timestamps of AMQP are UTC

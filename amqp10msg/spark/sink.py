@@ -25,8 +25,6 @@ from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
 
-__all__ = ["JobWriter", "SparkError", "StreamJobWriter", "output_at", "write"]
-
 #: What Spark raises where a job fails.
 SparkError = PySparkException
 # Which query the batches of a stream are of.
@@ -81,7 +79,6 @@ class _JobSink:
         self._output = output_at(options["path"], options)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-        """Do the job on the rows of one task."""
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
         done = self._output.write(number, attempt, iterator, self._job)

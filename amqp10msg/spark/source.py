@@ -20,6 +20,7 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     InputPartition,
 )
+from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -29,16 +30,8 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
-from amqp10msg.jobs.inputs import (
-    MESSAGES,
-    RANGE_OCTETS,
-    Reading,
-    files_of,
-)
-from amqp10msg.spark._frames import spark_schema
+from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Reading, files_of
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
-
-__all__ = ["Amqp10"]
 
 
 class Amqp10(DataSource):
@@ -48,7 +41,7 @@ class Amqp10(DataSource):
         path: a file, a folder with what is below it, or a pattern.
         form: one of `amqp10msg.files.FORMS`; found out file by file where it is not given.
         rangeBytes: how much of a file one task reads; 128 MiB where it is not given.
-        maxSize: octets that one message may take.
+        maxSize: bytes that one message may take.
         maxFilesPerTrigger: of a stream; all that are there where it is not given.
         protocol: only messages of ``amqp-1.0``, or of ``amqp-0-9-1``.
         address: only messages of links with this address.
@@ -68,7 +61,7 @@ class Amqp10(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of `MESSAGES`."""
-        return spark_schema(MESSAGES)
+        return from_arrow_schema(MESSAGES)
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002
         """Return the reader of all files that are there."""
@@ -116,40 +109,37 @@ class _Options:
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
         return [
-            _Part(part)
+            InputPartition(part)
             for path in paths
             for part in files.ranges(path, self.form, octets=self.octets)
         ]
 
 
-class _Part(InputPartition):
-    def __init__(self, part: files.Range) -> None:
-        super().__init__(part)
+class _Files:
+    """Both readers: the options, and the messages of one part."""
 
-
-class _Reader(DataSourceReader):
     def __init__(self, options: _Options) -> None:
         self._options = options
 
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self._options.reading.batches(partition.value)
+
+
+class _Reader(_Files, DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         paths = self._options.paths()
         if not paths:
             raise ValueError(f"{self._options.path}: there is no such file, or the folder is empty")
         return self._options.parts(paths)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._options.reading.batches(partition.value)
 
-
-class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class _StreamReader(_Files, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads files in the order of their names; an offset is the last name and how many there were.
 
     A file whose name sorts before one that was read would never be read: that is an error.
     """
 
-    def __init__(self, options: _Options) -> None:
-        self._options = options
-        self._end: str | None = None
+    _end: str | None = None
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         return {"last": "", "count": 0}
@@ -182,6 +172,3 @@ class _StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         paths = self._options.paths()
         return self._options.parts([p for p in paths if start["last"] < p <= end["last"]])
-
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._options.reading.batches(partition.value)
