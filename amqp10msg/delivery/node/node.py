@@ -205,7 +205,7 @@ class DistributionNode(Contents):
             sequence: its number, as `publish` returned it.
 
         Returns:
-            Whether it was removed: not if it was delivered, or is gone.
+            True if it was removed, False if it was delivered before or is gone.
 
         Raises:
             StoreError: as `Delivery.settle`.
