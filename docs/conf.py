@@ -48,7 +48,7 @@ nitpick_ignore_regex = [
     ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|T)"),
     # Neither is what stands behind a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.sink\..*"),
-    # Neither is what a profile of the translator calls and a row remembers, nor the type variable of
+    # Neither is what a profile of the translator calls, what a row remembers, the type variable of
     # its result (a compiled module's is said to be the import system's) and the choices of a loss.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M|_vocabulary\..*)"),
     ("py:class", r"importlib\._bootstrap\.M|Action"),
