@@ -130,7 +130,7 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
 @pytest.mark.parametrize(
     "arguments, status, text",
     [
-        (["decode", "{in}", "{out}", "--columns", "gone"], 2, "no column is called 'gone'"),
+        (["decode", "{in}", "{out}", "--columns", "gone"], 2, "unknown column 'gone'"),
         (["validate", "{in}", "{out}", "--profile", "gone"], 2, "no profile is called 'gone'"),
         (["decode", "{in}-not", "{out}"], 1, "there is no such file"),
         (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),

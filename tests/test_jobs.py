@@ -397,7 +397,7 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
     "job, how, text",
     [
         (Job("guess"), {}, "no job is called 'guess'"),
-        (Job("decode", columns=("nothing",)), {}, "no column is called 'nothing'"),
+        (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
         (Job("validate", "body"), {}, "there is no column 'body'"),
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
         (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),

@@ -275,7 +275,7 @@ def test_a_job_that_fails_leaves_what_was_there(spark_session: Any, tmp_path: Pa
     [
         ({"job": "guess"}, "no job is called 'guess'"),
         ({"column": "body"}, "there is no column 'body'"),
-        ({"columns": "nothing"}, "no column is called 'nothing'"),
+        ({"columns": "nothing"}, "unknown column 'nothing'"),
         ({"job": "validate", "profile": "nobody"}, "no profile is called 'nobody'"),
     ],
 )

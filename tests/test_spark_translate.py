@@ -73,7 +73,7 @@ def test_there_and_back_is_lossless(spark_session: Any) -> None:
     assert [[]] * len(WIRES) == [[x for x in row["losses"] if not x["recoverable"]] for row in back]
 
 
-_ERRORS = ("error_code", "error_offset", "error_text")
+_ERRORS = ("error_code", "error_clause", "error_offset", "error_text")
 
 
 SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()

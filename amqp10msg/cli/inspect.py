@@ -57,7 +57,7 @@ Examples:
   amqp10msg inspect --color recorded.jsonl.gz | less -R
   amqp10msg inspect --json AFN3oQJoaQ== | jq .amqp_value
   amqp10msg inspect --value 71 00 00 00 2a a1 02 68 69
-  amqp10msg inspect --role receiver 00 53 28 c0 08 05 a1 01 71 40 40 40 41
+  amqp10msg inspect --role receiver 00 53 28 c0 06 05 40 40 40 40 41
 """
 )
 @click.option("--json", "view", flag_value="json", help=_VIEWS["json"])

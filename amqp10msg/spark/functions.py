@@ -180,8 +180,8 @@ def translate(
 
     Returns:
         A DataFrame with the kept columns and the translated messages; with ``losses``, what the
-        translation did not carry over, values as JSON; and with ``error_code``, ``error_offset``
-        and ``error_text`` where a message was refused or cannot be read.
+        translation did not carry over, values as JSON; and with ``error_code``, ``error_clause``,
+        ``error_offset`` and ``error_text`` where a message was refused or cannot be read.
 
     Raises:
         ValueError: there is no such profile; a column is not there, is of another type, or is
