@@ -224,8 +224,12 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
 
     with Landing(tmp_path) as landing:
         batches = Batches(rows=2, seconds=0.1, idle=0.5)
-        total = spool_basic(queue.url, queue.name, landing, batches, now=lambda: 1.5)
+        warned: list[str] = []
+        total = spool_basic(
+            queue.url, queue.name, landing, batches, now=lambda: 1.5, warn=warned.append
+        )
 
+    assert ["delivery-limit" in text for text in warned] == [True]
     found = rows(tmp_path)
     assert len(sent) == total == len(found)
     read = [decode_content_header(row["content_header"]) for row in found]
@@ -250,7 +254,7 @@ def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 @with_broker
 def test_a_queue_that_is_not_there_is_an_error(queue: Queue, tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="no queue"):
-        spool_basic(queue.url, f"{queue.name}-not", landing)
+        spool_basic(queue.url, f"{queue.name}-not", landing, warn=lambda _: None)
 
 
 @pytest.mark.kills
