@@ -716,6 +716,7 @@ def test_an_undeliverable_value_is_carried(message: Message) -> None:
         Array("null", [None]),
         {"k": NAN},
         [Decimal32(0)],
+        {Decimal32(0): None},
         Described(Symbol("d"), [1]),
         [Described(ULong(7), "v")],
     ],

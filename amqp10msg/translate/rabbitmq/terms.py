@@ -299,7 +299,7 @@ def is_deliverable(sections: bytes) -> bool:
         if isinstance(term, tuple):
             if term[0] in ("as_is", "described"):
                 return False
-            pending += term[1:]
+            pending += term  # all of it, since the key of a map's entry comes first
         elif isinstance(term, list):
             pending += term
     return True
