@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 import uuid
-from typing import Any
+from typing import Any, Final
 
 import pytest
 from hypothesis import given
@@ -36,6 +36,7 @@ from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import (
     PROFILES,
     Circumstances,
+    ProfileName,
     TranslationError,
     explain,
     to_amqp10,
@@ -54,7 +55,7 @@ RABBITMQ = [name for name in PROFILES if name.startswith("rabbitmq")]
 BROKERS = ["rabbitmq-4.0", "rabbitmq-4.3"]
 
 
-QPID = "qpid-broker-j"
+QPID: Final = "qpid-broker-j"
 
 
 def outcome(translate: Any, message: Any, profile: str) -> Any:
@@ -116,7 +117,7 @@ def test_any_1_0_message_gives_a_result_or_a_translation_error(message: Message)
     ids=lambda basic: repr(basic.properties)[16:60],
 )
 @pytest.mark.parametrize("profile", BROKERS)
-def test_what_the_broker_refuses_or_fails_on(profile: str, basic: BasicMessage) -> None:
+def test_what_the_broker_refuses_or_fails_on(profile: ProfileName, basic: BasicMessage) -> None:
     with pytest.raises(TranslationError):
         to_amqp10(basic, profile)
     assert to_amqp10(basic).message.encode()
@@ -148,14 +149,27 @@ def stated(value: Any) -> Message:
     ids=lambda message: repr(message)[8:60],
 )
 @pytest.mark.parametrize("profile", BROKERS)
-def test_what_the_broker_fails_on_from_1_0(profile: str, message: Message) -> None:
+def test_what_the_broker_fails_on_from_1_0(profile: ProfileName, message: Message) -> None:
     with pytest.raises(TranslationError):
         to_basic(message, profile)
     to_basic(message)
 
 
+def test_later_versions_take_routes_that_are_a_list() -> None:
+    """RabbitMQ 4.3.6 closed the link on the first: bad value for 'x-cc' message-annotation."""
+    text = Message.decode(bytes.fromhex("005372c10a02a304782d6363a10176005375a00568656c6c6f"))
+    routes = text.evolve(message_annotations={Symbol("x-cc"): ["v"]})
+
+    with pytest.raises(TranslationError, match="bad value for 'x-cc'"):
+        to_basic(text, "rabbitmq-4.3")
+    for message, profile in ((text, "rabbitmq-4.0"), (routes, "rabbitmq-4.3")):
+        headers = to_basic(message, PROFILES[profile]).message.properties.headers
+        assert headers is not None
+        assert ["CC"] == list(headers)
+
+
 def test_what_the_broker_accepts_though_it_is_odd() -> None:
-    def one(properties: BasicProperties, profile: str = "rabbitmq-4.3") -> Message:
+    def one(properties: BasicProperties, profile: ProfileName = "rabbitmq-4.3") -> Message:
         return to_amqp10(BasicMessage(properties), profile).message
 
     loose = one(BasicProperties(message_id="urn:uuid:550e8400e29b41d4a716446655440000----"))
@@ -189,7 +203,7 @@ def test_what_is_delivered_and_no_message_stands_in_the_error() -> None:
 
 
 @pytest.mark.parametrize("profile", RABBITMQ)
-def test_the_user_is_checked(profile: str) -> None:
+def test_the_user_is_checked(profile: ProfileName) -> None:
     basic = BasicMessage(BasicProperties(user_id="alice"))
     message = Message(b"", properties=Properties(user_id=b"alice"))
     with pytest.raises(TranslationError, match="user-id"):
@@ -200,6 +214,16 @@ def test_the_user_is_checked(profile: str) -> None:
         given = Circumstances(user=user)
         to_amqp10(basic, profile, circumstances=given)
         to_basic(message, profile, circumstances=given)
+
+
+@pytest.mark.parametrize("offset, octet", [(-1, "ff"), (-256, "00"), (-(2**63), "00")])
+def test_a_negative_offset_is_cut_to_its_last_byte(offset: int, octet: str) -> None:
+    """As observed on RabbitMQ 3.10.8: also where that byte is zero, in the form with one byte."""
+    headers = FieldTable.of([("x-stream-offset", "l", offset)])
+    made = to_amqp10(BasicMessage(BasicProperties(headers=headers)), "rabbitmq-3.10").message
+
+    expected = bytes.fromhex(f"005372c11402a10f{b'x-stream-offset'.hex()}53{octet}")
+    assert expected in made.encode()
 
 
 def test_deaths_become_a_header() -> None:

@@ -1,4 +1,4 @@
-"""The profiles against what the brokers did: vectors/translations.jsonl.gz.
+"""The profiles against what brokers did: translations, odd_translations, circumstances in vectors.
 
 Octet for octet: what a 1.0 consumer received, and property flags, property list and body of what a
 0-9-1 consumer received. Where the broker refused the message or died on it, TranslationError.
@@ -21,31 +21,37 @@ from amqp10msg.basic import (
     decode_properties,
     encode_properties,
 )
-from amqp10msg.translate import PROFILES, Circumstances, TranslationError, to_amqp10, to_basic
+from amqp10msg.translate import (
+    PROFILES,
+    Circumstances,
+    Death,
+    TranslationError,
+    TranslationProfile,
+    to_amqp10,
+    to_basic,
+)
 
 Entry = dict[str, Any]
-# What was sent is no encoding of Part 1: text that is none, symbols that are not ASCII, a message
-# that is cut off. Some brokers pass it on all the same.
-UNREADABLE = {
-    *("B-ap-key-notutf8", "B-content-encoding-notascii", "B-content-type-notascii", "B-trunc"),
-}
+# What was sent is no encoding of Part 1: a message that is cut off, which some brokers pass on.
+UNREADABLE = {"B-trunc"}
 VERSIONS = {"3.10.8": "rabbitmq-3.10", "4.0.5": "rabbitmq-4.0", "4.3.6": "rabbitmq-4.3"}
 
 
 @cache
 def entries() -> dict[str, list[Entry]]:
-    path = Path(__file__).parent / "vectors" / "translations.jsonl.gz"
     found: dict[str, list[Entry]] = {}
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            entry = json.loads(line)
-            found.setdefault(entry["broker"], []).append(entry)
+    for name in ("translations", "odd_translations", "circumstances"):
+        path = Path(__file__).parent / "vectors" / f"{name}.jsonl.gz"
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for line in lines:
+                entry = json.loads(line)
+                found.setdefault(entry["broker"], []).append(entry)
     return found
 
 
-def profile_of(broker: str) -> str:
+def profile_of(broker: str) -> TranslationProfile:
     _, version, *queue = broker.split("-")
-    return VERSIONS[version] + ("-stream" if queue == ["stream"] else "")
+    return PROFILES[VERSIONS[version] + ("-stream" if queue == ["stream"] else "")]
 
 
 def text_of(value: Any) -> str:
@@ -60,6 +66,15 @@ def properties_of(raw: str) -> BasicProperties | None:
         return decode_properties(bytes.fromhex(raw))
     except DecodeError:
         return None
+
+
+def circumstances_of(entry: Entry) -> Circumstances:
+    given = entry.get("circumstances", {})
+    return Circumstances(
+        stream_offset=entry["offset"],
+        delivery_count=given.get("delivery_count", 0),
+        deaths=[Death(**death) for death in given.get("deaths", [])],
+    )
 
 
 def message_of(raw: str) -> Message | None:
@@ -89,8 +104,9 @@ def test_what_a_consumer_of_1_0_receives(broker: str) -> None:
             bytes.fromhex(entry["basic"][1]),
             text_of(entry["exchange"]),
             text_of(entry["key"]),
+            entry.get("again", False),
         )
-        given = Circumstances(stream_offset=entry["offset"])
+        given = circumstances_of(entry)
         try:
             made = to_amqp10(basic, profile_of(broker), circumstances=given)
             octets: bytes | None = made.message.encode()
@@ -107,7 +123,7 @@ def test_what_a_consumer_of_0_9_1_receives(broker: str) -> None:
         message = message_of(entry["message"])
         if message is None:
             continue  # UNREADABLE
-        given = Circumstances(stream_offset=entry["offset"])
+        given = circumstances_of(entry)
         try:
             made = to_basic(message, profile_of(broker), circumstances=given).message
             got: Any = [encode_properties(made.properties).hex(), made.body.hex()]
@@ -136,7 +152,7 @@ def test_recordings_cover_what_they_are_for() -> None:
         if (version, queue) != ("3.10.8", "-quorum")
     }
     assert expected == set(entries())
-    assert {profile_of(broker) for broker in entries()} <= set(PROFILES)
+    assert {profile_of(broker).name for broker in entries()} <= set(PROFILES)
     for found in entries().values():
         assert len(found) > 400
         assert sum(entry["gives"] is None for entry in found) > 10

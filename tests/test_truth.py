@@ -175,15 +175,43 @@ def test_recorded_message_is_read_and_kept(group: list[Entry]) -> None:
 @regular
 def test_what_breaks_the_specification_is_refused(group: list[Entry]) -> None:
     for entry in group:
-        encoding = faults_of_encoding(entry)
-        model = faults_of_model(entry["sections"])
-        for strict, faults in ((True, encoding | model), (False, encoding)):
-            if not faults:
-                continue
-            with pytest.raises(DecodeError) as caught:
-                Message.decode(bytes.fromhex(entry["raw"]), strict=strict)
-            if "malformed" not in faults:
-                assert caught.value.rule in faults, where(entry)
+        faults = faults_of_encoding(entry) | faults_of_model(entry["sections"])
+        if not faults:
+            continue
+        with pytest.raises(DecodeError) as caught:
+            Message.decode(bytes.fromhex(entry["raw"]))
+        if "malformed" not in faults:
+            assert caught.value.rule in faults, where(entry)
+
+
+@regular
+def test_what_is_no_encoding_is_read_beside_its_faults(group: list[Entry]) -> None:
+    for entry in group:
+        faults = faults_of_encoding(entry)
+        raw = bytes.fromhex(entry["raw"])
+        if not faults or (message := lenient(raw)) is None:
+            continue
+        assert raw == message.encode(), where(entry)
+        broken = {violation.rule for violation in message.violations}
+        assert faults == {"malformed"} or faults & broken, where(entry)
+        typed = to_typed(message)
+        assert any(section[0] == "raw" for section in typed), where(entry)
+        for read, recorded in zip(typed, entry["sections"], strict=False):
+            assert read[0] == "raw" or read == recorded, where(entry)
+
+
+def lenient(raw: bytes) -> Message | None:
+    try:
+        return Message.decode(raw, strict=False)
+    except DecodeError:
+        return None
+
+
+def test_few_recordings_cannot_be_divided_into_sections() -> None:
+    unread = [entry for entry in entries() if lenient(bytes.fromhex(entry["raw"])) is None]
+    damaged = [entry for entry in entries() if faults_of_encoding(entry)]
+    assert all("malformed" in faults_of_encoding(entry) for entry in unread)
+    assert 4 * len(unread) < len(damaged)
 
 
 @regular

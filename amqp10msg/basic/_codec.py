@@ -223,7 +223,7 @@ class Reader(Cursor):
         return layout.build(values)
 
     def table(self, depth: int) -> FieldTable:
-        """Read a table: four octets of length, then name, letter and value of each field."""
+        """Read a table: four bytes of length, then name, letter and value of each field."""
         data = self.buf
         stop = self.enter("a table", depth)
         pos = self.pos
@@ -278,7 +278,7 @@ class Reader(Cursor):
         return made
 
     def array(self, depth: int) -> FieldArray:
-        """Read an array: four octets of length, then letter and value of each element."""
+        """Read an array: four bytes of length, then letter and value of each element."""
         data = self.buf
         stop = self.enter("an array", depth)
         entries: list[tuple[str, Any]] = []
@@ -299,7 +299,7 @@ class Reader(Cursor):
         return made
 
     def enter(self, what: str, depth: int) -> int:
-        """Read the four octets of length of a table or array; return where its content ends."""
+        """Read the four bytes of length of a table or array; return where its content ends."""
         pos = self.pos
         if pos + 4 > self.end:
             raise self.cut(what, pos, 4, self.end)
@@ -512,7 +512,7 @@ def write_value(
 
 
 def write_number(out: Any, value: Any, width: int, path: str) -> None:
-    """Append an octet or a timestamp; EncodeError if it does not fit."""
+    """Append a byte or a timestamp; EncodeError if it does not fit."""
     if type(value) is int and 0 <= value < _2_63:
         if width == 8:
             out.number(value >> 56, 7, value)  # its first byte in the place of a constructor

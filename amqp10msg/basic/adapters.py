@@ -159,7 +159,7 @@ def _lost_value(letter: str, value: Any, here: str, letter_of: Any, found: list[
         for index, (inner, item) in enumerate(value.entries):
             _lost_value(inner, item, f"{here}[{index}]", letter_of, found)
     elif isinstance(value, OddTrue):
-        found.append(f"{here}: the octet {value.octet} becomes 1")
+        found.append(f"{here}: the byte {value.octet} becomes 1")
     elif letter == "T":
         if not isinstance(_moment(value), datetime.datetime):
             found.append(f"{here}: the moment is outside the years 1 to 9999")

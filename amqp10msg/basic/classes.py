@@ -283,10 +283,10 @@ def decode_transfer(
     """Decode the 22 arguments of message.transfer, without class and method, which fill the input.
 
     The specification leaves the encoding of the body (domain ``content``) open: read here are an
-    octet, 0 for the body itself and 1 for a reference, and a long string.
+    byte, 0 for the body itself and 1 for a reference, and a long string.
 
     Raises:
-        DecodeError: cut off, or more octets than there are arguments.
+        DecodeError: cut off, or more bytes than there are arguments.
     """
     reader = Reader(input_octets(data), dialect, limits)
     made = Transfer(ticket=reader.unsigned(2, "the ticket"), destination=reader.shortstr())

@@ -11,8 +11,9 @@ from amqp10msg._core.twin import Layout
 from amqp10msg.basic._codec import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
-from amqp10msg.errors import EncodeError
+from amqp10msg.errors import EncodeError, expect
 from amqp10msg.limits import Limits
+from amqp10msg.reprs import shown
 
 __all__ = [
     "BASIC_CLASS",
@@ -26,7 +27,8 @@ __all__ = [
 BASIC_CLASS = 60
 
 
-@attrs.define
+@shown
+@attrs.define(repr=False)
 class BasicMessage:
     """A message of class basic: properties, body, and the exchange and routing key it was sent to.
 
@@ -43,6 +45,11 @@ class BasicMessage:
     exchange: str = ""
     routing_key: str = ""
     redelivered: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        how = {str: "encode it, body.encode()"}
+        expect(self.body, (bytes, bytearray), "the body of a BasicMessage", "bytes", how)
+        expect(self.properties, BasicProperties, "a BasicMessage", "BasicProperties")
 
     @classmethod
     def from_pika(cls, properties: Any, body: bytes = b"", method: Any = None) -> BasicMessage:
@@ -101,7 +108,7 @@ class ContentHeader:
 
     Attributes:
         properties: the properties.
-        body_size: octets of the body that follows, 0 to 2^64 - 1.
+        body_size: bytes of the body that follows, 0 to 2^64 - 1.
         class_id: the content class, 60 for basic.
         weight: unused, must be 0.
     """
@@ -160,7 +167,7 @@ def encode_content_header(
 
     Args:
         header: a content header, or the properties alone.
-        body_size: octets of the body; that of the header, or 0, where None.
+        body_size: bytes of the body; that of the header, or 0, where None.
         dialect: how the letters of field tables are written.
 
     Raises:

@@ -11,6 +11,7 @@ import attrs
 from amqp10msg._core.twin import FieldOutput
 from amqp10msg.basic._codec import Layout, Reader, write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
+from amqp10msg.errors import expect
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
 __all__ = [
@@ -33,7 +34,7 @@ class PropertyRow:
     Attributes:
         name: the attribute, such as ``content_type``.
         wire_name: the specification's name, such as ``content-type``.
-        domain: its type: shortstr, table, octet or timestamp.
+        domain: its type: shortstr, table, byte or timestamp.
         bit: its bit in the property flags, 15 for the first.
     """
 
@@ -69,11 +70,14 @@ PROPERTIES: tuple[PropertyRow, ...] = _rows(
 )
 
 
+_MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
+
+
 @attrs.define(weakref_slot=False)
 class BasicProperties:
     """The properties of one message of class basic; None where a property is not present.
 
-    Text is str; octets of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
+    Text is str; bytes of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
     are encoded as they came.
 
     Attributes:
@@ -109,6 +113,12 @@ class BasicProperties:
     user_id: str | None = None
     app_id: str | None = None
     cluster_id: str | None = None
+
+    def __attrs_post_init__(self) -> None:
+        # The most frequent mistake; others are told when they are encoded or translated, as to look
+        # at each property would double what making an object costs.
+        if self.expiration is not None:
+            expect(self.expiration, (str, bytes), "expiration", "a str", _MILLISECONDS)
 
     def __repr__(self) -> str:
         shown = ", ".join(
@@ -148,7 +158,7 @@ def decode_properties(
         limits: what reading may cost; the defaults of `Limits` where None.
 
     Raises:
-        DecodeError: cut off, more octets than it says, a flag of no property, a field of no type.
+        DecodeError: cut off, more bytes than it says, a flag of no property, a field of no type.
     """
     reader = Reader(input_octets(data), dialect, limits)
     made: BasicProperties = reader.properties(BASIC)
@@ -173,10 +183,10 @@ def decode_table(
     dialect: Dialect = "rabbitmq",
     limits: Limits | None = None,
 ) -> FieldTable:
-    """Decode a field table that fills the input, its four octets of length included.
+    """Decode a field table that fills the input, its four bytes of length included.
 
     Raises:
-        DecodeError: cut off, more octets than it says, or a field of no type.
+        DecodeError: cut off, more bytes than it says, or a field of no type.
     """
     reader = Reader(input_octets(data), dialect, limits)
     made: FieldTable = reader.table(0)
@@ -185,7 +195,7 @@ def decode_table(
 
 
 def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "rabbitmq") -> bytes:
-    """Encode a field table with its four octets of length.
+    """Encode a field table with its four bytes of length.
 
     Raises:
         EncodeError: a name or value does not fit; the error's path says which.

@@ -40,7 +40,7 @@ class Finding:
 def check_properties(properties: BasicProperties) -> list[Finding]:
     """Check properties against the rules of 0-9-1.
 
-    Short strings are UTF-8 of 255 octets at most without NUL (4.2.5.3), the delivery mode is 1 or
+    Short strings are UTF-8 of 255 bytes at most without NUL (4.2.5.3), the delivery mode is 1 or
     2, the priority 0 to 9, the reserved property (once cluster-id) is empty; names of fields occur
     once (4.2.5.5).
 
@@ -76,7 +76,7 @@ def _shortstr(text: Any, path: str) -> Iterator[Finding]:
             "shortstr-length", "error", path, f"{len(octets)} bytes, and at most 255 are allowed"
         )
     if 0 in octets:
-        yield Finding("shortstr-nul", "error", path, "a short string has no NUL octet")
+        yield Finding("shortstr-nul", "error", path, "a short string has no NUL byte")
     try:
         octets.decode("utf-8")
     except UnicodeDecodeError:
@@ -110,10 +110,10 @@ def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
             yield from _value(inner, item, f"{path}[{index}]")
     elif letter == "t" and not isinstance(value, bool):
         yield Finding(
-            "boolean-octet", "warning", path, f"the octet is {value}, and 0 and 1 are usual"
+            "boolean-octet", "warning", path, f"the byte is {value}, and 0 and 1 are usual"
         )
     elif letter == "x":
-        yield Finding("field-letter-x", "warning", path, "octets (x) are an extension of RabbitMQ")
+        yield Finding("field-letter-x", "warning", path, "bytes (x) are an extension of RabbitMQ")
 
 
 def check_content_header(header: ContentHeader) -> list[Finding]:

@@ -1,7 +1,7 @@
 """Field tables of AMQP 0-9-1 (4.2.5.5) as values: `FieldTable`, `FieldArray`, `ScaledDecimal`.
 
 A field keeps its letter, a table the order of its fields and those that share a name. Text is str
-in which octets that are no UTF-8 stand as lone surrogates (PEP 383), so every octet string has
+in which bytes that are no UTF-8 stand as lone surrogates (PEP 383), so every byte string has
 exactly one str and comes back as it was.
 """
 
@@ -81,18 +81,18 @@ class ScaledDecimal:
 
 
 class OddTrue(int):
-    """A boolean field (letter ``t``) whose octet is neither 0 nor 1; equal to True.
+    """A boolean field (letter ``t``) whose byte is neither 0 nor 1; equal to True.
 
     Attributes:
-        octet: 2 to 255, as it came.
+        byte: 2 to 255, as it came.
     """
 
     octet: int
 
     def __new__(cls, octet: int) -> Self:
-        """Make one of its octet."""
+        """Make one of its byte."""
         if not 2 <= octet <= 255:
-            raise ValueError(f"an OddTrue has an octet of 2 to 255, not {octet}: use a bool")
+            raise ValueError(f"an OddTrue has a byte of 2 to 255, not {octet}: use a bool")
         self = int.__new__(cls, 1)
         self.octet = octet
         return self

@@ -16,17 +16,21 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.errors import TranslationError
+from amqp10msg.basic.properties import encode_properties
+from amqp10msg.errors import TranslationError, expect
 from amqp10msg.message import Message
 from amqp10msg.translate.account import explain
-from amqp10msg.translate.profiles import PROFILES, Circumstances, TranslationProfile
+from amqp10msg.translate.circumstances import Circumstances, Death
+from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation
 
 __all__ = [
     "PROFILES",
     "Action",
     "Circumstances",
+    "Death",
     "Loss",
+    "ProfileName",
     "Translation",
     "TranslationError",
     "TranslationProfile",
@@ -41,7 +45,7 @@ _BRIDGES = {name: profile.bridge for name, profile in PROFILES.items()}
 
 def to_amqp10(
     basic: BasicMessage,
-    profile: str = "lossless",
+    profile: ProfileName | TranslationProfile = "lossless",
     *,
     strict: bool = False,
     circumstances: Circumstances | None = None,
@@ -50,7 +54,7 @@ def to_amqp10(
 
     Args:
         basic: the message; exchange and routing key are those it was published with.
-        profile: a name of `PROFILES`.
+        profile: one of `PROFILES`, or its name.
         strict: refuse a message of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
@@ -63,19 +67,25 @@ def to_amqp10(
             without `strict`.
         EncodeError: the message was built with values that AMQP 0-9-1 cannot hold.
         ValueError: there is no profile of that name.
+        TypeError: that is another kind of message.
     """
     notes = Notes()
-    bridge = _BRIDGES.get(profile) or _unknown(profile)
+    bridge = _bridge(profile)
     try:
         made = bridge.to_amqp10(basic, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
+    except (AttributeError, TypeError):
+        how = {Message: "to_basic translates the other way"}
+        expect(basic, BasicMessage, "to_amqp10", "a BasicMessage", how)
+        encode_properties(basic.properties)  # raises where a property is of a wrong type
+        raise
     return notes.translation(made, strict)
 
 
 def to_basic(
     message: Message,
-    profile: str = "lossless",
+    profile: ProfileName | TranslationProfile = "lossless",
     *,
     strict: bool = False,
     circumstances: Circumstances | None = None,
@@ -84,7 +94,7 @@ def to_basic(
 
     Args:
         message: the message.
-        profile: a name of `PROFILES`.
+        profile: one of `PROFILES`, or its name.
         strict: refuse a message of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message.
 
@@ -97,15 +107,29 @@ def to_basic(
             without `strict`.
         EncodeError: the message was built with values that cannot be encoded.
         ValueError: there is no profile of that name.
+        TypeError: that is another kind of message.
     """
     notes = Notes()
-    bridge = _BRIDGES.get(profile) or _unknown(profile)
+    bridge = _bridge(profile)
     try:
         made = bridge.to_basic(message, notes, circumstances or _USUAL)
     except RecursionError:
         raise TranslationError("", "values are nested too deeply") from None
+    except (AttributeError, TypeError):
+        how = {
+            BasicMessage: "to_amqp10 translates the other way",
+            bytes: "decode it, Message.decode",
+        }
+        expect(message, Message, "to_basic", "a Message", how)
+        message.encode()  # raises where a field is of a wrong type
+        raise
     return notes.translation(made, strict)
 
 
-def _unknown(name: str) -> Any:
-    raise ValueError(f"there is no profile {name!r}: use one of {', '.join(PROFILES)}")
+def _bridge(profile: ProfileName | TranslationProfile) -> Any:
+    if isinstance(profile, TranslationProfile):
+        return profile.bridge
+    found = _BRIDGES.get(profile)
+    if found is None:
+        raise ValueError(f"there is no profile {profile!r}: use one of {', '.join(PROFILES)}")
+    return found

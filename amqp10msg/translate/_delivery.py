@@ -23,6 +23,7 @@ from amqp10msg.translate.report import Notes
 __all__ = [
     "COUNTS",
     "HEADERS",
+    "becomes_text",
     "decorated",
     "in_name_order",
     "name_order",
@@ -129,7 +130,7 @@ def without_facts(
 
 
 def _unstreamed(entry: Any) -> Any:
-    """Return an entry of a header with the octets that a stream made a long string of."""
+    """Return an entry of a header with the bytes that a stream made a long string of."""
     name, letter, value = entry
     if letter != "S" or not isinstance(value, str):
         return entry
@@ -140,12 +141,28 @@ def _unstreamed(entry: Any) -> Any:
     return entry
 
 
+def becomes_text(letter: str, value: Any) -> bool:
+    """Whether a stream makes text of a header, or of a value within: of bytes that are UTF-8."""
+    if letter == "x":
+        try:
+            bytes(value).decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        return True
+    if letter == "A":
+        return any(becomes_text(*entry) for entry in value.entries)
+    return letter == "F" and any(becomes_text(*entry[1:]) for entry in value.entries)
+
+
 def name_order(entries: list[Any]) -> list[int]:
     """Return the positions of entries in the order of the bytes of their names.
 
     So RabbitMQ sorts a table when it adds a header.
     """
-    names = [entry[0].encode("utf-8", "surrogateescape") for entry in entries]
+    names: list[Any] = [entry[0] for entry in entries]
+    # Texts of Unicode are in the same order as their bytes, which stand for other ones as well.
+    if not all(map(str.isascii, names)):
+        names = [name.encode("utf-8", "surrogateescape") for name in names]
     return sorted(range(len(names)), key=names.__getitem__)
 
 

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """Header names and annotation keys of the lossless profile."""
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ _SECTIONS = {
 #: Kills the publisher's connection where it is not text and the queue is a stream.
 FILTER = "x-stream-filter-value"
 _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
+#: Annotations that RabbitMQ 4 takes for its own: no consumer of 0-9-1 gets them as headers.
+_INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
 #: Keys of annotations by the names of headers.
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
@@ -79,7 +82,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return known
     if not key.startswith("x-") or len(key) > 255 or "\0" in key:
         return None
-    if key in _TAKEN:
+    if key in _TAKEN or key in _INTERNAL or key.startswith("x-basic-"):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
     if name in _SECTIONS:

@@ -41,6 +41,10 @@ _SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78}
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
     """Translate from 0-9-1 to 1.0 without loss; no circumstance matters."""
+    table = basic.properties.headers
+    # Where this library puts it.
+    if type(table) is FieldTable and table.entries and table.entries[-1][0] == residual.NAME:
+        return _with_residual(basic, notes)
     made: Message | None = translated(basic, notes)
     return _with_residual(basic, notes) if made is None else made
 
@@ -127,7 +131,8 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
 
 def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool) -> BasicMessage:
     """Add a residual, or restore from the one that is there."""
-    if made.carried or not canonical:
+    certain = canonical and _is_certain(made)
+    if (made.carried or not canonical) and not certain:
         exact_octets(made)
     if made.saved is not None:
         return _restored(made, notes)
@@ -143,11 +148,21 @@ def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool)
     if not is_ordered:
         made.carried[PLACES] = places
     basic = _packed(made.basic, made.carried)
+    if certain:
+        return basic
     if _returns(basic, made.raw, format_) and (
         is_ordered or _returns(_sorted(basic), made.raw, format_)
     ):
         return basic
     return _packed(made.basic, _all_of(made.raw, format_))
+
+
+def _is_certain(made: Reading) -> bool:
+    """Whether the way back needs no second translation to prove it: the rows say that it is exact.
+
+    Behind a broker that sorts the headers it is the same, since `PLACES` puts them in order again.
+    """
+    return bool(made.certain) and made.saved is None
 
 
 def _restored(made: Reading, notes: Notes) -> BasicMessage:
@@ -172,13 +187,14 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Return the message with a residual behind its headers."""
+    """Give a message that was made here a residual behind its headers."""
     table = basic.properties.headers
-    entries = list(table.entries) if isinstance(table, FieldTable) else []
-    entries = [entry for entry in entries if entry[0] != residual.NAME]
-    entries.append((residual.NAME, "S", residual.pack_text(content)))
-    properties = attrs.evolve(basic.properties, headers=FieldTable.of(entries))
-    return attrs.evolve(basic, properties=properties)
+    entries = table.entries if isinstance(table, FieldTable) else []
+    kept = [entry for entry in entries if entry[0] != residual.NAME]
+    kept.append((residual.NAME, "S", residual.pack_text(content)))
+    basic.properties.headers = made = FieldTable()
+    made.entries = kept
+    return basic
 
 
 def _sorted(basic: BasicMessage) -> BasicMessage:

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """Three-way merge of the lossless profile: original, what it became, what stands there now."""
 
 from __future__ import annotations
@@ -41,7 +42,15 @@ from amqp10msg.translate._to_amqp10 import (
     is_delivered,
     natural,
 )
-from amqp10msg.translate._to_basic import PLACES, SHAPE, SPARSE, UNMARKED, WHOLE, Reading
+from amqp10msg.translate._to_basic import (
+    PLACES,
+    SHAPE,
+    SPARSE,
+    UNMARKED,
+    WHOLE,
+    Reading,
+    with_headers,
+)
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
@@ -49,6 +58,8 @@ from amqp10msg.translate.table import ROWS
 __all__ = ["restored_basic", "restored_message"]
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
+# Of these types, what is equal has the same bytes.
+_COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
 
 
@@ -76,7 +87,10 @@ def restored_message(
     """
     if WHOLE in content:
         return _restored_whole(basic, entries, content, notes, to_basic)
-    return _assembled(*_plain(basic, entries, _known(content), notes, content), content, notes)
+    original = _original(content)
+    known = _names_of(original)
+    plain, made = _plain(basic, entries, known, notes, content)
+    return _assembled(plain, made, content, original, known, notes)
 
 
 def _plain(
@@ -91,18 +105,17 @@ def _plain(
         basic, kept = without_facts(basic, entries, notes, known)
         entries = kept or []
     places = content.get(PLACES, [])
-    if len(places) == len(entries) and entries == in_name_order(entries):
+    if places and len(places) == len(entries) and entries == in_name_order(entries):
         entries = [entry for _, entry in sorted(zip(places, entries, strict=True))]
     table = FieldTable.of(entries) if entries else None
-    plain = attrs.evolve(basic, properties=attrs.evolve(basic.properties, headers=table))
+    plain = with_headers(basic, table)
     return plain, natural(plain, entries or None, Notes())
 
 
-def _known(content: dict[int, Any]) -> set[str]:
-    """Return the names of the headers that the annotations in a residual became."""
+def _original(content: dict[int, Any]) -> Any:
+    """Return the message annotations in a residual."""
     raw = content.get(0x72)
-    original: Any = {} if raw is None else Message.decode(raw).message_annotations or {}
-    return _names_of(original)
+    return {} if raw is None else Message.decode(raw).message_annotations or {}
 
 
 def _names_of(annotations: Any) -> set[str]:
@@ -154,21 +167,37 @@ def _restored_whole(
             sections[code] = wire[start:end]
     if heads:
         sections[SHAPE] = heads
-    return _assembled(basic, made, sections, notes)
+    annotations = _original(sections)
+    return _assembled(basic, made, sections, annotations, _names_of(annotations), notes)
 
 
 def _assembled(
-    basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
+    basic: BasicMessage,
+    made: Natural,
+    content: dict[int, Any],
+    original: Any,
+    known: set[str],
+    notes: Notes,
 ) -> Message:
-    """Put the sections together, each as it was where nothing of it was edited."""
+    """Put the sections together, each as it was where nothing of it was edited.
+
+    Args:
+        basic: the message without the residual.
+        made: what it becomes by the rules.
+        content: the residual.
+        original: the annotations in it.
+        known: the names of the headers that they became.
+        notes: takes the losses.
+    """
     header = _header(basic, made, content)
     properties, kept = _properties(basic, made, content, notes)
-    for row in ROWS:
+    for row in ROWS if kept else ():
         if row.field in kept:
             made.annotations.pop(row.annotation, None)
             made.carried.pop(row.number, None)
-    application, claimed = _application(basic, made, content)
-    annotations = _annotations(basic, made, content, claimed, notes)
+    headers = _by_name(basic)
+    application, claimed = _application(headers, made, content, known)
+    annotations = _annotations(basic, headers, made, content, original, claimed, known, notes)
     octets = (
         header,
         content.get(0x71, b""),
@@ -228,12 +257,11 @@ def _properties(
         given = {_FIELDS[index] for index in values}
     kept: set[str] = set()
     changed = False
-    result = Properties()
+    result = mine
     for name in _FIELDS:
-        now = getattr(mine, name)
-        setattr(result, name, now)
         if name not in given:
             continue
+        now = getattr(mine, name)
         value = getattr(original, name)
         row = _BY_FIELD.get(name)
         if row is not None:
@@ -259,12 +287,11 @@ def _properties(
 
 
 def _application(
-    basic: BasicMessage, made: Natural, content: dict[int, Any]
+    headers: dict[str, tuple[str, Any]], made: Natural, content: dict[int, Any], taken: set[str]
 ) -> tuple[bytes, set[str]]:
     """Return the application properties, and the names of headers that stand in them."""
     raw = content.get(0x74)
     sparse = content.get(SPARSE + 0x74)
-    headers = _by_name(basic)
     if raw is None:
         result = dict(made.application)
         restored = set()
@@ -279,7 +306,6 @@ def _application(
         pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
         return (_map(0x74, dict(pairs)) if pairs else b""), restored
     original: Any = Message.decode(raw).application_properties or {}
-    taken = _known(content)
     result = {}
     claimed: set[str] = set()
     changed = False
@@ -324,6 +350,8 @@ def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
 
 def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     letter, mapped, _ = to_field(value)
+    if type(mapped) in _COMPARED and type(mapped) is type(field[1]):
+        return letter == field[0] and bool(mapped == field[1])
     return letter == field[0] and encode_field(letter, mapped) == encode_field(*field)
 
 
@@ -338,13 +366,15 @@ def _forget(made: Natural, name: str) -> None:
 
 def _annotations(
     basic: BasicMessage,
+    headers: dict[str, tuple[str, Any]],
     made: Natural,
     content: dict[int, Any],
+    original: Any,
     claimed: set[str],
+    known: set[str],
     notes: Notes,
 ) -> bytes:
     raw = content.get(0x72)
-    original: Any = {} if raw is None else Message.decode(raw).message_annotations or {}
     mine = dict(made.annotations)
     for name in claimed:
         key = annotation_of(name) if name.startswith("x-") else None
@@ -353,8 +383,7 @@ def _annotations(
     carried = dict(made.carried)
     carried.pop(ORDER, None)
     # Headers without a place stood in the original, or were added since.
-    known = claimed | _names_of(original)
-    added = [name for name in made.unplaced if name not in known]
+    added = [name for name in made.unplaced if name not in claimed and name not in known]
     for name in added:
         notes.carried(
             f"headers[{name!r}]",
@@ -373,7 +402,6 @@ def _annotations(
             mine[Symbol("x-exchange")] = basic.exchange
             mine[Symbol("x-routing-key")] = basic.routing_key
         return _map(0x72, mine) if mine else b""
-    headers = _by_name(basic)
     result: dict[Any, Any] = {}
     changed = False
     used: set[Any] = set()

@@ -17,7 +17,7 @@ from amqp10msg.basic.properties import BasicProperties, encode_field, encode_tab
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Int, Symbol
+from amqp10msg.primitives import Int, Symbol, ULong
 from amqp10msg.sections import (
     ApplicationProperties,
     Data,
@@ -323,7 +323,7 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
         notes.carried(
             "routing-key",
             (basic.exchange, basic.routing_key),
-            "exchange or routing key is no UTF-8 without NUL of 255 octets at most",
+            "exchange or routing key is no UTF-8 without NUL of 255 bytes at most",
         )
     if entries is not None:
         _headers(made, entries, notes)
@@ -398,6 +398,16 @@ def _by_rule(made: Natural, index: int, value: Any, notes: Notes) -> None:
         made.carried[row.number] = _original(row.name, value)
         path = f"properties.{row.name.replace('_', '-')}"
         notes.add(path, action, value, item, reason, recoverable=True)
+    elif type(item) is ULong:
+        reason = "a ulong id kills consumers of 0-9-1 behind RabbitMQ 3.10"
+        notes.add(
+            f"properties.{row.name.replace('_', '-')}",
+            "retyped",
+            value,
+            item,
+            reason,
+            recoverable=True,
+        )
 
 
 def _original(name: str, value: Any) -> Any:

@@ -56,10 +56,12 @@ cdef class Reading:
     cdef public object saved
     cdef public object restored
     cdef public Py_ssize_t split
+    cdef public bint certain
 
     cdef build(self)
 
 
+cpdef object with_headers(basic, table)
 @cython.locals(made=Reading, annotations=dict)
 cpdef Reading read(message, wire, notes)
 cpdef Reading usual(message, notes)

@@ -23,7 +23,7 @@ from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import COUNTS, decorated
+from amqp10msg.translate._delivery import COUNTS, becomes_text, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
@@ -63,6 +63,7 @@ __all__ = [
     "exact_octets",
     "read",
     "usual",
+    "with_headers",
 ]
 
 # Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
@@ -85,6 +86,7 @@ _MESSAGE = Layout(
         "message_format",
     ],
 )
+_KINDS = SPECS[0x73 - 0x70].kinds
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
 # By position: the row of a field, and what it becomes where it was met before.
@@ -102,6 +104,8 @@ _RESIDUAL = residual.NAME
 _BY_ANNOTATION = BY_ANNOTATION
 _FOUND = FOUND.known
 _INT_LETTERS = "bBsuIi"
+# Within this no limit of decoding matters on the way back.
+_CERTAIN = 65_536
 
 # Without the checks of what is given: everything is made here.
 _GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
@@ -128,7 +132,9 @@ def _is_usual_name(name: Any) -> bool:
 class Reading:
     """What a 1.0 message becomes by the rules alone, and what these cannot say.
 
-    `given` are the values of the properties in their order, of which `read` makes `basic`.
+    `given` are the values of the properties in their order, of which `read` makes `basic`. With
+    `certain`, all of it is a matter of single rows and entries, each of which is exact or carried,
+    so that the way back gives the same bytes.
     """
 
     def __init__(self, message: Message, wire: bytes) -> None:
@@ -146,6 +152,7 @@ class Reading:
         self.saved: Any = None
         self.restored: Any = None
         self.split = 0
+        self.certain = len(wire) <= _CERTAIN
 
     def build(self) -> None:
         """Make `basic` of what was read."""
@@ -164,6 +171,21 @@ class Reading:
         )
 
 
+def with_headers(basic: Any, table: Any) -> Any:
+    """Return a copy of a 0-9-1 message with other headers."""
+    values = list(_GIVEN.values(basic.properties))
+    values[_HEADERS] = table
+    return _BASIC.build(
+        [
+            _GIVEN.build(values),
+            basic.body,
+            basic.exchange,
+            basic.routing_key,
+            basic.redelivered,
+        ]
+    )
+
+
 def read(message: Any, wire: Any, notes: Any) -> Reading:
     """Translate by the rules, and collect what needs the residual.
 
@@ -180,6 +202,8 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     # A plain dict, which C passes over faster than a subclass.
     annotations = dict(own) if own is not None else None
     delivered = _delivery(made, annotations)
+    if delivered:
+        made.certain = False
     if header is not None:
         _header(made, header, delivered, notes)
     elif delivered:
@@ -316,7 +340,7 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         if mapped is not None:
             made.given[_TARGETS[index]] = mapped
         if not exact:
-            sparse[index] = _field_octets(name, value)
+            sparse[index] = _field_octets(index, value)
             notes.add(
                 f"properties.{_WIRE_NAMES[name]}",
                 "carried" if mapped is None else "retyped",
@@ -352,16 +376,11 @@ def _usual(made: Reading, index: int, value: Any) -> Any:
     return text
 
 
-def _field_octets(name: str, value: Any) -> bytes:
+def _field_octets(index: int, value: Any) -> bytes:
     """Encode a field as its declaration says, so that it can be read without it."""
-    one = Properties()
-    setattr(one, name, value)
-    whole = _core.encode_value(one)
-    index = _FIELDS.index(name)
-    pos = 6 if whole[3] == 0xC0 else 12
-    for _ in range(index):
-        pos = _core.skip_value(whole, pos)
-    return whole[pos:]
+    writer = _core.Writer(False)
+    writer.typed(_KINDS[index], value)
+    return writer.finish()
 
 
 def _is_data(made: Reading) -> bool:
@@ -389,6 +408,8 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             letter = _LETTERS.get(kind)
             if letter is not None:
                 entries.append((key, letter, int(value) if letter in _INT_LETTERS else value))
+                if letter == "x":
+                    _in_stream(f"application-properties[{key!r}]", letter, value, value, notes)
                 continue
         named = property_name(key)
         letter, item, exact = header_field(named[0], value) if named else ("", None, False)
@@ -397,6 +418,8 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             notes.carried(f"application-properties[{key!r}]", value, "no header can say it")
             continue
         entries.append((named[0], letter, item))
+        if letter in "xAF":
+            _in_stream(f"application-properties[{key!r}]", letter, value, item, notes)
         whole = whole or not named[1]
         if not exact or letter in "AF":
             sparse[key] = _core.encode_value(value)
@@ -409,9 +432,23 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if whole:
+        made.certain = False
         made.carried[0x74] = _core.encode_value(application)
     elif sparse:
         made.carried[SPARSE + 0x74] = sparse
+
+
+def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
+    """Note what a stream would change."""
+    if becomes_text(letter, item):
+        notes.add(
+            path,
+            "retyped",
+            value,
+            item,
+            "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8",
+            recoverable=True,
+        )
 
 
 def _header_exists(made: Reading, name: str) -> bool:
@@ -429,6 +466,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     last = 0
     names: set[str] = set()
     saved = _RESIDUAL in annotations
+    if saved:
+        made.certain = False
     for key, value in annotations.items():
         if saved and key == _RESIDUAL:
             made.saved = _read_saved(value, notes)
@@ -442,6 +481,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             continue
         row = _BY_ANNOTATION.get(key) if isinstance(key, str) else None
         if row is not None:
+            made.certain = False
             held = _annotated(made, row, value)
             if held is not None:
                 made.given[row.number - 1] = held
@@ -454,10 +494,10 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             found = header_of(key)
         letter = _LETTERS.get(type(value), "")
         item, same = value, True
-        if letter and letter in _INT_LETTERS:
-            item = int(value)
-        elif found is not None and (not letter or found[0] == FILTER):
+        if found is not None and (not letter or found[0] == FILTER):
             letter, item, same = header_field(found[0], value)
+        elif letter and letter in _INT_LETTERS:
+            item = int(value)
         if found is None or not letter or found[0] in names:
             exact = False
             notes.carried(f"message-annotations[{key!r}]", value, "no header can say it")
@@ -465,6 +505,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         produced = True
         names.add(found[0])
         made.entries.append((found[0], letter, item))
+        if letter in "xAF" and not saved:
+            _in_stream(f"message-annotations[{key!r}]", letter, value, item, notes)
         if delivered and found[0] in COUNTS:
             exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
@@ -569,6 +611,7 @@ def _body(made: Reading, notes: Notes) -> None:
     if type(body) is _Data:
         made.payload = bytes(body.data)
         return
+    made.certain = made.certain and body is not None and not isinstance(body, list)
     if body is None:
         made.carried[SHAPE] = []
         notes.add("body", "carried", None, b"", "0-9-1 has always a payload", recoverable=True)
@@ -585,6 +628,7 @@ def _body(made: Reading, notes: Notes) -> None:
     if is_deliverable(made.payload):
         made.given[_TYPE] = MARKER
         return
+    made.certain = False
     made.carried[UNMARKED] = 1
     notes.add(
         "body",

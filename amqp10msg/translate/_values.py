@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """Values of field tables as 1.0 values and back, for the lossless profile.
 
 Each direction gives the value, and whether the other direction gives the same one back. A value

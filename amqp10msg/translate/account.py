@@ -10,7 +10,7 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
-from amqp10msg.translate.profiles import PROFILES, Circumstances
+from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
 from amqp10msg.translate.report import Loss
 
 __all__ = ["explain", "parts_of"]
@@ -20,7 +20,7 @@ _WIDTH = 100
 
 def explain(
     message: BasicMessage | Message,
-    profile: str = "lossless",
+    profile: ProfileName = "lossless",
     *,
     circumstances: Circumstances | None = None,
 ) -> str:

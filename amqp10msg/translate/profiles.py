@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.errors import DecodeError, TranslationError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.translate import _lossless, qpid
@@ -24,7 +25,19 @@ from amqp10msg.translate.rabbitmq.version import (
 )
 from amqp10msg.translate.report import Notes
 
-__all__ = ["PROFILES", "Circumstances", "TranslationProfile"]
+__all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
+
+#: The names of the profiles.
+ProfileName: TypeAlias = Literal[
+    "lossless",
+    "rabbitmq-3.10",
+    "rabbitmq-3.10-stream",
+    "rabbitmq-4.0",
+    "rabbitmq-4.0-stream",
+    "rabbitmq-4.3",
+    "rabbitmq-4.3-stream",
+    "qpid-broker-j",
+]
 
 
 class _Bridge(Protocol):
@@ -35,7 +48,7 @@ class _Bridge(Protocol):
 
 @attrs.frozen
 class _RabbitMQ:
-    """The two ways through a version of RabbitMQ, its octets as messages."""
+    """The two ways through a version of RabbitMQ, its bytes as messages."""
 
     version: BrokerVersion
     from_basic: Callable[[BrokerVersion, BasicMessage, Notes, Circumstances], bytes]
@@ -51,7 +64,11 @@ class _RabbitMQ:
         except DecodeError:
             pass  # what breaks Part 3 alone can still be read
         try:
-            return Message.decode(octets, limits=UNLIMITED, strict=False)
+            message = Message.decode(octets, limits=UNLIMITED, strict=False)
+            for _, section in message.sections():
+                if isinstance(section, Malformed):
+                    raise section.error
+            return message
         except DecodeError as error:
             raise TranslationError(
                 error.path,
@@ -103,7 +120,7 @@ def _rabbitmq(version: BrokerVersion) -> Iterator[TranslationProfile]:
 def _profiles() -> Iterator[TranslationProfile]:
     yield TranslationProfile(
         "lossless",
-        "A message that follows the specification and can be translated back octet for octet.",
+        "A message that follows the specification and can be translated back byte for byte.",
         _lossless,
         reversible=True,
     )

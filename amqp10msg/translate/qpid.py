@@ -2,7 +2,7 @@
 
 Rules of its converters MessageConverter_0_8_to_1_0 and MessageConverter_1_0_to_v0_8, without a
 broker's state: addresses stay as they are written where the broker would look a queue or exchange
-up. Bodies that it encodes as map, list or stream messages of JMS or 0-10 are refused here.
+up. Bodies that it encodes as map, list or stream messages of 0-10 are refused here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal
-from amqp10msg.errors import DecodeError, TranslationError
+from amqp10msg.errors import ContentError, DecodeError, TranslationError
+from amqp10msg.jms import typed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
@@ -45,7 +46,8 @@ __all__ = ["to_amqp10", "to_basic"]
 _TEXT = re.compile(
     r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
 )
-_CODED = {"amqp/map", "jms/map-message", "amqp/list", "jms/stream-message"}
+_MAP, _STREAM = "jms/map-message", "jms/stream-message"
+_CODED = {"amqp/map", "amqp/list"}
 _JAVA = "application/java-object-stream"
 _JAVA_10 = "application/x-java-serialized-object"
 _TYPE_HINT = Symbol("x-opt-jms-msg-type")
@@ -268,6 +270,13 @@ def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | No
         octets, encoding = _inflated(octets), None
     if kind in _CODED:
         raise TranslationError("body", f"bodies of {kind} are not reproduced by this profile")
+    try:
+        if kind == _MAP:
+            return AmqpValue(typed.read_map(octets)), 2, None, None
+        if kind == _STREAM:
+            return AmqpSequence(typed.read_stream(octets)), 4, None, None
+    except ContentError as error:
+        raise TranslationError("body", f"the conversion fails: {error}") from None
     if kind is not None and _TEXT.fullmatch(kind):
         try:
             return AmqpValue(octets.decode("utf-8")), 5, kind, None
@@ -351,7 +360,7 @@ def _field(value: Any, name: str, notes: Notes) -> tuple[str, Any]:
         return "T", int(value) % 2**64
     if kind is Char:
         if ord(value) > 255:
-            raise TranslationError(path, "the conversion fails: no octet")
+            raise TranslationError(path, "the conversion fails: no byte")
         return "k", ord(value)
     if kind is Symbol:
         return "S", str(value)
@@ -402,7 +411,8 @@ def _payload(message: Message) -> tuple[bytes, str | None]:
             return octets, _JAVA
         return octets, "application/octet-stream"
     if isinstance(first, AmqpSequence):
-        raise TranslationError("body", "bodies of list messages are not reproduced by this profile")
+        parts: list[Any] = body if isinstance(body, list) else [body]
+        return _typed([item for part in parts for item in part.values])
     value = first.value
     if value is None:
         return b"", None
@@ -411,9 +421,20 @@ def _payload(message: Message) -> tuple[bytes, str | None]:
     if isinstance(value, bytes):
         return value, "application/octet-stream"
     if isinstance(value, (list, dict, AmqpMap, Array)):
-        raise TranslationError(
-            "body", "bodies of map and list messages are not reproduced by this profile"
-        )
+        return _typed(value)
     raise TranslationError(
         "body", f"the conversion fails: a value of {type(plain(value)).__name__}"
     )
+
+
+def _typed(value: Any) -> tuple[bytes, str]:
+    """Encode a map or list as a message of JMS; those of other values are messages of 0-10."""
+    try:
+        if isinstance(value, list):
+            return typed.write_stream(value), _STREAM
+        if isinstance(value, dict):
+            return typed.write_map(value), _MAP
+    except ContentError as error:
+        reason = f"as a message of 0-10 it is not reproduced by this profile: {error}"
+        raise TranslationError("body", reason) from None
+    raise TranslationError("body", "maps with such keys, and arrays, are not reproduced")

@@ -12,6 +12,7 @@ import attrs
 
 from amqp10msg._core.twin import Layout
 from amqp10msg.errors import TranslationError
+from amqp10msg.reprs import shown
 
 __all__ = ["Action", "Loss", "Notes", "Translation"]
 
@@ -25,7 +26,8 @@ Action: TypeAlias = Literal[
 ]
 
 
-@attrs.frozen
+@shown
+@attrs.frozen(repr=False)
 class Loss:
     """One loss in translation.
 
@@ -47,7 +49,8 @@ class Loss:
     recoverable: bool
 
 
-@attrs.define
+@shown
+@attrs.define(repr=False)
 class Translation(Generic[M]):
     """A translated message with a report of losses.
 

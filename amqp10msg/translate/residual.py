@@ -41,7 +41,9 @@ def unpack(data: bytes) -> dict[int, Any] | None:
     if not (isinstance(found, list) and len(found) == 3 and found[0] == _VERSION):
         return None
     content = found[1]
-    if not isinstance(content, dict) or found[2] != zlib.crc32(_cbor.encode(content)):
+    # The content stands between the head and the checksum; no value has two encodings.
+    inner = data[2 : len(data) - len(_cbor.encode(found[2]))]
+    if not isinstance(content, dict) or found[2] != zlib.crc32(inner):
         return None
     return content
 

@@ -405,9 +405,7 @@ ROWS: tuple[Row, ...] = (
         _no_field,
         "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
     ),
-    _row(
-        "user_id", "properties.user_id", BYTES, _user_forward, _user_backward, "octets for octets"
-    ),
+    _row("user_id", "properties.user_id", BYTES, _user_forward, _user_backward, "byte for byte"),
     _row(
         "app_id",
         "",

@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """0-9-1 values as RabbitMQ's parser holds them, and what it refuses to read."""
 
 from __future__ import annotations
@@ -9,9 +10,31 @@ from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError
 
-__all__ = ["checked_expiration", "header_routes", "octets", "readable", "utf8_without_nul"]
+__all__ = [
+    "check_reply",
+    "checked_expiration",
+    "header_routes",
+    "octets",
+    "readable",
+    "utf8_without_nul",
+]
 
 _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
+
+
+def text(data: bytes) -> str:
+    """Decode octets, those that are no UTF-8 as lone surrogates."""
+    return data.decode("utf-8", "surrogateescape")
+
+
+def cut(milliseconds: int) -> int:
+    """Divide by 1,000 towards zero."""
+    return milliseconds // 1000 if milliseconds >= 0 else -(-milliseconds // 1000)
+
+
+def signed(number: int) -> int:
+    """Return the signed number of the same 64 bits."""
+    return number - 2**64 if number >= 2**63 else number
 
 
 def octets(text: Any) -> bytes:
@@ -78,7 +101,7 @@ def checked_expiration(text: str) -> int:
         raise RefusedError(
             f"publishing fails (406): invalid expiration {text!r}", "properties.expiration"
         )
-    number = int(text) if len(text) < 40 else _MAX_EXPIRATION + 1
+    number = int(text)
     if number < 0 or number > _MAX_EXPIRATION:
         raise RefusedError(
             f"publishing fails (406): expiration {text!r} is not within 0 and {_MAX_EXPIRATION}",
@@ -87,8 +110,17 @@ def checked_expiration(text: str) -> int:
     return number
 
 
+def check_reply(reply_to: str | None) -> None:
+    """Raise for a reply by way of the channel, as nobody consumes such replies there."""
+    if reply_to == "amq.rabbitmq.reply-to":
+        raise RefusedError(
+            "publishing fails (406) unless the publisher's channel consumes replies",
+            "properties.reply-to",
+        )
+
+
 def utf8_without_nul(data: bytes) -> bool:
-    """Whether octets are UTF-8 without a NUL."""
+    """Whether bytes are UTF-8 without a NUL."""
     if 0 in data:
         return False
     try:
@@ -121,7 +153,7 @@ def written(name: str, value: Any) -> Any:
             raise CrashedError(
                 "the consumer's connection dies (541): longer than a short string", path
             )
-        return value.decode("utf-8", "surrogateescape")
+        return text(value)
     if isinstance(value, bool) or not isinstance(value, int):
         raise CrashedError("the consumer's connection dies (541): no number", path)
     return value & 0xFF if domain == "octet" else value & (2**64 - 1)

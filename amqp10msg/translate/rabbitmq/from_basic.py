@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """What RabbitMQ 4 makes of a message that is published over 0-9-1 for a consumer of 1.0.
 
 Rules of its message containers (modules mc, mc_amqp and mc_amqpl of the broker), its codecs' limits
@@ -8,20 +9,33 @@ from __future__ import annotations
 
 import struct
 import urllib.parse
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.primitives import Float
 from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
+    check_reply,
     checked_expiration,
     header_routes,
     octets,
     readable,
     utf8_without_nul,
 )
-from amqp10msg.translate.rabbitmq.sections import MARKER, check_stored, check_user, decoded
-from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, generate
+from amqp10msg.translate.rabbitmq.sections import (
+    BODY_CODES,
+    MARKER,
+    check_filter,
+    check_user,
+    decoded,
+    expiration,
+    received,
+    with_metadata,
+    written_section,
+)
+from amqp10msg.translate.rabbitmq.terms import CrashedError, Term
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
 
@@ -48,60 +62,55 @@ _NUMBERS = {
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, given: Circumstances
 ) -> bytes:
-    """Return the octets that a 1.0 consumer receives."""
+    """Return the bytes that a 1.0 consumer receives."""
     if basic.properties.user_id is not None:
         check_user(octets(basic.properties.user_id), given.user)
-    sections = _from_basic(broker, basic, notes)
-    header = sections.pop("header")
-    header[3] = not basic.redelivered
-    header[4] = ("uint", 0)
-    annotations = sections.get("message-annotations", [])
+    found = _from_basic(broker, basic, notes)
+    header = found["header"]
+    header[3] = not (basic.redelivered or given.delivery_count or given.deaths)
+    header[4] = ("uint", given.delivery_count)
+    annotations = found.get("message-annotations", [])
     if broker.stream:
-        check_stored(annotations, "headers")
-        if header[2] is not None:
-            header[2] = ("uint", header[2][1] % 2**32)
-    annotations = _with_metadata(broker, annotations, basic, given.stream_offset)
-    out = [_section(0x70, ("list", header)), _section(0x72, ("map", annotations))]
-    fields = sections.get("properties")
+        check_filter(annotations, "headers")
+    own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
+    added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
+    if not broker.stream:
+        added += deaths.added_annotations(given)
+    out = [
+        written_section(0x70, ("list", header)),
+        written_section(0x72, ("map", with_metadata(broker, annotations, added))),
+    ]
+    fields = found.get("properties")
     if fields is not None and any(field is not None for field in fields):
         out.append(_encoded_properties(broker, fields))
-    if sections.get("application-properties"):
-        out.append(_section(0x74, ("map", sections["application-properties"])))
-    out += [_section(*part) for part in sections["body"]]
-    if sections.get("footer"):
-        out.append(_section(0x78, ("map", sections["footer"])))
-    return b"".join(out)
+    if found.get("application-properties"):
+        out.append(written_section(0x74, ("map", found["application-properties"])))
+    out += [written_section(*part) for part in found["body"]]
+    if found.get("footer"):
+        out.append(written_section(0x78, ("map", found["footer"])))
+    delivered = b"".join(out)
+    return _from_stream(broker, delivered, given) if broker.stream else delivered
+
+
+def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> bytes:
+    """Read a message out of a stream, and write again what stands in front of the bare message."""
+    found = received(broker, stored)
+    expiration(found.header, found.annotations)
+    added = list(found.annotations)
+    if given.stream_offset is not None:
+        added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
+    return (
+        written_section(0x70, ("list", found.header))
+        + written_section(0x72, ("map", added))
+        + stored[found.bare :]
+    )
 
 
 def _encoded_properties(broker: BrokerVersion, fields: list[Term]) -> bytes:
     fields = list(fields)
     while broker.trims and fields[-1] is None:
         fields.pop()
-    return _section(0x73, ("list", fields))
-
-
-def _with_metadata(
-    broker: BrokerVersion, annotations: list[Any], basic: BasicMessage, stream_offset: int | None
-) -> list[Any]:
-    own: list[tuple[bytes, Term]] = [
-        (b"x-exchange", ("utf8", octets(basic.exchange))),
-        (b"x-routing-key", ("utf8", octets(basic.routing_key))),
-    ]
-    if broker.stream and stream_offset is not None:
-        own.append((b"x-stream-offset", ("long", stream_offset)))
-    result = list(annotations)
-    for name, value in own:
-        key = ("symbol", name)
-        place = next((i for i, pair in enumerate(result) if pair[0] == key), None)
-        if place is not None and not broker.metadata_first:
-            result[place] = (key, value)
-            continue
-        if broker.metadata_first:
-            result = [pair for pair in result if pair[0] != key]
-            result.insert(0, (key, value))
-        else:
-            result.append((key, value))
-    return result
+    return written_section(0x73, ("list", fields))
 
 
 def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
@@ -110,6 +119,7 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     table = table if isinstance(table, FieldTable) else FieldTable(table)
     readable(table)
     header_routes(table)
+    check_reply(given.reply_to)
     if any(name == "BCC" for name, _, _ in table.entries):
         place = next(i for i, entry in enumerate(table.entries) if entry[0] == "BCC")
         notes.dropped("headers['BCC']", table.entries[place][2], "BCC is for routing alone")
@@ -140,45 +150,57 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
                 ttl,
                 "the number is kept, its digits are not",
             )
-    sections: dict[str, Any] = {"header": header}
-    forged = _forged(broker, table)
-    sections["properties"] = forged.pop("properties", None) or _properties(broker, given, notes)
-    if "application-properties" in forged:
-        sections["application-properties"] = forged.pop("application-properties")
+    parts: list[tuple[str, Any]] = [("header", header)]
+    ways: dict[str, Callable[[], Any]] = {
+        "message-annotations": lambda: _annotations(table, given, notes),
+        "properties": lambda: _properties(broker, given, notes),
+        "application-properties": lambda: _application_properties(table, notes),
+    }
+    for name, made in ways.items():
+        parts.append(_forged(broker, table, name) or (name, made()))
+    if given.type == MARKER:
+        parts += map(decoded, broker.codec.parse_all(basic.body))
     else:
-        sections["application-properties"] = _application_properties(table, notes)
-    if "message-annotations" in forged:
-        sections["message-annotations"] = forged.pop("message-annotations")
-    else:
-        sections["message-annotations"] = _annotations(table, given, notes)
-    _body(broker, basic, sections)
-    if "footer" in forged:
-        sections["footer"] = forged.pop("footer")
-    return sections
+        parts.append(("data", ("binary", basic.body)))
+    footer = _forged(broker, table, "footer")
+    if footer is not None:
+        if footer[0] != "footer":
+            raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
+        parts.append(footer)
+    return _folded(parts)
 
 
-def _forged(broker: BrokerVersion, table: FieldTable) -> dict[str, Any]:
-    """Read the headers that stand for whole sections, which the broker believes."""
+def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Put sections together: the last of each name, but of data and amqp-sequence all."""
     found: dict[str, Any] = {}
-    for section, header in _FORGED.items():
-        for name, letter, value in table.entries:
-            if name == header:
-                if letter in "Sx":
-                    parsed = broker.codec.parse_all(octets(value))
-                    if len(parsed) != 1:
-                        raise CrashedError(
-                            "the 1.0 consumer's session dies: the header holds not one section",
-                            f"headers[{name!r}]",
-                        )
-                    kind, content = decoded(parsed[0])
-                    if kind != section:
-                        raise CrashedError(
-                            "the 1.0 consumer's session dies: the header holds another section",
-                            f"headers[{name!r}]",
-                        )
-                    found[section] = content
-                break
-    return found
+    body: list[tuple[int, Term]] = []
+    for name, content in parts:
+        code = BODY_CODES.get(name)
+        if code is None:
+            found[name] = content
+            continue
+        if code == BODY_CODES["amqp-value"]:
+            body = []
+        elif body and body[-1][0] == BODY_CODES["amqp-value"]:
+            raise CrashedError("the 1.0 consumer's session dies: a section behind a value", "body")
+        body.append((code, content))
+    return {**found, "body": body}
+
+
+def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str, Any] | None:
+    """Read the header that stands for a whole section, which the broker believes."""
+    for name, letter, value in table.entries:
+        if name == _FORGED[section]:
+            if letter not in "Sx":
+                return None
+            parsed = broker.codec.parse_all(octets(value))
+            if len(parsed) != 1:
+                raise CrashedError(
+                    "the 1.0 consumer's session dies: the header holds not one section",
+                    f"headers[{name!r}]",
+                )
+            return decoded(parsed[0])
+    return None
 
 
 def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
@@ -237,7 +259,7 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
             continue
         path = f"headers[{name!r}]"
         if letter in "AF":
-            if name != "CC":
+            if (name, letter) != ("CC", "A"):
                 notes.dropped(path, value, "no array or table in these properties")
             continue
         pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes)))
@@ -250,7 +272,7 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
         path = f"headers[{name!r}]"
         if name.startswith("x-"):
             pairs.append((("symbol", octets(name)), _from_field(letter, value, path, notes)))
-        elif name == "CC":
+        elif name == "CC" and letter == "A":
             pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes)))
             notes.add(
                 path, "renamed", value, value, "it becomes the annotation x-cc", recoverable=True
@@ -266,31 +288,6 @@ def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> lis
             recoverable=True,
         )
     return pairs
-
-
-def _body(broker: BrokerVersion, basic: BasicMessage, sections: dict[str, Any]) -> None:
-    if basic.properties.type != MARKER:
-        sections["body"] = [(0x75, ("binary", basic.body))]
-        return
-    body: list[tuple[int, Term]] = []
-    codes = {"data": 0x75, "amqp-sequence": 0x76, "amqp-value": 0x77}
-    for term in broker.codec.parse_all(basic.body):
-        name, content = decoded(term)
-        if name in codes:
-            if name == "amqp-value":
-                body = []
-            elif body and body[-1][0] == 0x77:
-                raise CrashedError(
-                    "the 1.0 consumer's session dies: a section behind a value", "body"
-                )
-            body.append((codes[name], content))
-        elif name != "delivery-annotations":
-            sections[name] = content
-    sections["body"] = body
-
-
-def _section(code: int, value: Term) -> bytes:
-    return b"\x00\x53" + bytes([code]) + generate(value)
 
 
 def _seconds(moment: Any) -> int:
@@ -324,7 +321,7 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
             return ("utf8", data)
-        notes.add(path, "retyped", "S", "binary", "no UTF-8 without NUL of 4,096 octets at most")
+        notes.add(path, "retyped", "S", "binary", "no UTF-8 without NUL of 4,096 bytes at most")
         return ("binary", data)
     if letter in _NUMBERS:
         return (_NUMBERS[letter], value)

@@ -1,45 +1,91 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """What the two ways through RabbitMQ 4 share: how it takes described values for sections."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
-from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, section_name
+import attrs
 
-__all__ = ["MARKER", "check_stored", "check_user", "decoded", "shown"]
+from amqp10msg.sections import Header, Properties
+from amqp10msg.translate.rabbitmq.fields import checked_expiration, octets, utf8_without_nul
+from amqp10msg.translate.rabbitmq.terms import (
+    UNDEFINED,
+    CrashedError,
+    RefusedError,
+    Term,
+    generate,
+    section_name,
+)
+from amqp10msg.translate.rabbitmq.version import BrokerVersion
+
+__all__ = [
+    "BODY_CODES",
+    "BODY_HEADS",
+    "MARKER",
+    "Received",
+    "annotation",
+    "begins",
+    "check_filter",
+    "check_user",
+    "decoded",
+    "expiration",
+    "fields_of",
+    "received",
+    "shown",
+    "with_metadata",
+    "written_section",
+]
 
 #: The type of a 0-9-1 message whose payload is encoded body sections.
 MARKER = "amqp-1.0"
+#: The descriptors of the body sections.
+BODY_CODES = {"data": 0x75, "amqp-sequence": 0x76, "amqp-value": 0x77}
+_FIELDS = {
+    name: [("symbol", field.name.replace("_", "-").encode()) for field in attrs.fields(cls)]
+    for name, cls in (("header", Header), ("properties", Properties))
+}
 
 
 def decoded(term: Term) -> tuple[str, Any]:
     """Return the name and the content of the section that a described value is."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
     if name is None:
-        raise CrashedError("the 1.0 consumer's session dies: no section")
+        raise CrashedError("the session dies: no section")
     value = term[2]
-    if name in ("header", "properties"):
-        width = 5 if name == "header" else 13
-        fields = list(value[1]) if isinstance(value, tuple) and value[0] == "list" else None
-        if fields is None or len(fields) > width:
-            raise CrashedError(f"the session dies: {name} of the wrong shape", name)
-        if any(isinstance(one, tuple) and one[0] == "described" for one in fields):
-            raise CrashedError(f"the session dies: a described value in {name}", name)
-        return name, fields + [None] * (width - len(fields))
-    if name in ("delivery-annotations", "message-annotations", "footer"):
-        return name, _decoded_map(name, value, reserved=True)
-    if name == "application-properties":
-        return name, _decoded_map(name, value, reserved=False)
-    wanted = {"data": "binary", "amqp-sequence": "list"}.get(name)
-    if wanted and not (isinstance(value, tuple) and value[0] == wanted):
-        raise CrashedError(f"the session dies: {name} of the wrong type", name)
+    kind = value[0] if isinstance(value, tuple) else ""
+    if name in _FIELDS:
+        return name, fields_of(name, value)
+    if name == "amqp-value":
+        return name, value
+    if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
+        return name, []  # nobody looks into it
+    wanted = {"data": "binary", "amqp-sequence": "list"}.get(name, "map")
+    if kind != wanted:
+        raise CrashedError(f"the session dies: {name} is no {wanted}", name)
+    if wanted == "map":
+        return name, _decoded_map(name, value, reserved=name != "application-properties")
     return name, value
 
 
+def fields_of(name: str, value: Term) -> list[Term]:
+    """Return the fields of header or properties, which are a list, or a map by their names."""
+    keys = _FIELDS[name]
+    kind = value[0] if isinstance(value, tuple) else ""
+    if kind == "map":
+        found: dict[Any, Term] = dict(reversed([pair for pair in value[1] if pair[0] in keys]))
+        fields = [found.get(key) for key in keys]
+    elif kind == "list" and len(value[1]) <= len(keys):
+        fields = [*value[1], *[None] * (len(keys) - len(value[1]))]
+    else:
+        raise CrashedError(f"the session dies: {name} of the wrong shape", name)
+    if any(isinstance(one, tuple) and one[0] == "described" for one in fields):
+        raise CrashedError(f"the session dies: a described value in {name}", name)
+    return fields
+
+
 def _decoded_map(name: str, value: Term, *, reserved: bool) -> list[Any]:
-    if not (isinstance(value, tuple) and value[0] == "map"):
-        raise CrashedError(f"the session dies: {name} is no map", name)
+    pairs = []
     for key, item in value[1]:
         if reserved and not (
             isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
@@ -51,22 +97,167 @@ def _decoded_map(name: str, value: Term, *, reserved: bool) -> list[Any]:
             )
         if isinstance(item, tuple) and item[0] == "described":
             raise RefusedError(f"refused: a described value under {shown(key)}", name)
-    return list(value[1])
+        pairs.append((key, UNDEFINED if item is None else item))
+    return pairs
 
 
-def check_stored(annotations: list[Any], path: str) -> None:
-    """Raise for a null annotation, which a stream cannot write again."""
-    if any(value is None for _, value in annotations):
-        raise CrashedError("a session dies: a null annotation in a stream", path)
+@attrs.define
+class Received:
+    """A message as the broker reads it when it comes in, up to the body.
+
+    Attributes:
+        header: its fields, None where there is no header.
+        annotations: of the message, pairs.
+        properties: the fields, None where there are none.
+        application: the application properties, pairs.
+        delivery_annotations: how many there are.
+        is_header_last: the header stands behind properties or application properties.
+        bare: where the properties begin, or what follows them where there are none.
+        body: where the body begins.
+    """
+
+    header: list[Term] | None = None
+    annotations: list[Any] = attrs.Factory(list)
+    properties: list[Term] | None = None
+    application: list[Any] = attrs.Factory(list)
+    delivery_annotations: int = 0
+    is_header_last: bool = False
+    bare: int = -1
+    body: int = 0
+
+    def take(self, name: str, content: Any) -> None:
+        """Set a section, in the place of an earlier one."""
+        if name == "header":
+            self.header, self.is_header_last = content, self.bare >= 0
+        elif name == "message-annotations":
+            self.annotations = content
+        elif name == "delivery-annotations":
+            self.delivery_annotations = len(content)
+        elif name == "properties":
+            self.properties = content
+        else:
+            self.application = content
+
+
+def received(broker: BrokerVersion, data: bytes) -> Received:
+    """Read a message up to its body.
+
+    Raises:
+        BrokerError: the broker refuses it, or the session dies.
+    """
+    made = Received()
+    pos = 0
+    while pos < len(data) and not begins(data, pos, BODY_HEADS):
+        start = pos
+        term, pos = broker.codec.parse(data, pos, len(data))
+        name, content = decoded(term)
+        if name == "footer" or (name == "properties" and made.bare >= 0):
+            raise RefusedError("refused: sections in another order", name)
+        if made.bare < 0 and name in ("properties", "application-properties"):
+            made.bare = start
+        made.take(name, content)
+    if pos >= len(data):
+        raise RefusedError("refused: the message has no body")
+    made.body = pos
+    if made.bare < 0:
+        made.bare = pos
+    return made
+
+
+def begins(data: bytes, start: int, heads: tuple[bytes, ...]) -> bool:
+    """Whether one of the heads of sections stands at a place."""
+    return any(data.startswith(head, start) for head in heads)
+
+
+#: How body sections begin, four heads for each of data, amqp-sequence and amqp-value.
+BODY_HEADS = tuple(
+    head
+    for code, symbol in (
+        (0x75, b"amqp:data:binary"),
+        (0x76, b"amqp:amqp-sequence:list"),
+        (0x77, b"amqp:amqp-value:*"),
+    )
+    for head in (
+        b"\x00\x53" + bytes([code]),
+        b"\x00\x80" + code.to_bytes(8, "big"),
+        b"\x00\xa3" + bytes([len(symbol)]) + symbol,
+        b"\x00\xb3" + len(symbol).to_bytes(4, "big") + symbol,
+    )
+)
+
+
+def written_section(code: int, value: Term) -> bytes:
+    """Encode a section as the broker does.
+
+    Raises:
+        CrashedError: it cannot write a value.
+    """
+    return b"\x00\x53" + bytes([code]) + generate(value)
+
+
+def annotation(pairs: list[Any], name: bytes) -> Term:
+    """Return the value of the first annotation of a name; None where it is null, or not there."""
+    found = next((value for key, value in pairs if key[1] == name), None)
+    return None if found is UNDEFINED else found
+
+
+def with_metadata(
+    broker: BrokerVersion, annotations: list[Any], own: list[tuple[bytes, Term]]
+) -> list[Any]:
+    """Return annotations with those of the broker, in the place of any of the same name."""
+    result = list(annotations)
+    for name, value in own:
+        key = ("symbol", name)
+        place = next((i for i, pair in enumerate(result) if pair[0] == key), None)
+        if broker.metadata_first:
+            result = [(key, value), *(pair for pair in result if pair[0] != key)]
+        elif place is None:
+            result.append((key, value))
+        else:
+            result[place] = (key, value)
+    return result
+
+
+def check_filter(annotations: list[Any], path: str) -> None:
+    """Raise where the annotation by which a stream filters is no text."""
+    found = annotation(annotations, b"x-stream-filter-value")
+    if found is not None and not (isinstance(found, tuple) and found[0] == "utf8"):
+        raise CrashedError(
+            "the publisher's session or connection dies (541): x-stream-filter-value is no text",
+            path,
+        )
+
+
+def expiration(header: list[Term] | None, annotations: list[Any]) -> int | None:
+    """Return the time to live that the broker finds when a message comes in.
+
+    Raises:
+        CrashedError: the annotation in the place of the header is no expiration.
+    """
+    ttl = header[2] if header else None
+    if isinstance(ttl, tuple) and ttl[0] == "uint":
+        return int(ttl[1])
+    found = annotation(annotations, b"x-basic-expiration")
+    if not (isinstance(found, tuple) and found[0] == "utf8"):
+        return None
+    try:
+        return checked_expiration(found[1].decode("latin-1"))
+    except RefusedError:
+        raise CrashedError(
+            "the session dies: the annotation is no expiration",
+            "message-annotations['x-basic-expiration']",
+        ) from None
 
 
 def shown(value: Term) -> Any:
     """Return a term as a report shows it."""
     if not isinstance(value, tuple):
         return value
+    if value is UNDEFINED:
+        return None
     if value[0] in ("utf8", "symbol"):
         return value[1].decode("utf-8", "replace")
-    if value[0] == "as_is":
+    if value[0] in ("as_is", "unread"):
         return bytes(value[2])
     return value[1] if len(value) == 2 else value
 

@@ -1,9 +1,10 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """1.0 values as RabbitMQ's codec holds them.
 
 A term is None, True, False, or a tuple that begins with the type: ("uint", 5), ("utf8", octets),
 ("list", items), ("map", pairs), ("array", type, items), ("described", descriptor, value) and
-("as_is", code, octets) for what the broker carries without reading it. Text is octets: the broker
-does not look whether it is text.
+("as_is", code, octets) for what the broker carries without reading it; ("unread", code, octets)
+where it cannot write that again. Text is bytes: the broker does not look whether it is text.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import attrs
 
 __all__ = [
+    "UNDEFINED",
     "BrokerError",
     "Codec",
     "CrashedError",
@@ -21,10 +23,15 @@ __all__ = [
     "Term",
     "generate",
     "is_deliverable",
+    "kind_of",
     "section_name",
+    "untyped",
 ]
 
 Term = Any
+
+#: Null as the value of a map that is a section: the broker reads it as no value at all.
+UNDEFINED = ("undefined",)
 
 
 class BrokerError(Exception):
@@ -83,6 +90,7 @@ _VARIABLE = {
     0xB3: ("symbol", 4),
 }
 _FLOATS = {0x72: ("float", 4, 0x7F80_0000), 0x82: ("double", 8, 0x7FF0_0000_0000_0000)}
+_FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 _DECIMALS = {0x74: 4, 0x84: 8, 0x94: 16}
 _ARRAYS_3 = {
     0xA3: "symbol",
@@ -121,13 +129,19 @@ class Codec:
 
     Attributes:
         arrays: the element constructors that it knows, with their types.
-        opaque_zero_width: arrays of elements without octets are carried unread; else refused.
+        opaque_zero_width: arrays of elements without bytes are carried unread; else refused.
         wide_boolean: 0x56 gives ("boolean", value), which is not true or false there.
+        writes_unread: what it carries unread it can write again.
     """
 
     arrays: dict[int, str]
     opaque_zero_width: bool = False
     wide_boolean: bool = False
+    writes_unread: bool = False
+
+    @property
+    def _unread(self) -> str:
+        return "as_is" if self.writes_unread else "unread"
 
     def parse(self, data: bytes, pos: int, end: int) -> tuple[Term, int]:
         """Read one value; return it and where it ends.
@@ -136,7 +150,7 @@ class Codec:
             CrashedError: the broker does not read it.
         """
         if pos >= end:
-            raise CrashedError("the octets end where a value must stand")
+            raise CrashedError("the bytes end where a value must stand")
         code = data[pos]
         pos += 1
         if code == 0:
@@ -170,7 +184,7 @@ class Codec:
         if code == 0x56:
             stop = _need(pos, 1, end)
             if data[pos] > 1:
-                raise CrashedError(f"a boolean of octet {data[pos]:#04x}")
+                raise CrashedError(f"a boolean of {data[pos]:#04x}")
             flag = data[pos] == 1
             return (("boolean", flag) if self.wide_boolean else flag), stop
         if code in _FLOATS:
@@ -179,11 +193,11 @@ class Codec:
             bits = int.from_bytes(data[pos:stop], "big")
             # Erlang has no NaN and no infinities: they are carried as they came.
             if bits & infinity == infinity:
-                return ("as_is", code, data[pos:stop]), stop
+                return (self._unread, code, data[pos:stop]), stop
             return (name, data[pos:stop]), stop
         if code in _DECIMALS:
             stop = _need(pos, _DECIMALS[code], end)
-            return ("as_is", code, data[pos:stop]), stop
+            return (self._unread, code, data[pos:stop]), stop
         if code == 0x98:
             stop = _need(pos, 16, end)
             return ("uuid", data[pos:stop]), stop
@@ -217,7 +231,7 @@ class Codec:
             descriptor, pos = self.parse(data, pos, stop)
             inner = self._array(whole, count, data, pos, stop)
             if inner[0] == "as_is":
-                raise CrashedError("an array of described elements without octets")
+                raise CrashedError("an array of described elements without bytes")
             kind = ("described", descriptor, inner[1])
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
@@ -226,7 +240,7 @@ class Codec:
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", whole, size + count.to_bytes(width, "big") + bytes([code]))
             if count or pos != stop or code not in self.arrays:
-                raise CrashedError("an array whose elements have no octets")
+                raise CrashedError("an array whose elements have no bytes")
         if count > stop - pos:
             raise CrashedError("an array of fewer elements than it says")
         items = []
@@ -234,7 +248,7 @@ class Codec:
             value, pos = self._primitive(code, data, pos, stop)
             items.append(value)
         if pos != stop:
-            raise CrashedError("octets behind the elements of an array")
+            raise CrashedError("bytes behind the elements of an array")
         if code not in self.arrays:
             raise CrashedError(f"an array of the constructor {code:#04x}")
         return ("array", self.arrays[code], items)
@@ -242,13 +256,13 @@ class Codec:
 
 def _need(pos: int, size: int, end: int) -> int:
     if size > end - pos:
-        raise CrashedError("the octets end within a value")
+        raise CrashedError("the bytes end within a value")
     return pos + size
 
 
 CODEC_3 = Codec(_ARRAYS_3, wide_boolean=True)
 CODEC_40 = Codec(_ARRAYS_4)
-CODEC_43 = Codec({**_ARRAYS_4}, opaque_zero_width=True)
+CODEC_43 = Codec(_ARRAYS_4, opaque_zero_width=True, writes_unread=True)
 
 _SECTIONS = {
     0x70: "header",
@@ -271,6 +285,20 @@ _SYMBOLS = {
 }
 
 
+def kind_of(term: Term) -> str:
+    """Return the type of a term, "" of null, true and false."""
+    return term[0] if isinstance(term, tuple) else ""
+
+
+def untyped(value: Term) -> Any:
+    """Return the number or bytes of a value without its type; None of values with none."""
+    if not isinstance(value, tuple) or len(value) != 2:
+        return None
+    if value[0] in _FLOAT_FORMS:
+        return _FLOAT_FORMS[value[0]].unpack(value[1])[0]
+    return value[1]
+
+
 def section_name(descriptor: Term) -> str | None:
     """Return the name of the section that a descriptor stands for."""
     if isinstance(descriptor, tuple) and descriptor[0] == "ulong":
@@ -291,13 +319,13 @@ def is_deliverable(sections: bytes) -> bool:
         terms = CODEC_40.parse_all(sections)
         for term in terms:
             generate(term)
-    except (CrashedError, KeyError):
+    except CrashedError:
         return False
     pending: list[Any] = [term[2] for term in terms]
     while pending:
         term = pending.pop()
         if isinstance(term, tuple):
-            if term[0] in ("as_is", "described"):
+            if term[0] == "described":
                 return False
             pending += term  # all of it, since the key of a map's entry comes first
         elif isinstance(term, list):
@@ -365,7 +393,7 @@ def generate(term: Term) -> bytes:
         return b"\x56\x01" if term[1] else b"\x56\x00"
     if kind == "uuid":
         if len(term[1]) < 16:
-            raise CrashedError("a uuid of fewer than 16 octets")
+            raise CrashedError("a uuid of fewer than 16 bytes")
         return b"\x98" + bytes(term[1][:16])
     if kind == "as_is":
         return bytes([term[1]]) + bytes(term[2])
@@ -419,12 +447,14 @@ def _element(kind: Term, item: Term) -> bytes:
     if kind in ("utf8", "symbol", "binary"):
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
+        if item[0] == "unread":
+            raise CrashedError("an array with NaN or an infinity")
         return bytes(item[-1])
     if kind in ("list", "map"):
         items = item[1] if kind == "list" else [one for pair in item[1] for one in pair]
         content = b"".join(map(generate, items))
         return (len(content) + 4).to_bytes(4, "big") + len(items).to_bytes(4, "big") + content
     if item[0] == "as_is":
-        raise CrashedError("an array of arrays whose elements have no octets")
+        raise CrashedError("an array of arrays whose elements have no bytes")
     content = _constructor(item[1]) + b"".join(_element(item[1], one) for one in item[2])
     return (len(content) + 4).to_bytes(4, "big") + len(item[2]).to_bytes(4, "big") + content

@@ -1,7 +1,8 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """What RabbitMQ 3.10 with its AMQP 1.0 plugin makes of a message between the two protocols.
 
 Rules of the plugin's message module and, for streams, of the record that streams store. It carries
-whole sections as headers and believes such headers on the way back. Octets are pasted unread, so
+whole sections as headers and believes such headers on the way back. Bytes are pasted unread, so
 what it delivers may be no message at all.
 """
 
@@ -11,14 +12,16 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
+    check_reply,
     checked_expiration,
     header_routes,
     octets,
     readable,
     written,
 )
-from amqp10msg.translate.rabbitmq.sections import MARKER, check_user
+from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
     CODEC_3,
     CrashedError,
@@ -26,6 +29,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     Term,
     generate,
     section_name,
+    untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
@@ -39,14 +43,17 @@ _SAVED = {
     "footer": "x-amqp-1.0-footer",
 }
 _BODY = ("data", "amqp-sequence", "amqp-value")
+_MAPS = ("delivery-annotations", "message-annotations", "application-properties", "footer")
 _ORDER = ("header", "message-annotations", "properties", "application-properties")
+_NUMBERS = "bBsuIilLT"
+_OFFSET = "x-stream-offset"
 _PROPERTIES = ("message_id", "user_id", "correlation_id", "content_type", "content_encoding")
 
 
 def to_amqp10(
     broker: BrokerVersion, basic: BasicMessage, notes: Notes, circumstances: Circumstances
 ) -> bytes:
-    """Return the octets that a 1.0 consumer receives."""
+    """Return the bytes that a 1.0 consumer receives."""
     given = basic.properties
     if given.user_id is not None:
         check_user(octets(given.user_id), circumstances.user)
@@ -54,12 +61,15 @@ def to_amqp10(
     table = table if isinstance(table, FieldTable) else FieldTable(table)
     readable(table)
     header_routes(table)
+    check_reply(given.reply_to)
     if given.delivery_mode not in (None, 1, 2):
         raise RefusedError(
             f"publishing fails (406): delivery mode {given.delivery_mode} is not known",
             "properties.delivery-mode",
         )
-    header: list[Term] = [given.delivery_mode == 2, None, None, not basic.redelivered, None]
+    again = circumstances.delivery_count and not circumstances.deaths
+    is_first = not (basic.redelivered or again)
+    header: list[Term] = [given.delivery_mode == 2, None, None, is_first, None]
     if given.priority is not None:
         header[1] = ("ubyte", given.priority)
     if given.expiration is not None:
@@ -75,7 +85,12 @@ def to_amqp10(
             )
     if broker.stream:
         _check_stream(table)
-    saved = {name: _saved(table, name) for name in _SAVED}
+    elif circumstances.deaths:
+        header[2] = None  # so that it does not expire again
+    kept = table
+    if broker.stream:  # which stores no arrays and tables
+        kept = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
+    saved = {name: _saved(kept, name) for name in _SAVED}
     for name, _, value in table.entries:
         if name not in _SAVED.values():
             notes.dropped(f"headers[{name!r}]", value, "headers are not converted")
@@ -91,10 +106,13 @@ def to_amqp10(
             given.timestamp,
             "the number of seconds becomes a number of milliseconds",
         )
-    annotations = _annotations(broker, saved["message-annotations"], circumstances.stream_offset)
+    offset = circumstances.stream_offset if broker.stream else _own_offset(table)
+    annotations = saved["message-annotations"] or b""
+    if broker.stream or offset is not None:
+        annotations = _annotations(annotations, offset)
     body = basic.body
     if given.type != MARKER:
-        body = b"\x00\x53\x75" + generate(("binary", basic.body))
+        body = b"\x00\x53\x75" + _old(("binary", basic.body))
     properties = saved["properties"]
     if properties is None:
         fields = _fields(given, basic, notes)
@@ -113,19 +131,31 @@ def to_amqp10(
     )
 
 
-def _annotations(broker: BrokerVersion, saved: bytes | None, stream_offset: int | None) -> bytes:
-    if not broker.stream:
-        return saved or b""
-    pairs: list[Any] = []
-    if saved is not None:
-        # To add the offset the plugin reads what it else only pastes.
-        for term in CODEC_3.parse_all(saved):
-            pairs = list(_map_of(term))
-    if stream_offset is None:
-        return saved or b""
-    # A string, where a symbol belongs.
-    offset = (("utf8", b"x-stream-offset"), ("ulong", stream_offset))
-    return b"\x00\x53\x72" + _old(("map", [offset, *pairs]))
+def _own_offset(table: FieldTable) -> int | None:
+    """Return the offset in a stream that a sender's header states, which is believed."""
+    for name, letter, value in table.entries:
+        if name == _OFFSET:
+            if letter not in _NUMBERS:
+                raise CrashedError(
+                    "the 1.0 consumer dies: the offset is no number", f"headers[{name!r}]"
+                )
+            return value if isinstance(value, int) else int(value.timestamp())
+    return None
+
+
+def _annotations(saved: bytes, offset: int | None) -> bytes:
+    """Add an offset to annotations, to which end the plugin reads what it else only pastes."""
+    found = CODEC_3.parse_all(saved)
+    if len(found) > 1:
+        raise CrashedError("the 1.0 consumer dies: the header holds more than annotations")
+    pairs: list[Any] = _map_of(found[0]) if found else []
+    if any(value is None for pair in pairs for value in pair):
+        raise CrashedError("the 1.0 consumer dies: a null in the annotations")
+    if offset is None:
+        return saved
+    # A string, where a symbol belongs; a negative number is cut to its last byte, be it zero.
+    number = ("ulong", offset) if offset >= 0 else ("as_is", 0x53, bytes([offset % 256]))
+    return b"\x00\x53\x72" + _old(("map", [(("utf8", _OFFSET.encode()), number), *pairs]))
 
 
 # From 1.0 to 0-9-1.
@@ -136,7 +166,7 @@ def to_basic(
 ) -> BasicMessage:
     """Return what a 0-9-1 consumer receives."""
     if not data:
-        raise RefusedError("refused: a transfer without octets")
+        raise RefusedError("refused: a transfer without bytes")
     found, body, payload = _assembled(data)
     made = BasicProperties()
     if "header" in found:
@@ -162,7 +192,11 @@ def to_basic(
     if broker.stream:
         headers = _through_stream(made, headers)
         if circumstances.stream_offset is not None:
-            headers.append((b"x-stream-offset", "l", circumstances.stream_offset))
+            headers.append((_OFFSET.encode(), "l", circumstances.stream_offset))
+    else:
+        headers += deaths.added_headers(circumstances, is_old=True)
+        if circumstances.deaths:
+            made.expiration = None
     if headers:
         made.headers = FieldTable.of(
             [
@@ -172,7 +206,8 @@ def to_basic(
         )
     for name in (*_PROPERTIES, "reply_to", "expiration", "timestamp"):
         setattr(made, name, written(name, getattr(made, name)))
-    return BasicMessage(made, payload)
+    again = bool(circumstances.delivery_count) and not circumstances.deaths
+    return BasicMessage(made, payload, redelivered=again)
 
 
 def _properties(made: Any, fields: list[Term], user: str | None) -> None:
@@ -182,6 +217,7 @@ def _properties(made: Any, fields: list[Term], user: str | None) -> None:
             raise RefusedError("refused: the user-id is no text", "properties.user-id")
         check_user(user_id, user)
     made.user_id = user_id
+    _plain(fields[3])  # the subject, for a routing key
     made.message_id = _plain(fields[0])
     made.correlation_id = _plain(fields[5])
     reply_to = _plain(fields[4])
@@ -202,7 +238,7 @@ def _through_stream(
         if isinstance(value, bytes) and len(value) > 256:
             headers = [*headers, (f"x-{name.replace('_', '-')}".encode(), "S", value)]
             setattr(made, name, None)
-    if isinstance(made.timestamp, int):
+    if type(made.timestamp) is int:
         made.timestamp = _stored_seconds(made.timestamp)
     return headers
 
@@ -214,7 +250,7 @@ def _stored_seconds(seconds: int) -> int:
 
 
 def _old(term: Term) -> bytes:
-    """Write a term as RabbitMQ 3.10 does: the short forms end one octet earlier."""
+    """Write a term as RabbitMQ 3.10 does: the short forms end one byte earlier."""
     return _narrow(term)
 
 
@@ -242,14 +278,19 @@ def _narrow(term: Term) -> bytes:
 
 
 def _saved(table: FieldTable, section: str) -> bytes | None:
-    """Return the octets of a header that stands for a section, which are pasted as they are."""
+    """Return the bytes of a header that stands for a section, which are pasted as they are."""
     for name, letter, value in table.entries:
         if name == _SAVED[section]:
-            if letter not in "Sx":
-                raise CrashedError(
-                    "the 1.0 consumer dies: the header holds no octets", f"headers[{name!r}]"
-                )
-            return octets(value)
+            if letter in "Sx":
+                return octets(value)
+            # To Erlang a small number is a byte, and a list of nothing no bytes.
+            if isinstance(value, int) and letter in _NUMBERS and 0 <= value < 256:
+                return bytes([value])
+            if letter in "AF" and not len(value):
+                return b""
+            raise CrashedError(
+                "the 1.0 consumer dies: the header holds no bytes", f"headers[{name!r}]"
+            )
     return None
 
 
@@ -258,6 +299,11 @@ def _check_stream(table: FieldTable) -> None:
         if letter == "D" and name not in _SAVED.values():
             raise RefusedError(
                 "the publisher's connection is closed: a stream stores no decimal",
+                f"headers[{name!r}]",
+            )
+        if name in ("CC", "BCC") and letter not in "AF":
+            raise CrashedError(
+                f"the 1.0 consumer's session dies: a stream stores no array, but this other {name}",
                 f"headers[{name!r}]",
             )
 
@@ -315,6 +361,8 @@ def _assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
         else:
             raise CrashedError(f"the connection dies: it expects no {name} there", name)
     if kinds == ["data"]:
+        if not isinstance(content, bytes):
+            raise CrashedError("the connection dies: data is no binary", "body")
         return found, kinds, content
     return found, kinds, b"".join(reversed(bodies))
 
@@ -326,29 +374,25 @@ def _decoded(term: Term) -> tuple[str, Any]:
     value = term[2]
     kind = value[0] if isinstance(value, tuple) else ""
     if name in ("header", "properties"):
-        width = 5 if name == "header" else 13
-        if kind != "list" or len(value[1]) > width:
-            raise CrashedError(f"the connection dies: {name} of the wrong shape", name)
+        return name, fields_of(name, value)
+    if kind == "list" and name != "amqp-sequence":
+        # The list is taken for the fields of a record that has one.
+        if len(value[1]) > 1:
+            raise CrashedError(f"the connection dies: a list of several items as {name}", name)
         _check_described(value[1], name)
-        return name, [*value[1], *[None] * (width - len(value[1]))]
-    if name in ("delivery-annotations", "message-annotations", "application-properties", "footer"):
+        return name, [] if name in _MAPS else value
+    if name in _MAPS:
         if kind != "map":
             raise CrashedError(f"the connection dies: {name} is no map", name)
         _check_described([one for pair in value[1] for one in pair], name)
         return name, value[1]
     if name == "data":
-        if kind != "binary":
-            raise CrashedError("the connection dies: data is no binary", name)
-        return name, value[1]
+        return name, value[1] if kind == "binary" else value
     if name == "amqp-sequence":
-        if kind != "list":
+        if kind not in ("list", "map"):
             raise CrashedError("the connection dies: an amqp-sequence is no list", name)
-        _check_described(value[1], name)
-    elif kind == "list":
-        # The list is taken for the fields of a record that has one.
-        if len(value[1]) > 1:
-            raise CrashedError("the connection dies: a list of several items as amqp-value", name)
-        _check_described(value[1], name)
+        if kind == "list":
+            _check_described(value[1], name)
     return name, value
 
 
@@ -358,12 +402,10 @@ def _check_described(values: list[Term], name: str) -> None:
 
 
 def _map_of(term: Term) -> list[Any]:
-    if isinstance(term, tuple) and term[0] == "described":
-        term = term[2]
-    if not (isinstance(term, tuple) and term[0] == "map"):
-        raise CrashedError("the connection dies: the header holds no annotations")
-    pairs: list[Any] = term[1]
-    return pairs
+    name, pairs = _decoded(term)
+    if name != "message-annotations":
+        raise CrashedError("the 1.0 consumer dies: the header holds no annotations")
+    return list(pairs)
 
 
 def _transport(made: Any, header: list[Term]) -> None:
@@ -382,7 +424,7 @@ def _plain(value: Term) -> Any:
         return None
     if isinstance(value, bool) or len(value) != 2:
         raise CrashedError("the connection dies: a value that cannot be taken out of its type")
-    return value[1]
+    return value[1].to_bytes(4, "big") if value[0] == "char" else untyped(value)
 
 
 def _text(value: Any) -> Any:

@@ -1,0 +1,62 @@
+"""How later versions of RabbitMQ 4 check a message when it comes in, without reading its values."""
+
+from __future__ import annotations
+
+from amqp10msg._core import skip_value
+from amqp10msg.errors import DecodeError
+from amqp10msg.translate.rabbitmq.terms import CODEC_43, RefusedError, section_name
+
+__all__ = ["check"]
+
+_SHAPES = {
+    "header": b"\x45\xc0\xd0",
+    "delivery-annotations": b"\xc1\xd1",
+    "message-annotations": b"\xc1\xd1",
+    "properties": b"\x45\xc0\xd0",
+    "application-properties": b"\xc1\xd1",
+    "data": b"\xa0\xb0",
+    "amqp-sequence": b"\x45\xc0\xd0",
+    "amqp-value": b"",
+    "footer": b"\xc1\xd1",
+}
+
+
+_RANKS = {name: rank for rank, name in enumerate(_SHAPES)}
+
+
+def check(data: bytes) -> None:
+    """Raise for sections of another order, number or shape.
+
+    Raises:
+        RefusedError: the link is closed.
+    """
+    last = -1
+    pos = 0
+    count = 0
+    while pos < len(data):
+        count += 1
+        if count > 10_000:
+            raise RefusedError("refused: more than 10,000 sections")
+        if data[pos] != 0 or data[pos + 1 : pos + 2] not in (b"\x53", b"\x80", b"\xa3", b"\xb3"):
+            raise RefusedError("refused: no section of a message")
+        descriptor, pos = CODEC_43.parse(data, pos + 1, len(data))
+        name = section_name(descriptor)
+        if name is None:
+            raise RefusedError("refused: an unexpected section")
+        rank = _RANKS[name]
+        again = name in ("data", "amqp-sequence") and rank == last
+        # Behind one kind of body only the footer may follow, and that only behind a body.
+        if (
+            (rank <= last and not again)
+            or (last >= 5 and rank < 8 and not again)
+            or (name == "footer" and last < 5)
+        ):
+            raise RefusedError("refused: an unexpected section", name)
+        last = rank
+        shape = _SHAPES[name]
+        if pos >= len(data) or (shape and data[pos] not in shape):
+            raise RefusedError(f"refused: {name} of the wrong type", name)
+        try:
+            pos = skip_value(data, pos)
+        except DecodeError as error:
+            raise RefusedError(f"refused: {name} cannot be read: {error.reason}", name) from None

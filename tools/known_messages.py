@@ -1,0 +1,131 @@
+"""Messages of both protocols that showed something about a broker; they are compared first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from odd_messages import NULL, Compound, Octets, Sections, symbol
+
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
+
+__all__ = ["KNOWN_BASICS", "KNOWN_SECTIONS"]
+
+_NAN = "827ff8000000000000"
+_DECIMAL64 = "8431a0000000000001"
+_ARRAY = "e00a0271" + 2 * "00000005"
+
+
+def _with_headers(*entries: tuple[str, str, Any], **given: Any) -> BasicMessage:
+    return BasicMessage(BasicProperties(headers=FieldTable.of(entries), **given), b"b")
+
+
+def _with_section(name: str, octets: str) -> BasicMessage:
+    text = bytes.fromhex(octets).decode("utf-8", "surrogateescape")
+    return _with_headers((f"x-amqp-1.0-{name}", "S", text))
+
+
+KNOWN_BASICS: list[BasicMessage] = [
+    *(BasicMessage(body=b"b" * size) for size in (254, 255, 256)),
+    *(
+        _with_headers(("x-stream-offset", *field))
+        for field in (("S", "5"), ("I", 5), ("l", -1), ("l", -256))
+    ),
+    *(_with_headers((name, "t", True)) for name in ("x-b", "b")),
+    _with_headers(("x-b", "A", FieldArray.of([("t", True), ("F", FieldTable({"b": False}))]))),
+    *(
+        _with_headers(("x-stream-filter-value", *field))
+        for field in (("S", "a"), ("x", b"a"), ("I", 5), ("S", "k" * 4097), ("S", "\udcff"))
+    ),
+    _with_headers(("x-basic-expiration", "S", "abc")),
+    _with_headers(("x-basic-expiration", "S", "600000")),
+    *(_with_headers((name, "V", None)) for name in ("x-exchange", "x-routing-key", "x-a", "a")),
+    *(BasicMessage(BasicProperties(expiration="0" * size + "600000")) for size in (33, 34, 249)),
+    *(
+        _with_headers(("CC", "A", FieldArray.of([("S", "nowhere")])), ("CC", *field))
+        for field in (("S", "b"), ("A", FieldArray.of([])))
+    ),
+    BasicMessage(BasicProperties(reply_to="amq.rabbitmq.reply-to")),
+    BasicMessage(BasicProperties(reply_to="amq.rabbitmq.reply-to.x")),
+    *(
+        _with_section(name, octets)
+        for name in ("properties", "app-properties", "message-annotations", "footer")
+        for octets in ("005375a00161", "005372c10803a303782d6154" + "05", "005374c10402a1016140")
+    ),
+    _with_section("app-properties", "005373c00401a1016d"),
+    *(_with_headers((f"x-amqp-1.0-{name}", "I", 5)) for name in ("footer", "app-properties")),
+    BasicMessage(BasicProperties(type="amqp-1.0")),
+    BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex("005377" + _NAN)),
+    BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex("005374c10402a1016140005375a000")),
+]
+
+
+_DATA = (b"\x53\x75", Octets(b"\xa0\x01b"))
+_MAP = Compound(0xC1, ())
+
+
+def _annotated(name: str, value: str) -> Sections:
+    pair = symbol(name), Octets(bytes.fromhex(value))
+    return (b"\x53\x72", Compound(0xC1, pair)), _DATA
+
+
+def _field(code: int, index: int, value: str) -> Sections:
+    """A message with one field in the header (0x70) or the properties (0x73)."""
+    items = (*[NULL] * index, Octets(bytes.fromhex(value)))
+    return (bytes([0x53, code]), Compound(0xC0, items)), _DATA
+
+
+def _section(code: int, value: Compound = _MAP) -> Any:
+    return bytes([0x53, code]), value
+
+
+def _bodies(*codes: int) -> Sections:
+    contents: dict[int, Any] = {
+        0x75: _DATA[1],
+        0x76: Compound(0xC0, (NULL,)),
+        0x77: Octets(b"\x54\x05"),
+    }
+    return tuple((bytes([0x53, code]), contents[code]) for code in codes)
+
+
+KNOWN_SECTIONS: list[Sections] = [
+    *(_annotated("x-stream-filter-value", one) for one in ("a10161", "a00161", "5405", "40")),
+    _annotated("x-stream-filter-value", "b100001001" + 4097 * "61"),
+    *(_annotated("x-basic-delivery-mode", one) for one in ("5001", "5002", "5401", _ARRAY)),
+    *(
+        _annotated(name, value)
+        for name in ("x-opt-deaths", "x-death", "x-basic-timestamp", "x-basic-app-id", "x-a")
+        for value in (_NAN, _DECIMAL64)
+    ),
+    *(_annotated("x-basic-expiration", one) for one in ("a103616263", "a106363030303030", "5405")),
+    *(_annotated("x-basic-priority", one) for one in ("5005", "5405", "a10161", "40")),
+    *(_annotated("x-basic-type", one) for one in ("a10161", "723fc00000", "823ff8000000000000")),
+    *(_annotated(name, "40") for name in ("x-exchange", "x-routing-key", "x-a")),
+    *(_annotated("x-cc", one) for one in ("a10176", "c00401a10161", "45", "c003015405")),
+    *(
+        _field(0x70, 2, one)
+        for one in (
+            "54ff",
+            "7100000e10",
+            "a10161",
+            "41",
+            "45",
+            "c10100",
+            _ARRAY,
+            _NAN,
+            "7000000e10",
+        )
+    ),
+    *(_field(0x70, 1, one) for one in ("54ff", "a10161", "41", _ARRAY, _NAN, "5005")),
+    *(
+        _field(0x73, 6, one)
+        for one in ("723fc00000", "823ff8000000000000", "5405", "98" + 16 * "5a", "a00161", "41")
+    ),
+    *(_field(0x73, 3, one) for one in ("41", _ARRAY)),
+    _field(0x73, 0, "7300000061"),
+    *(_bodies(*codes) for codes in ((0x75, 0x76), (0x75, 0x77), (0x75, 0x76, 0x75))),
+    *(_bodies(*codes) for codes in ((0x75, 0x77, 0x75), (0x76, 0x75), (0x77, 0x77))),
+    *((_section(code), _DATA) for code in (0x70, 0x73)),
+    (_section(0x74), _section(0x70, Compound(0xC0, ())), _section(0x72), _DATA),
+    (_section(0x74), _section(0x74), _DATA),
+    *((_DATA, _section(code)) for code in (0x70, 0x71, 0x72, 0x73, 0x74)),
+]
