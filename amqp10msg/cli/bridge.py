@@ -1,0 +1,321 @@
+"""``amqp10msg bridge``: messages of brokers moved live, 0-9-1 and 1.0 at either end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.cli._output import complain, console, is_terminal, plural, safe, table
+
+if TYPE_CHECKING:
+    from amqp10msg.net.bridge import RouteSpec, Statistics
+
+_LOG = ("text", "json", "none")
+#: Options of the command that are options of a route under the same name.
+_OF_ROUTE = (
+    *("profile", "window", "max_messages", "quarantine", "deduplicate", "attempts", "patience"),
+    *("outcome_timeout", "drain", "keep_names", "unmatched"),
+)
+
+
+def _on(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
+    found = {}
+    for text in given:
+        reason, equals, action = text.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{text!r} is not REASON=ACTION.")
+        found[reason] = action
+    return found
+
+
+def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
+    if given is None:
+        return None
+    host, colon, port = given.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{given!r} is not HOST:PORT.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  $ amqp10msg bridge --from 'amqp091://a/?queue=q' --to 'amqp://b/?queue=q'
+  $ amqp10msg bridge --from 'amqps://${USER}:${PASSWORD}@ns.example/orders' \\
+      --to 'amqp091://localhost/?queue=orders' --until-empty --report r.html
+  $ amqp10msg bridge --config routes.toml --listen 127.0.0.1:9419
+"""
+)
+@click.option("--from", "source", metavar="URL", help="The source.")
+@click.option("--to", "target", metavar="URL", help="The target.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file of routes, in place of --from and --to.",
+)
+@click.option("--profile", metavar="NAME", help="The translation.  [default: lossless]")
+@click.option("--window", type=click.IntRange(1, 65535), help="Unsettled at most.  [default: 500]")
+@click.option("--max-messages", type=click.IntRange(min=1), help="End after so many.")
+@click.option("--until-empty", is_flag=True, help="End when nothing comes any more.")
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0.01),
+    default=2.0,
+    show_default=True,
+    help="With --until-empty: seconds in which nothing came and all is settled.",
+)
+@click.option(
+    "--quarantine",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file for what the target does not take.  [default: quarantine.jsonl]",
+)
+@click.option(
+    "--deduplicate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Remember message-ids in this file: what the target took does not go there again.",
+)
+@click.option(
+    "--on",
+    metavar="REASON=ACTION",
+    multiple=True,
+    callback=_on,
+    help="What becomes of what is not taken: quarantine (usual), requeue or reject; repeatable.",
+)
+@click.option("--attempts", type=click.IntRange(min=1), help="Until that.  [default: 8]")
+@click.option("--patience", type=click.FloatRange(min=0), help="Seconds until that, if it is full.")
+@click.option("--outcome-timeout", type=click.FloatRange(min=0.1), help="Seconds.  [default: 30]")
+@click.option("--drain", type=click.FloatRange(min=0), help="Seconds at the end.  [default: 30]")
+@click.option("--keep-names", is_flag=True, default=None, help="Say exchange and routing key.")
+@click.option(
+    "--filter", "selector", metavar="SELECTOR", help="A JMS selector: bridge what passes."
+)
+@click.option(
+    "--unmatched",
+    type=click.Choice(["accept", "requeue", "reject"]),
+    help="How what does not pass is settled.  [default: requeue]",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Read, give all back, and say what would be lost, with an example of each.",
+)
+@click.option("--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health.")
+@click.option(
+    "--report",
+    "reports",
+    type=click.Path(dir_okay=False, path_type=Path),
+    multiple=True,
+    help="Write the report here at the end, .json or .html; repeatable.",
+)
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(_LOG),
+    default="text",
+    show_default=True,
+    help="How events are written on standard error.",
+)
+def bridge(
+    source: str | None,
+    target: str | None,
+    config: Path | None,
+    until_empty: bool,
+    idle: float,
+    on: Mapping[str, str],
+    selector: str | None,
+    dry_run: bool,
+    listen: tuple[str, int] | None,
+    reports: tuple[Path, ...],
+    log_format: str,
+    **given: Any,
+) -> int:
+    """Move messages from one broker to another until stopped, and lose none.
+
+    URLs: amqp091://USER:PASSWORD@HOST/VHOST?queue=NAME is AMQP 0-9-1 (as a target also exchange=
+    and routing_key=), amqp://USER:PASSWORD@HOST/ADDRESS is 1.0 (?queue=NAME for RabbitMQ's
+    addresses), amqp091s:// and amqps:// are by TLS. USER and PASSWORD may be ${NAME}, a variable of
+    the environment, so that no list of processes shows them.
+
+    A message is settled at the source when the target has it. What the target does not take goes to
+    the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
+    rest goes back. Needs the extra net.
+    """
+    for path in reports:
+        if path.suffix not in {".json", ".html"}:
+            raise click.UsageError(f"--report: {path} is neither .json nor .html")
+    if (config is None) == (source is None or target is None):
+        raise click.UsageError("give --from and --to, or --config")
+    try:
+        from amqp10msg.net.bridge.config import read_routes
+        from amqp10msg.net.bridge.running import run_bridge
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+    wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
+    wanted |= {"on": on} if on else {}
+    wanted |= {"idle": idle} if until_empty else {}
+    wanted |= {"match": _matcher(selector)} if selector else {}
+    try:
+        specs = _specs(source, target, wanted) if config is None else read_routes(config)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if config is not None and wanted:
+        raise click.UsageError("with --config, the options of routes stand in the file")
+    _hide_credentials(specs)
+    if dry_run:
+        return _dry_run(specs, idle)
+    live = is_terminal(sys.stderr) and log_format == "text"
+    try:
+        counts, fault = run_bridge(
+            specs,
+            logger=_logger(log_format),
+            show=_line if live else None,
+            listen=listen,
+            listening=lambda url: click.echo(f"{url}/metrics", err=True),
+        )
+    except (ModuleNotFoundError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if live:
+        click.echo(err=True)
+    _write(reports, specs, counts)
+    _show(counts)
+    if fault is not None:
+        complain(str(fault))
+    return int(fault is not None)
+
+
+def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:
+    from amqp10msg.net.bridge import RouteOptions, RouteSpec
+
+    return [RouteSpec(source, target, RouteOptions(**options))]
+
+
+def _matcher(text: str) -> Callable[[Any], bool]:
+    from amqp10msg.basic import BasicMessage
+    from amqp10msg.delivery.filters import Selector
+    from amqp10msg.errors import AmqpError
+    from amqp10msg.translate import to_amqp10
+
+    try:
+        selector = Selector(text)
+    except AmqpError as error:
+        raise click.BadParameter(str(error), param_hint="--filter") from None
+
+    def matches(message: Any) -> bool:
+        if isinstance(message, BasicMessage):
+            message = to_amqp10(message).message
+        return selector.matches(message)
+
+    return matches
+
+
+def _dry_run(specs: list[RouteSpec], idle: float) -> int:
+    """Say what each route would lose."""
+    from amqp10msg.net.bridge.running import run_dry
+
+    for spec in specs:
+        try:
+            found = run_dry(spec, min(spec.options.max_messages or 1_000, 65_535), idle)
+        except OSError as error:
+            raise click.ClickException(str(error)) from None
+        click.echo(
+            safe(
+                f"{spec.name}: {plural(found.read, 'message')} read and given back, "
+                f"{found.exact:,} lose nothing"
+            )
+        )
+        for (path, action, reason), count in found.losses.most_common():
+            click.echo(safe(f"\n{plural(count, 'message')}: {path}: {action}: {reason}"))
+            _indented(found.examples[path, action, reason])
+        for why, count in found.failures.most_common():
+            click.echo(safe(f"\n{plural(count, 'message')} cannot be translated: {why}"))
+            _indented(found.examples[why])
+    return 0
+
+
+def _indented(text: str) -> None:
+    for line in text.splitlines():
+        click.echo(safe(f"    {line}"))
+
+
+def _logger(form: str) -> logging.Logger:
+    from amqp10msg.net.serve.logs import JsonFormatter
+
+    logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
+    if form != "none":
+        handler = logging.StreamHandler()
+        text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
+        handler.setFormatter(JsonFormatter() if form == "json" else text)
+        logger.addHandler(handler)
+    return logger
+
+
+def _hide_credentials(specs: list[RouteSpec]) -> None:
+    """Take them out of the list of processes, and say where they go in the clear."""
+    ends = [end for spec in specs for end in (spec.source, spec.target)]
+    for end in ends:
+        if end.is_exposed:
+            complain(f"{end}: the password goes there in the clear: amqps and amqp091s are by TLS")
+    if any(end.password and end.password in argument for end in ends for argument in sys.argv):
+        with contextlib.suppress(ModuleNotFoundError):
+            import setproctitle
+
+            shown = [f"{spec.source} {spec.target}" for spec in specs]
+            setproctitle.setproctitle(" ".join(["amqp10msg bridge", *shown]))
+            return
+        complain(
+            "a password on the command line is seen by all users of this machine: write ${NAME}, "
+            "a variable of the environment, or install 'amqp10msg[bridge]'"
+        )
+
+
+def _line(counts: Mapping[str, Statistics]) -> None:
+    """Show in one line how all routes do."""
+    every = list(counts.values())
+    taken = sum(one.accepted for one in every)
+    rate = sum(one.rate for one in every)
+    flying, waiting = sum(one.in_flight for one in every), sum(one.waiting for one in every)
+    aside = sum(one.quarantined.total() for one in every)
+    losses = sum(one.losses.total() for one in every)
+    known = [one.lag for one in every if one.lag is not None]
+    lag = f", {sum(known):,} to come" if known else ""
+    states = sorted({one.state for one in every} - {"running"})
+    text = (
+        f"{taken:,} taken, {rate:,.0f}/s, {flying} in flight, {waiting} waiting, {aside} aside, "
+        f"{losses:,} losses{lag}{'; ' if states else ''}{', '.join(states)}"
+    )
+    click.echo(f"\r\x1b[K{safe(text)}", err=True, nl=False)
+
+
+def _write(
+    reports: tuple[Path, ...], specs: list[RouteSpec], counts: Mapping[str, Statistics]
+) -> None:
+    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.net.bridge import report
+
+    for path in reports:
+        make = report.as_json if path.suffix == ".json" else report.as_html
+        write_whole(path, make(specs, counts))
+
+
+def _show(counts: Mapping[str, Statistics]) -> None:
+    """Print a table of what was done."""
+    made = table("route", "received", "taken", "a second", "duplicates", "aside", "losses")
+    for name, one in counts.items():
+        numbers = (
+            *(one.received, one.accepted, round(one.rate), one.duplicates),
+            *(one.quarantined.total(), one.losses.total()),
+        )
+        made.add_row(safe(name), *(f"{number:,}" for number in numbers))
+    console(colored=False).print(made)
+    for name, one in counts.items():
+        for reason, count in one.quarantined.most_common():
+            click.echo(safe(f"{name}: {plural(count, 'message')} in quarantine: {reason}"))
+        for (path, action), count in one.losses.most_common(10):
+            click.echo(safe(f"{name}: {path}: {action} {count:,} times"))

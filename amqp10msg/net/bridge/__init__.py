@@ -1,0 +1,46 @@
+"""A live bridge between AMQP 0-9-1 and 1.0, both ways, that loses nothing.
+
+    from amqp10msg.net.bridge import Bridge
+
+    async with Bridge("amqp091://old/?queue=orders", "amqp://new/?queue=orders") as bridge:
+        report = await bridge.run()
+
+Needs the extra ``amqp10msg[net]``: pika knows the methods of 0-9-1, python-qpid-proton does frames,
+sessions and links of 1.0, this library the messages.
+"""
+
+from __future__ import annotations
+
+try:
+    from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
+except ModuleNotFoundError as error:
+    if error.name not in {"proton", "cproton", "cproton_ffi", "pika"}:
+        raise
+    raise ModuleNotFoundError(
+        f"amqp10msg.net.bridge needs {error.name}: pip install 'amqp10msg[net]'", name=error.name
+    ) from error
+from amqp10msg.net.bridge.options import ACTIONS, REASONS, RouteOptions
+from amqp10msg.net.bridge.quarantine import Entry, Quarantine, read_quarantine
+from amqp10msg.net.bridge.route import Route
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Settle
+from amqp10msg.net.bridge.urls import Endpoint, parse_url
+
+__all__ = [
+    "ACTIONS",
+    "REASONS",
+    "Bridge",
+    "Delivery",
+    "Endpoint",
+    "Entry",
+    "LinkError",
+    "Outcome",
+    "Quarantine",
+    "Route",
+    "RouteOptions",
+    "RouteSpec",
+    "Settle",
+    "Statistics",
+    "parse_url",
+    "read_quarantine",
+]

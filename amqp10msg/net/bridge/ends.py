@@ -1,0 +1,53 @@
+"""Opens the ends of a bridge by the protocol of their URLs."""
+
+from __future__ import annotations
+
+from amqp10msg.net.bridge.terms import (
+    OnLost,
+    OnOutcome,
+    OnRoom,
+    Receive,
+    SourceLink,
+    TargetLink,
+)
+from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = ["open_source", "open_target"]
+
+
+async def open_source(
+    endpoint: Endpoint, receive: Receive, on_lost: OnLost, *, window: int, max_message: int
+) -> SourceLink:
+    """Attach to a source, which calls `receive` with each delivery.
+
+    Raises:
+        LinkError: it did not succeed.
+        ModuleNotFoundError: the extra ``net`` is not installed.
+    """
+    if endpoint.protocol == "0-9-1":
+        from amqp10msg.net.bridge.basic import open_basic_source as open_  # noqa: PLC0415
+
+        return await open_(endpoint, receive, on_lost, window=window, max_message=max_message)
+    from amqp10msg.net.bridge.amqp10 import open_amqp10_source  # noqa: PLC0415  (an extra)
+
+    return await open_amqp10_source(
+        endpoint, receive, on_lost, window=window, max_message=max_message
+    )
+
+
+async def open_target(
+    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
+) -> TargetLink:
+    """Attach to a target, which calls `on_outcome` with each outcome.
+
+    Raises:
+        LinkError: it did not succeed.
+        ModuleNotFoundError: the extra ``net`` is not installed.
+    """
+    if endpoint.protocol == "0-9-1":
+        from amqp10msg.net.bridge.basic import open_basic_target as open_  # noqa: PLC0415
+
+        return await open_(endpoint, on_outcome, on_room, on_lost, window=window)
+    from amqp10msg.net.bridge.amqp10 import open_amqp10_target  # noqa: PLC0415  (an extra)
+
+    return await open_amqp10_target(endpoint, on_outcome, on_room, on_lost, window=window)

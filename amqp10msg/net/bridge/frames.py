@@ -1,0 +1,245 @@
+"""Frames of AMQP 0-9-1 (4.2.3): cut out of what comes, and those of messages written. No sockets.
+
+Methods that are rare are left to pika's tables. Content headers are neither read nor written: they
+go through as the bytes that they are.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+from pika import spec
+from pika.exceptions import AMQPError
+from pika.frame import Method
+
+__all__ = [
+    "HEARTBEAT",
+    "PREAMBLE",
+    "Content",
+    "FrameError",
+    "FrameReader",
+    "ack",
+    "decode_method",
+    "method",
+    "nack",
+    "publish",
+]
+
+PREAMBLE = b"AMQP\x00\x00\x09\x01"
+HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+METHOD, HEADER, BODY = 1, 2, 3
+DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
+#: Of a frame: type, channel, size of its payload; and its end.
+_FRAME = struct.Struct(">BHL")
+_END = b"\xce"
+_END_OCTET = 0xCE
+_CONTENT = struct.Struct(">HHQ")
+_ACK = struct.Struct(">BHLHHQBB")
+_PUBLISH = struct.Struct(">HHH")
+_TAG = struct.Struct(">QB")
+_BASIC = 60
+
+
+class FrameError(ValueError):
+    """What came is not AMQP 0-9-1, or more than was agreed."""
+
+
+class FrameReader:
+    """Cuts what comes from a peer into frames.
+
+    Attributes:
+        max_frame: the most bytes that a frame may take, with its head and its end.
+    """
+
+    def __init__(self, max_frame: int) -> None:
+        self.max_frame = max_frame
+        self._buffer = bytearray()
+        self._needed = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """Yield type, channel and payload of each frame that is complete.
+
+        Raises:
+            FrameError: a frame is too large, or has not the end that it must have.
+        """
+        buffer = self._buffer
+        buffer += data
+        if len(buffer) < self._needed:
+            return
+        position, there = 0, len(buffer)
+        self._needed = 0
+        while there - position >= 8:
+            kind, channel, size = _FRAME.unpack_from(buffer, position)
+            if size > self.max_frame - 8:
+                raise FrameError(self._too_large(bytes(buffer[position : position + 8]), size))
+            end = position + 7 + size
+            if end >= there:
+                self._needed = end + 1 - position
+                break
+            if buffer[end] != _END_OCTET:
+                raise FrameError(f"a frame ends with {buffer[end]:#04x}, not 0xce")
+            yield kind, channel, bytes(buffer[position + 7 : end])
+            position = end + 1
+        del buffer[:position]
+
+    def _too_large(self, start: bytes, size: int) -> str:
+        if start.startswith(b"AMQP"):
+            return f"the peer speaks another version of AMQP: {start!r}"
+        return f"a frame of {size} bytes where {self.max_frame} at most were agreed"
+
+
+@attrs.define
+class Content:
+    """A method with content, while its frames come (0-9-1, 4.2.6).
+
+    Attributes:
+        index: `DELIVER` or `RETURN`.
+        arguments: of the method, its payload behind class and method.
+        header: the payload of the content header frame.
+    """
+
+    index: int
+    arguments: bytes
+    header: bytes = b""
+    _size: int = -1
+    _pieces: list[bytes] = attrs.Factory(list)
+
+    def add(self, kind: int, payload: bytes, most: int) -> bool:
+        """Take a frame; return whether the content is complete.
+
+        Args:
+            kind: of the frame.
+            payload: of the frame.
+            most: bytes that the body may have.
+
+        Raises:
+            FrameError: the frame does not belong here, or the body is too large.
+        """
+        if self._size < 0:
+            if kind != HEADER or len(payload) < _CONTENT.size:
+                raise FrameError(f"a frame of type {kind} where a content header must come")
+            class_id, _, self._size = _CONTENT.unpack_from(payload)
+            if class_id != _BASIC:
+                raise FrameError(f"content of class {class_id}, where basic is 60")
+            if self._size > most:
+                raise FrameError(f"a message of {self._size} bytes, and {most} at most are taken")
+            self.header = payload
+        else:
+            if kind != BODY:
+                raise FrameError(f"a frame of type {kind} where a body must come")
+            self._size -= len(payload)
+            self._pieces.append(payload)
+            if self._size < 0 or not payload:
+                raise FrameError("a body that is longer than its content header says, or empty")
+        return self._size == 0
+
+    @property
+    def body(self) -> bytes:
+        """The payload of all body frames."""
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    def deliver(self) -> tuple[int, bool, str, str]:
+        """Read basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
+        try:
+            at = 1 + self.arguments[0]
+            tag, again = _TAG.unpack_from(self.arguments, at)
+            exchange, at = _short(self.arguments, at + _TAG.size)
+            return tag, bool(again), exchange, _short(self.arguments, at)[0]
+        except (struct.error, IndexError):
+            raise FrameError("basic.deliver is cut off") from None
+
+    def returned(self) -> tuple[int, str, str, str]:
+        """Read basic.return: reply-code, reply-text, exchange, routing-key."""
+        try:
+            (code,) = struct.unpack_from(">H", self.arguments)
+            text, at = _short(self.arguments, 2)
+            exchange, at = _short(self.arguments, at)
+            return code, text, exchange, _short(self.arguments, at)[0]
+        except (struct.error, IndexError):
+            raise FrameError("basic.return is cut off") from None
+
+
+def _short(octets: bytes, at: int) -> tuple[str, int]:
+    end = at + 1 + octets[at]
+    if end > len(octets):
+        raise IndexError
+    return octets[at + 1 : end].decode("utf-8", "surrogateescape"), end
+
+
+def confirmed(arguments: bytes) -> tuple[int, bool]:
+    """Read basic.ack or basic.nack: delivery-tag, multiple."""
+    try:
+        tag, bits = _TAG.unpack_from(arguments)
+    except struct.error:
+        raise FrameError("a confirmation is cut off") from None
+    return tag, bool(bits & 1)
+
+
+def ack(channel: int, tag: int, *, multiple: bool = False) -> bytes:
+    """Return the frame of a basic.ack."""
+    return _ACK.pack(METHOD, channel, 13, _BASIC, 80, tag, multiple, _END_OCTET)
+
+
+def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
+    """Return the frame of a basic.nack for one delivery."""
+    return _ACK.pack(METHOD, channel, 13, _BASIC, 120, tag, requeue << 1, _END_OCTET)
+
+
+def publish(
+    channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
+) -> bytes:
+    """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
+
+    Raises:
+        FrameError: a name is too long, or the content header is.
+    """
+    names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
+    if max(map(len, names)) > 255:
+        raise FrameError("the name of an exchange and a routing key have 255 bytes at most")
+    most = max_frame - 8
+    if len(header) > most:
+        raise FrameError(
+            f"the content header has {len(header)} bytes, and frames of this broker hold {most}"
+        )
+    arguments = b"".join(
+        (
+            _PUBLISH.pack(_BASIC, 40, 0),
+            *(bytes((len(name),)) + name for name in names),
+            b"\x01",
+        )
+    )
+    pieces = [
+        _FRAME.pack(METHOD, channel, len(arguments)),
+        arguments,
+        _END + _FRAME.pack(HEADER, channel, len(header)),
+        header,
+        _END,
+    ]
+    for at in range(0, len(body), most):
+        piece = body if len(body) <= most else body[at : at + most]
+        pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
+    return b"".join(pieces)
+
+
+def method(channel: int, what: Any) -> bytes:
+    """Return the frame of one of pika's methods."""
+    made: bytes = Method(channel, what).marshal()
+    return made
+
+
+def decode_method(payload: bytes) -> Any:
+    """Read a method by pika's tables.
+
+    Raises:
+        FrameError: it is none, or cannot be read.
+    """
+    made = spec.methods.get(int.from_bytes(payload[:4], "big"))
+    if made is None:
+        raise FrameError(f"{payload[:4].hex()} is no method of 0-9-1")
+    try:
+        return made().decode(payload, 4)
+    except (AMQPError, struct.error, IndexError, ValueError, KeyError, TypeError) as error:
+        raise FrameError(f"{made.NAME} cannot be read: {error!r}") from None

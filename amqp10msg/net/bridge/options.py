@@ -1,0 +1,120 @@
+"""What a user decides of a route."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import attrs
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.message import Message
+from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.translate import PROFILES
+
+__all__ = ["ACTIONS", "REASONS", "Change", "RouteOptions"]
+
+#: What may become of a message that the target does not take.
+ACTIONS = ("quarantine", "requeue", "reject")
+#: Why a target does not take it, and how often that is tried again.
+REASONS: Mapping[str, str] = {
+    "untranslatable": "it cannot be translated, or its bytes are no message; no attempt",
+    "too-large": "it is larger than the target takes; no attempt",
+    "rejected": "outcome rejected; no further attempt where the target says why",
+    "modified": "outcome modified; no further attempt where it is undeliverable here",
+    "released": "outcome released, as RabbitMQ says where no queue is bound",
+    "returned": "basic.return: no queue is bound",
+    "nacked": "basic.nack, as of a full queue: tried until it is taken",
+    "full": "rejected by RabbitMQ without a word, as of a full queue: tried until it is taken",
+    "fatal": "the target ended the connection because of it",
+}
+
+#: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
+Change: TypeAlias = Callable[[Any, Delivery], "BasicMessage | Message | None"]
+
+
+def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
+    for reason, action in value.items():
+        if reason not in REASONS:
+            raise ValueError(f"{reason!r} is no reason: one of {', '.join(REASONS)}")
+        if action not in ACTIONS:
+            raise ValueError(f"{action!r} is no action: one of {', '.join(ACTIONS)}")
+
+
+def _profile(_instance: Any, _: Any, value: str) -> None:
+    if value not in PROFILES:
+        raise ValueError(f"there is no profile {value!r}: use one of {', '.join(PROFILES)}")
+
+
+def _range(low: float, high: float) -> Any:
+    def check(_: Any, attribute: Any, value: Any) -> None:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise TypeError(f"{attribute.name} is a number, not {value!r}")
+        if not low <= value <= high:
+            raise ValueError(f"{attribute.name} is from {low:g} to {high:g}, not {value!r}")
+
+    return check
+
+
+@attrs.frozen(kw_only=True)
+class RouteOptions:
+    """How a route works.
+
+    Attributes:
+        profile: the translation, a name of `amqp10msg.translate.PROFILES`; between two ends of one
+            protocol, nothing is translated.
+        keep_names: from 0-9-1 to 1.0, say in annotations which exchange and routing key a message
+            was published with, as RabbitMQ does, which overwrites them.
+        window: deliveries that are not settled, 1 to 65535: prefetch, credit, and what may come
+            twice after a crash.
+        max_bytes: of these deliveries; beyond it the source is not read.
+        max_message: bytes of a message of 0-9-1 or of the parts of one of 1.0; a source that sends
+            more is taken for broken.
+        on: what becomes of a message that is not taken, by reason (`REASONS`): ``quarantine``
+            (usual), ``requeue`` or ``reject`` at the source.
+        attempts: how often a message is refused until that; full targets do not count.
+        patience: seconds until that, also where the target is full; None to wait for it.
+        outcome_timeout: seconds until a target without an answer is given up, and reached anew.
+        backoff: seconds between attempts at first; it doubles, with jitter.
+        max_backoff: seconds that it ends at.
+        idle: end when nothing came for so many seconds and all is settled; None to go on.
+        max_messages: end after so many; None to go on.
+        drain: seconds that outcomes are waited for at the end.
+        quarantine: the file for the exact bytes of what nobody takes.
+        deduplicate: a file of the message-ids that were accepted; None for none.
+        remember: how many of them are kept.
+        change: a hook for each message.
+        match: passes over messages: returns whether one is bridged; the others are settled as
+            `unmatched` says.
+        unmatched: ``accept``, ``requeue`` or ``reject``.
+    """
+
+    profile: str = attrs.field(default="lossless", validator=_profile)
+    keep_names: bool = False
+    window: int = attrs.field(default=500, validator=_range(1, 65_535))
+    max_bytes: int = attrs.field(default=64 << 20, validator=_range(1, 1 << 50))
+    max_message: int = attrs.field(default=512 << 20, validator=_range(1, 1 << 50))
+    on: Mapping[str, str] = attrs.field(factory=dict, validator=_on)
+    attempts: int = attrs.field(default=8, validator=_range(1, 1_000_000))
+    patience: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_range(0, 1e9))
+    )
+    outcome_timeout: float = attrs.field(default=30.0, validator=_range(0.01, 86_400))
+    backoff: float = attrs.field(default=0.1, validator=_range(0.001, 3_600))
+    max_backoff: float = attrs.field(default=5.0, validator=_range(0.001, 3_600))
+    idle: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_range(0.01, 1e9))
+    )
+    max_messages: int | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_range(1, 1 << 62))
+    )
+    drain: float = attrs.field(default=30.0, validator=_range(0, 86_400))
+    quarantine: Path = attrs.field(default=Path("quarantine.jsonl"), converter=Path)
+    deduplicate: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
+    remember: int = attrs.field(default=1_000_000, validator=_range(1, 1 << 40))
+    change: Change | None = None
+    match: Callable[[Any], bool] | None = None
+    unmatched: str = attrs.field(
+        default="requeue", validator=attrs.validators.in_(("accept", "requeue", "reject"))
+    )

@@ -1,0 +1,161 @@
+"""Messages that no target takes: their exact bytes on disk before they are settled."""
+
+from __future__ import annotations
+
+import datetime
+import fcntl
+import json
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from amqp10msg.net.bridge.terms import Delivery, Outcome
+
+__all__ = ["Entry", "Quarantine", "read_quarantine"]
+
+
+@attrs.frozen
+class Entry:
+    """One message in the quarantine.
+
+    Attributes:
+        protocol: ``0-9-1`` or ``1.0``.
+        octets: of a 1.0 message, or the body.
+        content_header: of a 0-9-1 message.
+        exchange: of a 0-9-1 message.
+        routing_key: of a 0-9-1 message.
+        redelivered: as the source said.
+        reason: such as ``too-large``.
+        condition: what the target said, such as ``amqp:not-allowed``.
+        description: what the target or the translation said.
+        route: its name.
+        source: where it came from, without credentials.
+        target: where it did not go.
+        time: when, in ISO 8601, UTC.
+    """
+
+    protocol: str
+    octets: bytes
+    content_header: bytes | None
+    exchange: str
+    routing_key: str
+    redelivered: bool
+    reason: str
+    condition: str
+    description: str
+    route: str
+    source: str
+    target: str
+    time: str
+
+
+class Quarantine:
+    """A file of JSON lines, one a message; routes and processes may share it.
+
+    ``raw`` is the message in hex, as the commands of amqp10msg read it: of 0-9-1, the payload of
+    the content header, of which ``content_header`` says how many bytes it has, and the body.
+
+    Args:
+        path: of the file; it is made with the first entry.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.count = 0
+
+    def add(
+        self,
+        entries: Iterable[tuple[Delivery, Outcome]],
+        *,
+        route: str,
+        source: str,
+        target: str,
+    ) -> None:
+        """Write messages, and return when they are on disk.
+
+        Raises:
+            OSError: they could not be written; none of them may be settled.
+        """
+        moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        lines = []
+        for delivery, outcome in entries:
+            header = delivery.content_header
+            line: dict[str, Any] = {
+                "time": moment,
+                "route": route,
+                "source": source,
+                "target": target,
+                "reason": outcome.kind,
+                "condition": outcome.condition,
+                "description": outcome.description,
+                "protocol": "1.0" if header is None else "0-9-1",
+                "redelivered": delivery.redelivered,
+            }
+            if header is not None:
+                line |= {
+                    "exchange": delivery.exchange,
+                    "routing_key": delivery.routing_key,
+                    "content_header": len(header),
+                }
+            lines.append(json.dumps({**line, "raw": delivery.raw.hex()}) + "\n")
+        with self.path.open("ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            end = file.seek(0, os.SEEK_END)
+            try:
+                if end and not _ends_a_line(self.path, end):
+                    file.write(b"\n")  # of a process that was killed while it wrote
+                file.write("".join(lines).encode())
+                file.flush()
+                os.fsync(file.fileno())
+            except OSError:
+                file.truncate(end)
+                raise
+        self.count += len(lines)
+
+
+def _ends_a_line(path: Path, end: int) -> bool:
+    with path.open("rb") as file:
+        file.seek(end - 1)
+        return file.read(1) == b"\n"
+
+
+def read_quarantine(path: Path) -> Iterator[Entry]:
+    """Yield the messages of a quarantine; a line that was not finished is passed over.
+
+    Its message was not settled either, and came again.
+
+    Raises:
+        OSError: the file cannot be read.
+        ValueError: a line is whole, but no entry.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            try:
+                yield _entry(found)
+            except (KeyError, TypeError, ValueError) as error:
+                text = f"{path}, line {number}: no entry of a quarantine: {error!r}"
+                raise ValueError(text) from None
+
+
+def _entry(found: Any) -> Entry:
+    raw = bytes.fromhex(found["raw"])
+    cut = found.get("content_header", 0)
+    return Entry(
+        protocol=found["protocol"],
+        octets=raw[cut:],
+        content_header=raw[:cut] if found["protocol"] == "0-9-1" else None,
+        exchange=found.get("exchange", ""),
+        routing_key=found.get("routing_key", ""),
+        redelivered=found["redelivered"],
+        **{
+            name: found[name]
+            for name in ("reason", "condition", "description", "route", "source", "target", "time")
+        },
+    )

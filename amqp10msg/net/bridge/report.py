@@ -1,0 +1,88 @@
+"""The report of a bridge: JSON, and a page."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from amqp10msg import pages
+from amqp10msg.net.bridge.bridge import RouteSpec
+from amqp10msg.net.bridge.options import REASONS
+from amqp10msg.net.bridge.statistics import Statistics
+
+__all__ = ["as_html", "as_json"]
+
+
+def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
+    """Return the counts of all routes as JSON; URLs have no credentials."""
+    routes = [
+        {
+            "name": spec.name,
+            "source": str(spec.source),
+            "target": str(spec.target),
+            "profile": spec.options.profile,
+            **counts[spec.name].as_dict(),
+        }
+        for spec in specs
+    ]
+    return json.dumps({"routes": routes}, indent=2) + "\n"
+
+
+def as_html(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
+    """Return the counts of all routes as a page that needs no other file.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    specs = list(specs)
+    every = [counts[spec.name] for spec in specs]
+    aside = sum(found.quarantined.total() for found in every)
+    head = [
+        ("messages taken", f"{sum(found.accepted for found in every):,}", "sound"),
+        ("in quarantine", f"{aside:,}", "error" if aside else ""),
+        ("duplicates left out", f"{sum(found.duplicates for found in every):,}", ""),
+        ("connections lost", f"{sum(one.source_lost + one.target_lost for one in every):,}", ""),
+    ]
+    parts = [_routes(specs, counts)]
+    for spec in specs:
+        parts += _of_route(spec.name, counts[spec.name])
+    return pages.render(
+        "bridge.html",
+        title="AMQP messages bridged",
+        source=", ".join(sorted({str(spec.source) for spec in specs})),
+        target=", ".join(sorted({str(spec.target) for spec in specs})),
+        counts=head,
+        parts=parts,
+    )
+
+
+def _part(title: str, head: list[str], kinds: list[str], rows: list[Any]) -> dict[str, Any]:
+    return {"title": title, "head": head, "kinds": kinds, "rows": rows}
+
+
+def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Any:
+    rows = []
+    for spec in specs:
+        found = counts[spec.name]
+        numbers = (found.received, found.accepted, found.quarantined.total(), round(found.rate))
+        rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers)))
+    head = ["route", "state", "received", "taken", "in quarantine", "a second"]
+    return _part("Routes", head, ["", "", "n", "n", "n", "n"], rows)
+
+
+def _of_route(name: str, found: Statistics) -> list[Any]:
+    parts = []
+    fates = [
+        (reason, fate, f"{count:,}", REASONS[reason])
+        for fate in ("quarantined", "requeued", "rejected")
+        for reason, count in getattr(found, fate).most_common()
+    ]
+    if fates:
+        head = ["reason", "what became of it", "messages", "which is"]
+        parts.append(_part(f"Not taken: {name}", head, ["", "", "n", ""], fates))
+    if found.losses:
+        rows = [(path, action, f"{n:,}") for (path, action), n in found.losses.most_common()]
+        head = ["path", "action", "messages"]
+        parts.append(_part(f"Changed in translation: {name}", head, ["", "", "n"], rows))
+    return parts

@@ -1,0 +1,114 @@
+"""Runs a bridge until it has ended or a signal stops it, and shows how it does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from collections.abc import Callable, Iterable, Mapping
+
+from amqp10msg.net.bridge.basic import depth_of
+from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
+from amqp10msg.net.bridge.dry import DryRun, dry_run
+from amqp10msg.net.bridge.monitoring import Monitor
+from amqp10msg.net.bridge.route import Route
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import LinkError
+
+__all__ = ["run_bridge", "run_dry"]
+
+_LAG_SECONDS = 5.0
+
+Show = Callable[[Mapping[str, Statistics]], None]
+
+
+def run_bridge(
+    specs: Iterable[RouteSpec],
+    *,
+    logger: logging.Logger,
+    show: Show | None = None,
+    every: float = 0.5,
+    listen: tuple[str, int] | None = None,
+    listening: Callable[[str], None] | None = None,
+) -> tuple[dict[str, Statistics], BaseException | None]:
+    """Run routes in this thread, which SIGINT and SIGTERM stop: what is in flight is waited for.
+
+    Args:
+        specs: the routes.
+        logger: takes events.
+        show: called with the counts now and then.
+        every: seconds between these calls.
+        listen: where metrics and health are served, a host and a port.
+        listening: called with the URL of that, whose port may be one that was free.
+
+    Returns:
+        The counts by route, and what ended a route against its will.
+
+    Raises:
+        ValueError: two routes have one name.
+        OSError: the metrics cannot be served there.
+        ModuleNotFoundError: they need an extra.
+    """
+    bridge = Bridge(specs, logger=logger)
+
+    async def run() -> BaseException | None:
+        async with contextlib.AsyncExitStack() as stack:
+            if listen is not None:
+                monitor = await stack.enter_async_context(Monitor(bridge, *listen))
+                if listening is not None:
+                    listening(monitor.url)
+            loop = asyncio.get_running_loop()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                loop.add_signal_handler(number, bridge.stop)
+            fault: BaseException | None = None
+            async with bridge:
+                others = [asyncio.ensure_future(_measure(route)) for route in bridge.routes]
+                if show is not None:
+                    others.append(asyncio.ensure_future(_show(bridge, show, every)))
+                try:
+                    await bridge.run()
+                except (OSError, ValueError) as error:
+                    fault = error
+                finally:
+                    for task in others:
+                        task.cancel()
+                    await asyncio.gather(*others, return_exceptions=True)
+                if fault is not None:
+                    # Said once: leaving the bridge would say it again.
+                    raise _Ended(fault)
+        return None
+
+    try:
+        fault = asyncio.run(run())
+    except _Ended as ended:
+        fault = ended.fault
+    return bridge.statistics, fault
+
+
+class _Ended(Exception):  # noqa: N818  (it never leaves this module)
+    def __init__(self, fault: BaseException) -> None:
+        super().__init__(fault)
+        self.fault = fault
+
+
+async def _show(bridge: Bridge, show: Show, every: float) -> None:
+    while True:
+        await asyncio.sleep(every)
+        show(bridge.statistics)
+
+
+async def _measure(route: Route) -> None:
+    """Ask now and then how many messages wait in a queue of 0-9-1."""
+    queue = route.source.queue
+    if route.source.protocol != "0-9-1" or queue is None:
+        return
+    while True:
+        with contextlib.suppress(LinkError):
+            route.statistics.lag = await depth_of(route.source, queue)
+        await asyncio.sleep(_LAG_SECONDS)
+
+
+def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:
+    """Run `dry_run` in this thread."""
+    return asyncio.run(dry_run(spec, count, idle))

@@ -1,0 +1,110 @@
+"""What is sent for a delivery: the same bytes, or their translation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import Delivery, Outgoing
+from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.sections import Header
+from amqp10msg.translate import to_amqp10, to_basic
+
+__all__ = ["message_of", "sender_of"]
+
+#: Returns what to send, or None where the hook dropped the message.
+Prepare = Callable[[Delivery], Outgoing | None]
+
+
+def message_of(delivery: Delivery) -> BasicMessage | Message:
+    """Return the message of a delivery.
+
+    Raises:
+        DecodeError: its bytes are none.
+    """
+    header = delivery.content_header
+    if header is None:
+        return Message.decode(delivery.octets, limits=UNLIMITED)
+    return BasicMessage(
+        decode_content_header(header, limits=UNLIMITED).properties,
+        delivery.octets,
+        delivery.exchange,
+        delivery.routing_key,
+        delivery.redelivered,
+    )
+
+
+def sender_of(
+    source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
+) -> Prepare:
+    """Return what makes of a delivery what is sent, or raises an `AmqpError`."""
+    change = options.change
+    to_1_0 = target.protocol == "1.0"
+    translates = source.protocol != target.protocol
+    if not translates and change is None:
+        return _as_it_is if to_1_0 else _with_names(target)
+    make: Any = to_amqp10 if to_1_0 else to_basic
+    profile = options.profile
+
+    def prepare(delivery: Delivery) -> Outgoing | None:
+        message: Any = message_of(delivery)
+        if translates:
+            if not to_1_0:
+                message = _without_delivery(message)
+            elif not options.keep_names:
+                message.exchange = message.routing_key = ""
+            if to_1_0:
+                message.redelivered = False  # the target counts its own deliveries
+            made = make(message, profile)
+            message = made.message
+            for loss in made.losses:
+                statistics.lose(loss.path, loss.action)
+        if change is not None:
+            message = change(message, delivery)
+            if message is None:
+                return None
+        if to_1_0:
+            return Outgoing(message.encode())
+        header = encode_content_header(message.properties, len(message.body))
+        return Outgoing(message.body, header, *_names(target, message))
+
+    return prepare
+
+
+def _without_delivery(message: Message) -> Message:
+    """Take out of the header what the source says of this delivery: it is not of the message."""
+    header = message.header
+    if header is None or not (header.first_acquirer or header.delivery_count):
+        return message
+    if "x-exchange" in (message.message_annotations or {}):
+        return message  # the translation knows what RabbitMQ adds
+    plain = attrs.evolve(header, first_acquirer=False, delivery_count=0)
+    return message.evolve(header=None if plain == Header() else plain)
+
+
+def _as_it_is(delivery: Delivery) -> Outgoing:
+    return Outgoing(delivery.octets)
+
+
+def _with_names(target: Endpoint) -> Prepare:
+    def prepare(delivery: Delivery) -> Outgoing:
+        names = _names(target, delivery)
+        return Outgoing(delivery.octets, delivery.content_header, *names)
+
+    return prepare
+
+
+def _names(target: Endpoint, given: Any) -> tuple[str, str]:
+    """Return exchange and routing key: the target's, and where it has none those of the message."""
+    if target.queue is not None:
+        return "", target.queue
+    exchange = given.exchange if target.exchange is None else target.exchange
+    key = given.routing_key if target.routing_key is None else target.routing_key
+    return exchange, key

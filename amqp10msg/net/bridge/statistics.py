@@ -1,0 +1,93 @@
+"""What a route counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import attrs
+
+__all__ = ["Statistics"]
+
+#: How many different losses are told apart: a path has names that a message chose.
+_MOST = 1_000
+_REST = ("…", "")
+
+
+@attrs.define
+class Statistics:
+    """Counts of a route since its start.
+
+    Attributes:
+        received: deliveries of the source.
+        redelivered: of these, those that the source says may have come before.
+        accepted: messages that the target took.
+        octets: their bytes, as they came.
+        duplicates: deliveries that the target had taken before, by their message-id.
+        dropped: messages that the hook dropped.
+        unmatched: messages that the filter passed over.
+        quarantined: messages in the quarantine, by reason.
+        requeued: messages that went back to the source for good, by reason.
+        rejected: messages that the source was told to dead-letter, by reason.
+        refused: times that the target did not take a message, by reason; one may count often.
+        losses: values that the translation changed or dropped, by path and action.
+        source_lost: times that the source's connection ended.
+        target_lost: times that the target's did.
+        in_flight: messages that wait for an outcome now.
+        waiting: deliveries that wait to be sent now, also those that are to be tried again.
+        lag: messages in the source's queue, None where that is not known.
+        state: what the route does, in words.
+        seconds: that it ran.
+    """
+
+    received: int = 0
+    redelivered: int = 0
+    accepted: int = 0
+    octets: int = 0
+    duplicates: int = 0
+    dropped: int = 0
+    unmatched: int = 0
+    quarantined: Counter[str] = attrs.Factory(Counter)
+    requeued: Counter[str] = attrs.Factory(Counter)
+    rejected: Counter[str] = attrs.Factory(Counter)
+    refused: Counter[str] = attrs.Factory(Counter)
+    losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
+    source_lost: int = 0
+    target_lost: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    lag: int | None = None
+    state: str = "starting"
+    seconds: float = 0.0
+
+    def lose(self, path: str, action: str) -> None:
+        """Count a loss of a translation."""
+        key = (path, action)
+        if key not in self.losses and len(self.losses) >= _MOST:
+            key = _REST
+        self.losses[key] += 1
+
+    @property
+    def settled(self) -> int:
+        """Messages whose fate is settled, whatever it is."""
+        counts = (self.quarantined, self.requeued, self.rejected)
+        single = self.accepted + self.duplicates + self.dropped + self.unmatched
+        return single + sum(count.total() for count in counts)
+
+    @property
+    def rate(self) -> float:
+        """Messages that the target took in a second, on average."""
+        return self.accepted / self.seconds if self.seconds > 0 else 0.0
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as what JSON can hold."""
+        made: dict[str, Any] = attrs.asdict(self)
+        made["losses"] = [
+            {"path": path, "action": action, "count": count}
+            for (path, action), count in self.losses.most_common()
+        ]
+        for name in ("quarantined", "requeued", "rejected", "refused"):
+            made[name] = dict(made[name])
+        made["rate"] = round(self.rate, 1)
+        made["seconds"] = round(self.seconds, 3)
+        return made

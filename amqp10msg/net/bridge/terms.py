@@ -1,0 +1,188 @@
+"""What the ends of a bridge and the route between them say to each other.
+
+A source hands over deliveries and settles them; a target sends messages and reports outcomes. Both
+are callbacks of one event loop: nothing here waits, and a message costs no task and no future.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import attrs
+
+__all__ = [
+    "ACCEPTED",
+    "Delivery",
+    "LinkError",
+    "Outcome",
+    "Outgoing",
+    "Settle",
+    "SourceLink",
+    "TargetLink",
+]
+
+
+class Settle(enum.Enum):
+    """How a delivery is settled at its source: Part 3, 3.4, and what 0-9-1 has for it."""
+
+    #: accepted; basic.ack.
+    ACCEPT = "accept"
+    #: released; basic.reject with requeue.
+    RELEASE = "requeue"
+    #: rejected; basic.reject without requeue, which dead-letters where the queue says so.
+    REJECT = "reject"
+
+
+@attrs.define(eq=False)
+class Delivery:
+    """One delivery of a source, which is not settled yet.
+
+    Attributes:
+        octets: the payload of a 1.0 transfer, or the body of a 0-9-1 message.
+        content_header: of 0-9-1, the payload of its content header frame; None for 1.0.
+        exchange: of 0-9-1, where it was published to; what is not UTF-8 as surrogates.
+        routing_key: of 0-9-1, what it was published with.
+        redelivered: the source says that it may have been delivered before.
+        tag: the source's own handle.
+        link: what it came by: another link of the same source cannot settle it.
+        tries: how often the target refused it.
+        attempts: how often it did so for another reason than that it is full.
+        deaths: how often the target's connection ended while this alone was in flight.
+        sent: when it was sent last, in seconds of the loop's clock.
+        first: when it was refused first, on the same clock; 0.0 where it was not.
+        identity: its message-id with its type, where the route looks for duplicates.
+    """
+
+    octets: bytes
+    content_header: bytes | None = None
+    exchange: str = ""
+    routing_key: str = ""
+    redelivered: bool = False
+    tag: Any = None
+    link: Any = None
+    tries: int = 0
+    attempts: int = 0
+    deaths: int = 0
+    sent: float = 0.0
+    first: float = 0.0
+    identity: str | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of the message."""
+        return len(self.octets) + len(self.content_header or b"")
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of a 1.0 message, or content header and body of one of 0-9-1."""
+        return (self.content_header or b"") + self.octets
+
+
+@attrs.frozen
+class Outgoing:
+    """One message as it is to be sent.
+
+    Attributes:
+        octets: the payload of the transfer, or the body.
+        content_header: of 0-9-1, the payload of its content header frame.
+        exchange: of 0-9-1.
+        routing_key: of 0-9-1.
+    """
+
+    octets: bytes
+    content_header: bytes | None = None
+    exchange: str = ""
+    routing_key: str = ""
+
+
+@attrs.frozen
+class Outcome:
+    """What the target made of a message.
+
+    Attributes:
+        kind: ``accepted``; ``released``, ``rejected``, ``modified`` (1.0), ``full``, where
+            RabbitMQ rejects without saying why; ``nacked``, ``returned`` (0-9-1); ``too-large``,
+            where the target says what it takes at most; of the route itself ``untranslatable``,
+            ``fatal``, where the target ended the connection because of it.
+        condition: such as ``amqp:not-allowed``, or a reply code.
+        description: what the target says.
+        final: another attempt has no prospect.
+    """
+
+    kind: str
+    condition: str = ""
+    description: str = ""
+    final: bool = False
+
+
+ACCEPTED = Outcome("accepted")
+
+
+class LinkError(ConnectionError):
+    """A connection, session, channel or link ended.
+
+    Attributes:
+        said: the peer gave an error: it was not merely cut.
+        permanent: trying again has no prospect: wrong credentials, no such queue.
+    """
+
+    def __init__(self, reason: str, *, said: bool = False, permanent: bool = False) -> None:
+        super().__init__(reason)
+        self.said = said
+        self.permanent = permanent
+
+
+class Link(Protocol):
+    """One attachment to a terminus, from when it is open until it is lost.
+
+    Attributes:
+        product: what the peer says that it is, such as ``RabbitMQ 4.0.5``; empty if it does not.
+    """
+
+    product: str
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after so many seconds."""
+
+    def abort(self) -> None:
+        """Drop the connection at once; nothing is called any more."""
+
+
+class SourceLink(Link, Protocol):
+    """An open source. Deliveries come through the callback that it was opened with."""
+
+    def settle(self, delivery: Delivery, how: Settle) -> None:
+        """Settle a delivery of this link; of another one, do nothing."""
+
+    def stop(self) -> None:
+        """Ask for no more deliveries; those under way may still come."""
+
+    def hold(self, held: bool) -> None:
+        """Stop reading from the connection, or read on: too many bytes are here."""
+
+
+class TargetLink(Link, Protocol):
+    """An open target. Outcomes come through the callback that it was opened with."""
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now."""
+
+    @property
+    def waits(self) -> bool:
+        """Whether the target said that it takes nothing for now, so that outcomes may tarry."""
+
+    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+        """Send a message; its outcome comes later, with the delivery."""
+
+
+Receive = Callable[[Delivery], None]
+OnOutcome = Callable[[Delivery, Outcome], None]
+OnLost = Callable[[LinkError], None]
+OnRoom = Callable[[], None]

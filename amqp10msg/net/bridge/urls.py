@@ -1,0 +1,257 @@
+"""URLs of the ends of a bridge: where, as whom, and which queue, exchange or address."""
+
+from __future__ import annotations
+
+import os
+import re
+import ssl
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
+
+import attrs
+
+__all__ = ["Endpoint", "parse_url"]
+
+#: Protocol, whether by TLS, and the usual port, by scheme.
+_SCHEMES = {
+    "amqp091": ("0-9-1", False, 5672),
+    "amqp091s": ("0-9-1", True, 5671),
+    "amqp": ("1.0", False, 5672),
+    "amqps": ("1.0", True, 5671),
+}
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+_SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
+
+
+@attrs.frozen
+class Endpoint:
+    """One end of a bridge; its text has no credentials.
+
+    Attributes:
+        protocol: ``0-9-1`` or ``1.0``.
+        host: its name or address.
+        port: 1 to 65535.
+        tls: by TLS, with the certificate verified unless `verify` says otherwise.
+        user: for SASL PLAIN; None for ANONYMOUS (1.0) or guest (0-9-1).
+        password: for SASL PLAIN.
+        mechanism: of SASL: ``PLAIN``, ``EXTERNAL`` or ``ANONYMOUS``; None to choose by `user`.
+        virtual_host: of RabbitMQ.
+        address: of 1.0; None for the anonymous relay, where each message says where it goes.
+        queue: of 0-9-1: the queue to consume, or to publish to by the default exchange.
+        exchange: of 0-9-1; None for that of each message.
+        routing_key: of 0-9-1; None for that of each message.
+        offset: where reading a stream begins: ``first``, ``last``, ``next``, an interval such as
+            ``10m``, or an offset.
+        heartbeat: seconds between signs of life, 1 to 65535.
+        timeout: seconds that connecting and opening may take.
+        cacertfile: certificates to trust, PEM; the system's where None.
+        certfile: our own certificate, PEM.
+        keyfile: its key, PEM.
+        verify: whether the certificate of the peer is verified.
+        server_name: the name that the certificate is for; the host where None.
+    """
+
+    protocol: str
+    host: str
+    port: int
+    tls: bool = False
+    user: str | None = None
+    password: str | None = attrs.field(default=None, repr=False)
+    mechanism: str | None = None
+    virtual_host: str | None = None
+    address: str | None = None
+    queue: str | None = None
+    exchange: str | None = None
+    routing_key: str | None = None
+    offset: str | None = None
+    heartbeat: int = 30
+    timeout: float = 30.0
+    cacertfile: str | None = None
+    certfile: str | None = None
+    keyfile: str | None = None
+    verify: bool = True
+    server_name: str | None = None
+
+    def __str__(self) -> str:
+        """Return it as a URL without credentials, for people to read."""
+        scheme = next(
+            name for name, row in _SCHEMES.items() if row[:2] == (self.protocol, self.tls)
+        )
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        path = self.virtual_host if self.protocol == "0-9-1" else self.address
+        shown = f"{scheme}://{host}:{self.port}/"
+        if path is not None and path != "/":
+            shown += quote(path, safe="/", **_SURROGATES)
+        given = [
+            f"{name}={quote(value, safe='', **_SURROGATES)}"
+            for name in ("queue", "exchange", "routing_key")
+            if self.protocol == "0-9-1" and (value := getattr(self, name)) is not None
+        ]
+        return shown + ("?" + "&".join(given) if given else "")
+
+    @property
+    def name(self) -> str:
+        """The queue, exchange or address."""
+        if self.protocol == "1.0":
+            return self.address if self.address is not None else "(each message's own)"
+        if self.queue is not None:
+            return self.queue
+        return self.exchange if self.exchange is not None else "(each message's own)"
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether a password would go to another machine in the clear."""
+        local = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"
+        return self.password is not None and not self.tls and not local
+
+    def tls_context(self) -> ssl.SSLContext | None:
+        """Return what TLS takes, None where the connection has none.
+
+        Raises:
+            OSError: a file cannot be read.
+        """
+        if not self.tls:
+            return None
+        context = ssl.create_default_context(cafile=self.cacertfile)
+        if not self.verify:
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+        if self.certfile is not None:
+            context.load_cert_chain(self.certfile, self.keyfile)
+        return context
+
+
+def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoint:
+    """Read the URL of one end.
+
+    ``amqp091://user:password@host:port/vhost?queue=NAME`` is AMQP 0-9-1, also with ``exchange=``
+    and ``routing_key=``; ``amqp://user:password@host:port/ADDRESS`` is 1.0, with ``?queue=`` or
+    ``?exchange=`` for RabbitMQ's addresses (``address_version=1`` for those before 4.0). With an
+    ``s`` behind, ``amqp091s`` and ``amqps``, by TLS. User and password may be ``${NAME}``, a
+    variable of the environment. The other parameters are those of RabbitMQ's URIs: heartbeat,
+    connection_timeout (ms), auth_mechanism, cacertfile, certfile, keyfile, verify,
+    server_name_indication; and vhost (1.0), offset.
+
+    Args:
+        text: the URL.
+        environment: variables; those of the process where None.
+
+    Raises:
+        ValueError: it is no such URL. The message does not repeat it: it may hold a password.
+    """
+    parts = urlsplit(text.strip())
+    if parts.scheme not in _SCHEMES:
+        raise ValueError(
+            f"a URL begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}, not "
+            f"{parts.scheme[:20]!r}"
+        )
+    protocol, tls, port = _SCHEMES[parts.scheme]
+    variables = os.environ if environment is None else environment
+    try:
+        port = parts.port or port
+    except ValueError:
+        raise ValueError("the port of a URL is a number from 1 to 65535") from None
+    if "#" in text:
+        raise ValueError("a # in a URL is written %23")
+    query = _query(parts.query)
+    made: dict[str, Any] = {
+        "protocol": protocol,
+        "host": parts.hostname or "localhost",
+        "port": port,
+        "tls": tls,
+        "user": _secret(parts.username, variables),
+        "password": _secret(parts.password, variables),
+    }
+    path = parts.path[1:]
+    named = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
+    if protocol == "0-9-1":
+        made["virtual_host"] = unquote(path) if path else "/"
+        made |= named
+        if named["queue"] is not None and named["exchange"] is not None:
+            raise ValueError("queue= and exchange= exclude each other")
+        if made["user"] is None and query.get("auth_mechanism", "").upper() != "EXTERNAL":
+            made["user"], made["password"] = "guest", "guest"
+    else:
+        made["virtual_host"] = query.pop("vhost", None)
+        made["address"] = _address(unquote(path, **_SURROGATES), query, named)
+    made |= _options(query)
+    return Endpoint(**made)
+
+
+def _query(text: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in parse_qsl(text, keep_blank_values=True, **_SURROGATES):
+        if name in found:
+            raise ValueError(f"the parameter {name!r} stands twice in a URL")
+        found[name] = value
+    return found
+
+
+def _secret(text: str | None, environment: Mapping[str, str]) -> str | None:
+    if text is None:
+        return None
+    match = _VARIABLE.fullmatch(text)
+    if match is None:
+        return unquote(text)
+    if match[1] not in environment:
+        raise ValueError(f"the environment has no variable {match[1]}, which a URL names")
+    return environment[match[1]]
+
+
+def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> str | None:
+    """Return the address of a 1.0 terminus: as it stands, or RabbitMQ's for a queue or exchange."""
+    version = query.pop("address_version", "2")
+    if version not in {"1", "2"}:
+        raise ValueError(f"address_version is 1 or 2, not {version!r}")
+    stated = query.pop("address", None)
+    queue, exchange, key = named["queue"], named["exchange"], named["routing_key"]
+    given = [path or None, stated, queue, exchange]
+    if sum(one is not None for one in given) > 1:
+        raise ValueError("give the address once: as the path, address=, queue= or exchange=")
+    if queue is not None:
+        return f"{'/queues' if version == '2' else '/amq/queue'}/{_quoted(queue)}"
+    if exchange is not None:
+        made = f"{'/exchanges' if version == '2' else '/exchange'}/{_quoted(exchange)}"
+        return made if key is None else f"{made}/{_quoted(key)}"
+    if key is not None:
+        raise ValueError("routing_key= needs exchange= in a URL of AMQP 1.0")
+    return stated if stated is not None else path or None
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="", **_SURROGATES)
+
+
+def _options(query: dict[str, str]) -> dict[str, Any]:
+    made: dict[str, Any] = {}
+    for name, value in query.items():
+        if name in {"cacertfile", "certfile", "keyfile", "offset"}:
+            made[name] = value
+        elif name == "server_name_indication":
+            made["server_name"] = value
+        elif name == "heartbeat":
+            made[name] = _number(name, value, 1, 65_535)
+        elif name == "connection_timeout":
+            made["timeout"] = _number(name, value, 1, 86_400_000) / 1000
+        elif name == "auth_mechanism":
+            made["mechanism"] = value.upper()
+            if made["mechanism"] not in {"PLAIN", "EXTERNAL", "ANONYMOUS"}:
+                raise ValueError("auth_mechanism is plain, external or anonymous")
+        elif name == "verify":
+            if value not in {"verify_peer", "verify_none"}:
+                raise ValueError("verify is verify_peer (usual) or verify_none")
+            made[name] = value == "verify_peer"
+        else:
+            raise ValueError(
+                f"{name[:40]!r} is no parameter of a URL: queue, exchange, routing_key, address, "
+                "address_version, vhost, offset, heartbeat, connection_timeout, auth_mechanism, "
+                "cacertfile, certfile, keyfile, verify, server_name_indication"
+            )
+    return made
+
+
+def _number(name: str, value: str, low: int, high: int) -> int:
+    if not value.isascii() or not value.isdecimal() or not low <= int(value) <= high:
+        raise ValueError(f"{name} is a number from {low} to {high}, not {value[:20]!r}")
+    return int(value)

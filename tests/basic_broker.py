@@ -1,0 +1,254 @@
+"""A broker of AMQP 0-9-1 in the loop of a test, which can be told to misbehave.
+
+It has queues and the default exchange, prefetch, confirms, mandatory and dead letters, as much as a
+bridge needs; the tests with RabbitMQ hold it to the real one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Self
+
+import attrs
+from pika import spec
+
+from amqp10msg.net.bridge.frames import (
+    ACK,
+    HEADER,
+    NACK,
+    Content,
+    FrameReader,
+    confirmed,
+    decode_method,
+    method,
+)
+
+__all__ = ["BasicBroker", "Stored"]
+
+PUBLISH, REJECT = 0x003C0028, 0x003C005A
+
+
+@attrs.frozen
+class Stored:
+    """A message: content header, body, whether it was delivered before."""
+
+    header: bytes
+    body: bytes
+    redelivered: bool = False
+
+
+def short(text: str) -> bytes:
+    octets = text.encode("utf-8", "surrogateescape")
+    return bytes((len(octets),)) + octets
+
+
+def frame(kind: int, payload: bytes) -> bytes:
+    return kind.to_bytes(1, "big") + b"\0\1" + len(payload).to_bytes(4, "big") + payload + b"\xce"
+
+
+class BasicBroker:
+    """Queues behind a socket of 127.0.0.1.
+
+    Attributes:
+        queues: what is ready, by name.
+        refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
+            ``cut`` (the connection), ``silent``, or nothing.
+        dead: what was rejected without requeue.
+        connections: those that are open.
+    """
+
+    def __init__(self, *names: str) -> None:
+        self.queues: dict[str, deque[Stored]] = {name: deque() for name in names}
+        self.refuses: Callable[[Stored], str] = lambda _: ""
+        self.dead: list[Stored] = []
+        self.connections: set[_Peer] = set()
+        self.frame_max = 4096
+        self.port = 0
+        self.opened = 0
+
+    async def __aenter__(self) -> Self:
+        await self.listen()
+        return self
+
+    async def listen(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Peer(self), "127.0.0.1", self.port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.down()
+
+    async def down(self) -> None:
+        """Stop, as if killed: what was not acknowledged is ready again."""
+        self._server.close()
+        self.cut()
+        await asyncio.sleep(0)
+
+    def cut(self) -> None:
+        """Cut all connections."""
+        for peer in list(self.connections):
+            peer.stream.abort()
+            peer.back()
+
+    def url(self, query: str, user: str = "guest:guest") -> str:
+        return f"amqp091://{user}@127.0.0.1:{self.port}/?{query}"
+
+    def serve(self) -> None:
+        for peer in list(self.connections):
+            peer.deliver()
+
+
+class _Peer(asyncio.Protocol):
+    def __init__(self, broker: BasicBroker) -> None:
+        self.broker = broker
+        self.reader = FrameReader(131_072)
+        self.stream: Any = None
+        self.started = False
+        self.queue = ""
+        self.prefetch = 1
+        self.tag = 0
+        self.published = 0
+        self.confirms = False
+        self.unacked: dict[int, Stored] = {}
+        self.content: Content | None = None
+        self.dead = False
+
+    def connection_made(self, transport: Any) -> None:
+        self.stream = transport
+        self.broker.connections.add(self)
+        self.broker.opened += 1
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.back()
+
+    def back(self) -> None:
+        """Make ready again what was not acknowledged."""
+        if self in self.broker.connections:
+            self.broker.connections.discard(self)
+            again = [attrs.evolve(one, redelivered=True) for one in self.unacked.values()]
+            if again:
+                self.broker.queues[self.queue].extendleft(reversed(again))
+            self.broker.serve()
+
+    def data_received(self, data: bytes) -> None:
+        if not self.started:
+            self.started = True
+            data = data[8:]
+            properties = {"product": "stand-in", "capabilities": {"publisher_confirms": True}}
+            start = spec.Connection.Start(0, 9, properties, "PLAIN", "en_US")
+            self.stream.write(method(0, start))
+        for kind, channel, payload in self.reader.feed(data):
+            if kind == 8 or self.dead or self not in self.broker.connections:
+                continue
+            if kind != 1:
+                assert self.content is not None
+                if self.content.add(kind, payload, 1 << 30):
+                    content, self.content = self.content, None
+                    self.publish(content)
+                continue
+            index = int.from_bytes(payload[:4], "big")
+            if index == PUBLISH:
+                self.content = Content(index, payload[4:])
+                if payload[-1:] != b"\1":
+                    raise AssertionError("every message is mandatory")
+            elif index in {ACK, NACK, REJECT}:
+                self.settle(index, payload[4:])
+            else:
+                self.answer(channel, decode_method(payload))
+
+    def answer(self, channel: int, found: Any) -> None:
+        broker = self.broker
+        made: Any = None
+        if isinstance(found, spec.Connection.StartOk):
+            made = spec.Connection.Tune(10, broker.frame_max, 60)
+            if b"\0guest\0guest" not in str(found.response).encode() + bytes(
+                found.response if isinstance(found.response, bytes) else b""
+            ):
+                made = spec.Connection.Close(403, "ACCESS_REFUSED", 0, 0)
+        elif isinstance(found, spec.Connection.Open):
+            made = spec.Connection.OpenOk()
+        elif isinstance(found, spec.Channel.Open):
+            made = spec.Channel.OpenOk()
+        elif isinstance(found, spec.Basic.Qos):
+            self.prefetch = found.prefetch_count
+            made = spec.Basic.QosOk()
+        elif isinstance(found, spec.Confirm.Select):
+            self.confirms = True
+            made = spec.Confirm.SelectOk()
+        elif isinstance(found, (spec.Queue.Declare, spec.Basic.Consume)):
+            if found.queue not in broker.queues:
+                made = spec.Channel.Close(404, f"NOT_FOUND - no queue '{found.queue}'", 0, 0)
+            elif isinstance(found, spec.Queue.Declare):
+                made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), 0)
+            else:
+                self.queue = found.queue
+                made = spec.Basic.ConsumeOk(found.consumer_tag)
+                asyncio.get_running_loop().call_soon(self.deliver)
+        elif isinstance(found, spec.Basic.Cancel):
+            self.prefetch = 0
+        elif isinstance(found, spec.Connection.Close):
+            made = spec.Connection.CloseOk()
+        if made is not None:
+            self.stream.write(method(channel, made))
+            if isinstance(made, spec.Connection.CloseOk):
+                self.stream.close()
+                self.back()
+
+    def send(self, arguments: bytes, header: bytes, body: bytes) -> None:
+        most = self.broker.frame_max - 8
+        pieces = [frame(1, arguments), frame(HEADER, header)]
+        pieces += [frame(3, body[at : at + most]) for at in range(0, len(body), most)]
+        self.stream.write(b"".join(pieces))
+
+    def deliver(self) -> None:
+        queue = self.broker.queues.get(self.queue)
+        while queue and len(self.unacked) < self.prefetch and not self.stream.is_closing():
+            one = queue.popleft()
+            self.tag += 1
+            self.unacked[self.tag] = one
+            arguments = b"\0\x3c\0\x3c" + short("bridge") + self.tag.to_bytes(8, "big")
+            arguments += bytes((one.redelivered,)) + short("") + short(self.queue)
+            self.send(arguments, one.header, one.body)
+
+    def settle(self, index: int, arguments: bytes) -> None:
+        tag, multiple = confirmed(arguments)
+        requeue = index != ACK and bool(arguments[8] & (2 if index == NACK else 1))
+        assert tag in self.unacked, f"delivery-tag {tag} is not known"  # RabbitMQ closes with 406
+        tags = [one for one in self.unacked if one <= tag] if multiple else [tag]
+        for one in tags:
+            stored = self.unacked.pop(one)
+            if requeue:
+                again = attrs.evolve(stored, redelivered=True)
+                self.broker.queues[self.queue].appendleft(again)
+            elif index != ACK:
+                self.broker.dead.append(stored)
+        self.deliver()
+
+    def publish(self, content: Content) -> None:
+        broker = self.broker
+        arguments = content.arguments[2:]
+        at = 1 + arguments[0]
+        name = arguments[at + 1 : at + 1 + arguments[at]].decode()
+        stored = Stored(content.header, content.body)
+        self.published += 1
+        refused = broker.refuses(stored)
+        if refused == "cut":
+            self.dead = True
+            self.stream.abort()
+        elif refused == "close":
+            self.dead = True
+            self.stream.write(method(1, spec.Channel.Close(406, "PRECONDITION_FAILED", 60, 40)))
+        elif refused == "silent":
+            self.dead = True
+        elif refused == "nack":
+            self.stream.write(method(1, spec.Basic.Nack(self.published, False, False)))
+        else:
+            if name in broker.queues:
+                broker.queues[name].append(stored)
+            else:
+                code = b"\0\x3c\0\x32" + (312).to_bytes(2, "big") + short("NO_ROUTE")
+                self.send(code + short("") + short(name), content.header, content.body)
+            self.stream.write(method(1, spec.Basic.Ack(self.published, False)))
+            broker.serve()

@@ -1,0 +1,286 @@
+"""Exact octets to and from a queue of RabbitMQ, over either protocol, and how it fails on them.
+
+For tests, and for tools that compare with a broker. A connection that the broker ends is over:
+open another one.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import time
+import urllib.parse
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any, Self
+
+import attrs
+import pika
+import proton
+from pika.exceptions import AMQPError
+
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_properties
+from amqp10msg.net._basic import ExactConnection, header_of
+from amqp10msg.proton import receive_octets, send
+
+__all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "queue"]
+
+_ENDED = proton.Endpoint.REMOTE_CLOSED
+Outcome = proton.Delivery
+
+
+class Ended(Exception):  # noqa: N818  (it may be what was expected)
+    """The broker ended a channel, link, session or connection, or did not answer."""
+
+
+@attrs.frozen
+class Broker:
+    """A RabbitMQ, such as ``127.0.0.1:5672``, which knows guest.
+
+    Attributes:
+        host: its host.
+        port: where it speaks both protocols.
+        version: such as ``4.0.5``.
+    """
+
+    host: str
+    port: int
+    version: str
+
+    @classmethod
+    def at(cls, place: str) -> Broker:
+        """Ask the broker at a place, HOST:PORT, for its version."""
+        host, _, port = place.partition(":")
+        with pika.BlockingConnection(pika.ConnectionParameters(host, int(port))) as connection:
+            said: dict[str, Any] = connection._impl.server_properties
+        return cls(host, int(port), said["version"])
+
+    def address(self, name: str) -> str:
+        """Return the address of a queue over 1.0."""
+        quoted = urllib.parse.quote(name, safe="")
+        return f"/amq/queue/{quoted}" if self.version.startswith("3.") else f"/queues/{quoted}"
+
+
+@contextmanager
+def queue(broker: Broker, kind: str, arguments: dict[str, Any] | None = None) -> Iterator[str]:
+    """Make a queue, ``classic``, ``quorum`` or ``stream``, and delete it at the end."""
+    name = f"amqp10msg-{uuid.uuid4()}"
+    given = {"x-queue-type": kind, **(arguments or {})}
+    with Basic(broker) as owner:
+        owner.channel.queue_declare(name, durable=True, arguments=given)
+    try:
+        yield name
+    finally:
+        with Basic(broker) as owner:
+            owner.channel.queue_delete(name)
+
+
+class Basic:
+    """A connection over 0-9-1, whose content headers come and go as they are."""
+
+    def __init__(self, broker: Broker) -> None:
+        at = pika.ConnectionParameters(broker.host, broker.port, heartbeat=0)
+        connect: Any = pika.BlockingConnection
+        self.connection = connect(at, ExactConnection)
+        self.channel: Any = self.connection.channel()
+        self.channel.confirm_delivery()
+        self._taken: list[Any] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection, if the broker did not."""
+        with suppress(AMQPError):
+            self.connection.close()
+
+    def publish(self, name: str, given: BasicMessage) -> None:
+        """Publish a message to a queue, and wait until the broker has it.
+
+        Raises:
+            Ended: the broker refused it, or died on it.
+        """
+        properties = pika.BasicProperties()
+        properties.encode = partial(list, [encode_properties(given.properties)])
+        try:
+            self.channel.basic_publish("", name, given.body, properties, mandatory=True)
+        except AMQPError as error:
+            raise Ended(repr(error)) from None
+
+    def consume(self, name: str) -> None:
+        """Begin to consume a queue, a stream from its next message on."""
+        self.channel.basic_qos(prefetch_count=100)
+        self.channel.basic_consume(name, lambda *found: self._taken.append(found[1:]))
+
+    def receive(self, timeout: float) -> tuple[BasicMessage, int]:
+        """Wait for a message; return it and its delivery tag, to acknowledge it.
+
+        Raises:
+            Ended: the broker ended channel or connection, or nothing came in time.
+        """
+        end = time.monotonic() + timeout
+        try:
+            while not self._taken:
+                left = end - time.monotonic()
+                if left <= 0 or not self.channel.is_open:
+                    raise Ended("nothing came" if self.channel.is_open else "channel closed")
+                self.connection.process_data_events(left)
+        except AMQPError as error:
+            raise Ended(repr(error)) from None
+        method, properties, body = self._taken.pop(0)
+        basic = BasicMessage(
+            decode_content_header(header_of(properties)).properties,
+            body,
+            method.exchange,
+            method.routing_key,
+            method.redelivered,
+        )
+        return basic, method.delivery_tag
+
+
+class Peer:
+    """A connection over 1.0 with one session, driven by its caller."""
+
+    def __init__(self, broker: Broker, timeout: float = 10) -> None:
+        self._socket = socket.create_connection((broker.host, broker.port), timeout)
+        self._timeout = timeout
+        self._links: list[Any] = []
+        self._transport: Any = proton.Transport()
+        self._transport.sasl().allowed_mechs("PLAIN")
+        self._transport.sasl().allow_insecure_mechs = True
+        self.connection: Any = proton.Connection()
+        self.connection.hostname = broker.host
+        self.connection.container = str(uuid.uuid4())
+        self.connection.user = self.connection.password = "guest"
+        self._transport.bind(self.connection)
+        self.connection.open()
+        self.session: Any = self.connection.session()
+        self.session.open()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Say farewell, and hang up."""
+        with suppress(Ended, OSError):
+            self.connection.close()
+            self._write()
+            self._wait(lambda: False, 0.05)
+        self._socket.close()
+
+    def _write(self) -> None:
+        while (pending := self._transport.pending()) > 0:
+            octets = self._transport.peek(pending)
+            self._socket.sendall(octets)
+            self._transport.pop(len(octets))
+
+    def _wait(self, until: Callable[[], Any], timeout: float | None = None) -> None:
+        """Read and write until something is so.
+
+        Raises:
+            Ended: the broker ended link, session or connection, or it is not so in time.
+        """
+        end = time.monotonic() + (self._timeout if timeout is None else timeout)
+        while True:
+            try:
+                self._write()
+                if until():
+                    return
+                self._raise_ended()
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise Ended("nothing came")
+                if select.select([self._socket], [], [], left)[0]:
+                    octets = self._socket.recv(65_536)
+                    if not octets:
+                        raise Ended("the connection broke")
+                    while octets:
+                        taken = max(self._transport.capacity(), 0)
+                        if not taken:
+                            raise Ended("the connection is over")
+                        self._transport.push(octets[:taken])
+                        octets = octets[taken:]
+            except (OSError, proton.ProtonException) as error:
+                raise Ended(repr(error)) from None
+
+    def _raise_ended(self) -> None:
+        for end in (self.connection, self.session, *self._links):
+            if end.state & _ENDED:
+                try:
+                    said = end.remote_condition
+                    text = f"{said.name}: {said.description}" if said else "closed"
+                except (UnicodeDecodeError, proton.ProtonException):
+                    text = "closed with an error that cannot be read"
+                raise Ended(f"{type(end).__name__.lower()} {text}")
+
+    def _opened(self, link: Any) -> Any:
+        self._links.append(link)
+        link.open()
+        self._wait(lambda: link.state & proton.Endpoint.REMOTE_ACTIVE)
+        return link
+
+    def sender(self, address: str) -> Any:
+        """Open a sending link."""
+        link = self.session.sender(str(uuid.uuid4()))
+        link.target.address = address
+        return self._opened(link)
+
+    def receiver(self, address: str, credit: int = 10) -> Any:
+        """Open a receiving link, to a stream from its next message on."""
+        link = self.session.receiver(str(uuid.uuid4()))
+        link.source.address = address
+        link.snd_settle_mode = proton.Link.SND_UNSETTLED
+        self._opened(link)
+        link.flow(credit)
+        self._write()
+        return link
+
+    def send(self, link: Any, octets: bytes) -> None:
+        """Send a message, and wait for its outcome.
+
+        Raises:
+            Ended: the broker refused it, or died on it.
+        """
+        self._wait(lambda: link.credit > 0)
+        delivery: Any = send(link, octets, tag=str(uuid.uuid4())[:32])
+        self._wait(lambda: delivery.remote_state)
+        state = delivery.remote_state
+        delivery.settle()
+        if state != Outcome.ACCEPTED:
+            raise Ended(f"outcome {state}")
+
+    def receive(self, link: Any, timeout: float) -> tuple[bytes, Any]:
+        """Wait for a message; return its octets and the delivery, to be settled.
+
+        Raises:
+            Ended: the broker ended link, session or connection, or nothing came in time.
+        """
+        found: list[bytes] = []
+
+        def is_here() -> bool:
+            delivery = link.current
+            if delivery is not None and delivery.readable:
+                octets = receive_octets(delivery)
+                if octets is not None:
+                    found.append(octets)
+                    here.append(delivery)
+            return bool(found)
+
+        here: list[Any] = []
+        self._wait(is_here, timeout)
+        return found[0], here[0]
+
+    def settle(self, link: Any, delivery: Any, outcome: Any = Outcome.ACCEPTED) -> None:
+        """Settle a received message, and grant the credit for another."""
+        delivery.update(outcome)
+        delivery.settle()
+        link.flow(1)
+        self._write()

@@ -1,0 +1,220 @@
+"""``amqp10msg bridge``: by options and by file, signals, reports, metrics; no credentials."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("pika")
+pytest.importorskip("proton")
+pytest.importorskip("prometheus_client")
+
+from amqp10msg import Message, Properties, Symbol  # noqa: E402
+from amqp10msg.cli import main  # noqa: E402
+from amqp10msg.net.bridge import read_quarantine  # noqa: E402
+from amqp10msg.net.bridge.config import read_routes  # noqa: E402
+from amqp10msg.net.serve import Server  # noqa: E402
+
+ROOT = Path(__file__).parents[1]
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    monkeypatch.chdir(tmp_path)
+    users = {"u": "s3cr3t"}
+    with Server(users=users, anonymous=True, accept_durable=True, max_message_size=2000) as made:
+        for number in range(10):
+            made.publish("a", Message(b"%d" % number, properties=Properties(subject=f"{number}")))
+        yield made
+
+
+def run(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Any:
+    done = click_testing.CliRunner().invoke(main, ["bridge", *arguments], env=env)
+    assert status == done.exit_code, done.output
+    return done
+
+
+def signed(server: Server, address: str) -> str:
+    return server.url.replace("amqp://", "amqp://u:s3cr3t@") + f"/{address}"
+
+
+def test_a_route_and_its_reports(server: Server) -> None:
+    ends = ["--from", signed(server, "a"), "--to", signed(server, "b"), "--max-messages", "10"]
+    reports = ["--report", "r.json", "--report", "r.html"]
+
+    done = run(*ends, *reports, "--log", "json")
+
+    assert 10 == server.counts("b").available
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert ("a -> b", 10, "ended") == (route["name"], route["accepted"], route["state"])
+    page = Path("r.html").read_text()
+    assert "AMQP messages bridged" in page
+    assert ["target-open", "source-open"] == [
+        json.loads(line)["event"] for line in done.stderr.splitlines() if line.startswith("{")
+    ]
+    for text in (done.output, page, Path("r.json").read_text()):
+        assert "s3cr3t" not in text
+
+
+def test_wrong_credentials_are_named_but_not_shown(server: Server) -> None:
+    source = signed(server, "a").replace("s3cr3t", "h1dd3n")
+
+    done = run("--from", source, "--to", f"{server.url}/b", status=1)
+
+    assert "amqp:unauthorized-access" in done.output
+    assert "h1dd3n" not in done.output
+
+
+def test_credentials_of_the_environment(server: Server) -> None:
+    source = signed(server, "a").replace("u:s3cr3t", "${NAME}:${WORD}")
+    ends = ["--from", source, "--to", f"{server.url}/b", "--max-messages", "10"]
+
+    run(*ends, env={"NAME": "u", "WORD": "s3cr3t"})
+
+    assert 10 == server.counts("b").available
+    assert "no variable WORD" in run(*ends, env={"NAME": "u"}, status=2).output
+
+
+def test_a_file_of_routes(server: Server) -> None:
+    Path("routes.toml").write_text(
+        f"""
+        [defaults]
+        idle = 0.2
+        quarantine = "aside.jsonl"
+        [[route]]
+        name = "first"
+        from = "{server.url}/a"
+        to = "{server.url}/b"
+        max-messages = 4
+        [[route]]
+        from = "{server.url}/c"
+        to = "{server.url}/d"
+        on = {{ too-large = "reject" }}
+        """
+    )
+
+    done = run("--config", "routes.toml", "--log", "none")
+
+    assert (6, 4) == (server.counts("a").available, server.counts("b").available)
+    assert ["first", "c"] == [line.split()[0] for line in done.output.splitlines()[2:]]
+    first, second = read_routes(Path("routes.toml"))
+    assert (Path("aside.jsonl"), {}) == (first.options.quarantine, first.options.on)
+    assert {"too-large": "reject"} == second.options.on
+
+
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "it has none"),
+        ("x = 1\n[[route]]", "it has 'x'"),
+        ("[[route]]\nfrom = 'amqp://h/q'", "route 1 has no 'to'"),
+        ("[[route]]\nfrom = 'amqp://u:s3cr3t@h/q#'\nto = 'amqp://h'", "%23"),
+        ("[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nspeed = 1", "'speed' is no option"),
+        ("[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nwindow = 'x'", "window is a number"),
+        ("[route", "at the end of a table"),
+    ],
+)
+def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "routes.toml"
+    path.write_text(text)
+
+    done = run("--config", str(path), status=2)
+
+    assert said in done.output
+    assert "s3cr3t" not in done.output
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        ([], "give --from and --to"),
+        (["--from", "amqp://h/q"], "give --from and --to"),
+        (["--from", "x://h/q", "--to", "amqp://h/q"], "begins with one of"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full"], "REASON=ACTION"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full=x"], "no action"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--report", "r.txt"], "neither .json"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--listen", "9419"], "HOST:PORT"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", "a ="], "--filter"),
+    ],
+)
+def test_command_lines_that_make_no_sense(arguments: list[str], said: str) -> None:
+    assert said in run(*arguments, status=2).output
+
+
+def test_a_filter_and_what_is_too_large(server: Server) -> None:
+    server.publish("a", Message(b"x" * 1900))
+    with Server(max_message_size=1000, accept_durable=True) as small:
+        ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b", "--max-messages", "11"]
+        selected = "JMSType IS NULL OR JMSType IN ('1', '3')"
+        run(*ends, "--filter", selected, "--unmatched", "accept")
+
+        assert 2 == small.counts("b").available
+    (entry,) = read_quarantine(Path("quarantine.jsonl"))
+    assert ("too-large", 1) == (entry.reason, entry.octets.count(b"x" * 1900))
+
+
+def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Server) -> None:
+    command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--listen", "127.0.0.1:0"]
+    command += ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(
+        command, env=environment, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        watchdog = threading.Timer(60, process.kill)
+        watchdog.start()
+        assert process.stderr is not None
+        url = process.stderr.readline().strip()
+        for _ in range(1_000):
+            metrics = urllib.request.urlopen(url).read().decode()
+            if 'amqp10msg_bridge_accepted_total{route="a -> b"} 10.0' in metrics:
+                break
+            time.sleep(0.02)
+        health = json.load(urllib.request.urlopen(url.replace("metrics", "health")))
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(url.replace("metrics", "other"))
+        process.send_signal(signal.SIGTERM)
+        output, _ = process.communicate()
+        watchdog.cancel()
+
+    assert {"a -> b": "running"} == health
+    assert 0 == process.returncode
+    assert "10" in output.splitlines()[-1].split()
+    assert 10 == server.counts("b").available
+
+
+@pytest.mark.parametrize("profile, lost", [("lossless", 0), ("rabbitmq-4.3", 3)])
+def test_a_dry_run_takes_nothing_and_says_what_would_be_lost(
+    server: Server, profile: str, lost: int
+) -> None:
+    for number in range(3):
+        server.publish("c", Message(b"x", footer={Symbol("x-opt-a"): number}))
+    server.publish("c", Message(b"plain"))
+    before = server.messages("c")
+
+    done = run(
+        *("--from", f"{server.url}/c", "--to", "amqp091://nowhere/?queue=q", "--dry-run"),
+        *("--idle", "0.5", "--profile", profile),
+    )
+
+    assert f"4 messages read and given back, {4 - lost} lose nothing" in done.output
+    assert (lost > 0) == ("3 messages: footer" in done.output)
+    assert before == server.messages("c")
+
+
+def test_a_dry_run_of_nothing_there(server: Server) -> None:
+    ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
+
+    assert "unauthorized" in run(*ends, "--dry-run", status=1).output

@@ -1,0 +1,597 @@
+"""A bridge loses nothing: what the target does not take, comes in between, or ends the connection.
+
+Here with a stand-in of 0-9-1 and with our own server of 1.0; test_net_bridge_rabbitmq.py has those.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+pytest.importorskip("proton")
+
+from pika import spec
+
+from amqp10msg import Data, Message
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    decode_content_header,
+    encode_content_header,
+)
+from amqp10msg.net.bridge import (
+    Bridge,
+    LinkError,
+    RouteOptions,
+    RouteSpec,
+    Statistics,
+    parse_url,
+    read_quarantine,
+)
+from amqp10msg.net.bridge.ends import open_source, open_target
+from amqp10msg.net.bridge.frames import method
+from amqp10msg.net.serve import Server
+from amqp10msg.testing import basic_messages, messages
+from tests.basic_broker import BasicBroker, Stored
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(accept_durable=True) as made:
+        yield made
+
+
+def stored(basic: BasicMessage) -> Stored:
+    return Stored(encode_content_header(basic.properties, len(basic.body)), basic.body)
+
+
+def numbered(count: int) -> list[Stored]:
+    return [
+        stored(BasicMessage(BasicProperties(message_id=f"m-{i}"), b"%d" % i)) for i in range(count)
+    ]
+
+
+def options(**given: Any) -> RouteOptions:
+    usual = {"idle": 0.3, "window": 20, "backoff": 0.001, "max_backoff": 0.01}
+    return RouteOptions(**{**usual, **given})
+
+
+async def bridged(source: str, target: str, **given: Any) -> Statistics:
+    async with asyncio.timeout(15), Bridge(source, target, options(**given)) as bridge:
+        (counts,) = (await bridge.run()).values()
+    return counts
+
+
+def between(
+    sent: list[Stored], refuses: Callable[[Stored], str] = lambda _: "", **given: Any
+) -> tuple[BasicBroker, Statistics]:
+    """Bridge two queues of one stand-in."""
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(sent)
+            broker.refuses = refuses
+            counts = await bridged(broker.url("queue=from"), broker.url("queue=to"), **given)
+        return broker, counts
+
+    return asyncio.run(run())
+
+
+# Octets.
+
+
+@settings(max_examples=10)
+@given(st.lists(basic_messages(), min_size=1, max_size=30))
+def test_content_headers_are_the_same_bytes(given: list[BasicMessage]) -> None:
+    sent = [stored(basic) for basic in given]
+
+    broker, counts = between(sent, max_messages=len(sent))
+
+    assert sent == list(broker.queues["to"])
+    assert (len(sent), len(sent), 0) == (counts.received, counts.accepted, counts.losses.total())
+
+
+@settings(max_examples=5)
+@given(st.lists(basic_messages(), min_size=1, max_size=30))
+def test_there_and_back_is_the_same(server: Server, given: list[BasicMessage]) -> None:
+    """But what expired does not come, and the server adds a header to what has none."""
+    for basic in given:
+        basic.properties.expiration = basic.properties.priority = None
+        basic.properties.delivery_mode = 2
+    sent = [stored(basic) for basic in given]
+
+    async def run() -> BasicBroker:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(sent)
+            middle = f"{server.url}/middle"
+            for source, target in (
+                (broker.url("queue=from"), middle),
+                (middle, f"{server.url}/second"),
+                (f"{server.url}/second", broker.url("queue=to")),
+            ):
+                await bridged(source, target, max_messages=len(sent))
+            return broker
+
+    came = list(asyncio.run(run()).queues["to"])
+    assert sent == came
+
+
+@settings(max_examples=10)
+@given(st.lists(messages(), min_size=1, max_size=30))
+def test_payloads_are_the_same_bytes(server: Server, given: list[Message]) -> None:
+    sent = [
+        # What has expired, the server drops.
+        message.evolve(header=None, delivery_annotations=None, properties=None)
+        for message in given
+    ]
+    for message in sent:
+        server.publish("a", message)
+
+    asyncio.run(bridged(f"{server.url}/a", f"{server.url}/b", max_messages=len(sent)))
+    found = [one.bare for one in server.messages("b")]
+    server.delete("b")
+
+    assert [one.bare for one in sent] == found
+
+
+# What the target does not take.
+
+
+def bodies(found: Any) -> list[bytes]:
+    return [one.body for one in found]
+
+
+def quarantined() -> list[bytes]:
+    path = Path("quarantine.jsonl")
+    return [one.octets for one in read_quarantine(path)] if path.exists() else []
+
+
+class Refusing:
+    """Refuses some messages, by what they hold, so many times each."""
+
+    def __init__(self, how: str, bad: Callable[[int], bool], times: int = 1_000_000) -> None:
+        self.how = how
+        self.bad = bad
+        self.times = times
+        self.seen: dict[bytes, int] = {}
+
+    def __call__(self, one: Stored) -> str:
+        if not self.bad(int(one.body)):
+            return ""
+        self.seen[one.body] = self.seen.get(one.body, 0) + 1
+        return self.how if self.seen[one.body] <= self.times else ""
+
+
+@pytest.mark.parametrize("how", ["nack", "cut", "close"])
+def test_what_is_refused_for_a_while_comes(how: str) -> None:
+    sent = numbered(200)
+    times = 1 if how == "cut" else 0 if how == "close" else 5
+
+    broker, counts = between(sent, Refusing(how, lambda number: number % 40 == 7, times))
+
+    assert {one.body for one in sent} == set(bodies(broker.queues["to"]))
+    assert [] == quarantined()
+    assert 200 == counts.accepted
+    assert (25 if how == "nack" else 0) == counts.refused["nacked"]
+
+
+@pytest.mark.parametrize("how", ["cut", "close"])
+def test_poison_that_ends_connections_is_set_aside_alone(how: str) -> None:
+    sent = numbered(200)
+
+    broker, counts = between(sent, Refusing(how, lambda number: number % 50 == 49))
+
+    poison = [b"49", b"99", b"149", b"199"]
+    assert poison == sorted(quarantined(), key=int)
+    assert {one.body for one in sent} - set(poison) == set(bodies(broker.queues["to"]))
+    assert ({"fatal": 4}, 196, 0) == (counts.quarantined, counts.accepted, counts.source_lost)
+    assert [] == list(broker.queues["from"])
+
+
+def test_a_target_that_falls_silent_is_reached_anew() -> None:
+    sent = numbered(30)
+
+    broker, counts = between(
+        sent, Refusing("silent", lambda number: number == 11), outcome_timeout=0.05
+    )
+
+    assert [b"11"] == quarantined()
+    assert {b"%d" % i for i in range(30) if i != 11} == set(bodies(broker.queues["to"]))
+    assert counts.target_lost >= 3
+
+
+def test_what_has_no_queue_is_returned() -> None:
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "even") as broker:
+            broker.queues["from"].extend(numbered(40))
+
+            def name(basic: BasicMessage, _: Any) -> BasicMessage:
+                basic.routing_key = "odd" if int(basic.body) % 2 else "even"
+                return basic
+
+            target = broker.url("exchange=")
+            counts = await bridged(broker.url("queue=from"), target, attempts=2, change=name)
+        return broker, counts
+
+    broker, counts = asyncio.run(run())
+
+    odd = [b"%d" % i for i in range(1, 40, 2)]
+    assert [b"%d" % i for i in range(0, 40, 2)] == bodies(broker.queues["even"])
+    assert odd == sorted(quarantined(), key=int)
+    assert ({"returned": 20}, 40) == (counts.quarantined, counts.refused["returned"])
+
+
+@pytest.mark.parametrize("action", ["requeue", "reject"])
+def test_what_becomes_of_it_is_an_option(action: str) -> None:
+    poison = Refusing("close", lambda number: number == 3, 1)
+
+    broker, counts = between(numbered(4), poison, on={"fatal": action}, window=1)
+
+    assert [] == quarantined()
+    if action == "reject":
+        assert [b"3"] == bodies(broker.dead)
+        assert {"fatal": 1} == counts.rejected
+    else:  # and came again
+        assert (b"3", {"fatal": 1}) == (broker.queues["to"][-1].body, counts.requeued)
+
+
+def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
+    poison = Refusing("close", lambda number: number == 3)
+
+    async def run() -> BasicBroker:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(10))
+            broker.refuses = poison
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            with pytest.raises(OSError, match="No such file"):
+                await bridged(*urls, quarantine=Path("no/such/folder.jsonl"))
+        return broker
+
+    broker = asyncio.run(run())
+
+    assert b"3" in bodies(broker.queues["from"])
+
+
+def test_what_cannot_be_translated_is_set_aside(server: Server) -> None:
+    async def run() -> Statistics:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"] += [*numbered(2), Stored(b"\0\x3c" + bytes(12) + b"?", b"")]
+            return await bridged(broker.url("queue=from"), f"{server.url}/translated")
+
+    counts = asyncio.run(run())
+
+    assert ({"untranslatable": 1}, 2) == (counts.quarantined, counts.accepted)
+
+
+def test_what_is_too_large_is_set_aside() -> None:
+    with Server(accept_durable=True, max_message_size=1000) as small:
+        small.publish("big", Message(b"x" * 10))
+
+        async def run() -> Statistics:
+            async with BasicBroker("from") as broker:
+                bodies = (b"x" * 10, b"x" * 2000, b"y")
+                broker.queues["from"] += [stored(BasicMessage(body=body)) for body in bodies]
+                return await bridged(broker.url("queue=from"), f"{small.url}/to")
+
+        counts = asyncio.run(run())
+
+        assert ({"too-large": 1}, 2) == (counts.quarantined, counts.accepted)
+        assert [b"x" * 2000] == quarantined()
+
+
+# Connections that end.
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_is_cut_nothing_is_missing(server: Server, seed: int) -> None:
+    """Only what was not settled may come twice."""
+    count, window = 600, 20
+    sent = numbered(count)
+    address = f"cut-{seed}"
+
+    async def run() -> tuple[Statistics, Statistics, BasicBroker]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(sent)
+            cuts = asyncio.ensure_future(cut(broker))
+            middle = f"{server.url}/{address}"
+            there = await bridged(broker.url("queue=from"), middle, window=window, idle=0.4)
+            back = await bridged(middle, broker.url("queue=to"), window=window, idle=0.4)
+            cuts.cancel()
+            return there, back, broker
+
+    async def cut(broker: BasicBroker) -> None:
+        for _ in range(20):
+            await asyncio.sleep(0.02 * (1 + seed))
+            if seed == 2:
+                await broker.down()
+                await asyncio.sleep(0.005)
+                await broker.listen()
+            else:
+                broker.cut()
+
+    there, back, broker = asyncio.run(run())
+
+    came = bodies(broker.queues["to"])
+    assert {one.body for one in sent} == set(came)
+    assert there.source_lost + back.target_lost > 1
+    assert len(came) - count <= window * (there.source_lost + back.target_lost)
+    assert [] == quarantined()
+
+
+def test_with_ids_nothing_comes_twice(server: Server) -> None:
+    count = 400
+    sent = numbered(count)
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from") as broker:
+            broker.queues["from"].extend(sent)
+
+            async def cut() -> None:
+                for _ in range(10):
+                    await asyncio.sleep(0.02)
+                    broker.cut()
+
+            cuts = asyncio.ensure_future(cut())
+            target = f"{server.url}/once"
+            counts = await bridged(
+                broker.url("queue=from"), target, deduplicate="seen.db", idle=0.3
+            )
+            cuts.cancel()
+            broker.queues["from"].extend(sent[:50])  # another run knows them, too
+            again = await bridged(broker.url("queue=from"), target, deduplicate="seen.db")
+            assert 50 == again.duplicates
+            return broker, counts
+
+    broker, counts = asyncio.run(run())
+
+    found = [message.body for message in server.messages("once")]
+    assert len(sent) == len(found)
+    assert all(Data(one.body) in found for one in sent)
+    assert counts.source_lost > 0
+    assert [] == list(broker.queues["from"])
+
+
+def test_a_target_that_is_not_there_yet_is_waited_for() -> None:
+    async def run() -> list[bytes]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(5))
+            second = BasicBroker("to")
+            async with second:
+                pass  # its port is free again
+            running = asyncio.ensure_future(
+                bridged(broker.url("queue=from"), second.url("queue=to"), idle=0.2)
+            )
+            await asyncio.sleep(0.05)
+            await second.listen()
+            await running
+            await second.down()
+            return bodies(second.queues["to"])
+
+    assert [b"0", b"1", b"2", b"3", b"4"] == asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "query, user, said",
+    [("queue=nowhere", "guest:guest", "no queue"), ("queue=to", "u:secret", "403 ACCESS_REFUSED")],
+)
+def test_what_cannot_work_is_said_at_once(query: str, user: str, said: str) -> None:
+    async def run() -> None:
+        async with BasicBroker("from", "to") as broker:
+            await bridged(broker.url("queue=from"), broker.url(query, user))
+
+    with pytest.raises(LinkError, match=said) as error:
+        asyncio.run(run())
+    assert "secret" not in str(error.value)
+
+
+def test_an_address_that_is_refused_is_said_at_once() -> None:
+    with Server(create=False) as closed, pytest.raises(LinkError, match="amqp:not-found"):
+        asyncio.run(bridged(f"{closed.url}/x", f"{closed.url}/y"))
+
+
+# The end.
+
+
+def test_stopping_gives_back_what_was_not_sent() -> None:
+    sent = numbered(50)
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(sent)
+            broker.refuses = Refusing("nack", lambda number: number >= 10)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            async with asyncio.timeout(30), Bridge(*urls, options(idle=None)) as bridge:
+                while bridge.routes[0].statistics.accepted < 10:
+                    await asyncio.sleep(0.01)
+            return broker, bridge.routes[0].statistics
+
+    broker, counts = asyncio.run(run())
+
+    assert bodies(sent[:10]) == bodies(broker.queues["to"])
+    assert set(bodies(sent[10:])) == set(bodies(broker.queues["from"]))
+    assert "ended" == counts.state
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_no_more_than_so_many(server: Server, protocol: str) -> None:
+    async def run() -> list[Any]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(50))
+            source = broker.url("queue=from")
+            if protocol == "1.0":
+                await bridged(source, f"{server.url}/many")
+                source = f"{server.url}/many"
+            counts = await bridged(source, broker.url("queue=to"), max_messages=33, idle=None)
+            assert 33 == counts.accepted
+            return bodies(broker.queues["to"])
+
+    assert [b"%d" % i for i in range(33)] == asyncio.run(run())
+
+
+def test_bytes_are_bounded() -> None:
+    body = b"x" * 100_000
+    most = 0
+
+    async def run() -> BasicBroker:
+        nonlocal most
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(stored(BasicMessage(body=body)) for _ in range(100))
+            broker.refuses = lambda _: "silent"
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            given = options(window=100, max_bytes=1_000_000, idle=None)
+            async with Bridge(*urls, given) as bridge:
+                await asyncio.sleep(0.3)
+                most = bridge.routes[0].statistics.received
+                broker.refuses = lambda _: ""
+                broker.cut()
+                while bridge.routes[0].statistics.accepted < 100:
+                    await asyncio.sleep(0.01)
+            return broker
+
+    broker = asyncio.run(run())
+
+    assert len(broker.queues["to"]) >= 100
+    # The one that passes the bound, and what one read of the socket holds.
+    assert most <= 10 + 1 + 4
+
+
+def test_hooks_and_filters() -> None:
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(10))
+
+            def change(basic: BasicMessage, _: Any) -> BasicMessage | None:
+                if basic.body == b"4":
+                    raise RuntimeError("no")
+                basic.properties.type = "changed"
+                return None if basic.body == b"2" else basic
+
+            counts = await bridged(
+                broker.url("queue=from"),
+                broker.url("queue=to"),
+                change=change,
+                match=lambda basic: int(basic.body) % 2 == 0,
+                unmatched="reject",
+            )
+            return broker, counts
+
+    broker, counts = asyncio.run(run())
+
+    assert [b"0", b"6", b"8"] == bodies(broker.queues["to"])
+    assert {"changed"} == {
+        decode_content_header(one.header).properties.type for one in broker.queues["to"]
+    }
+    assert (1, 5, 5) == (counts.dropped, counts.unmatched, len(broker.dead))
+    assert [b"4"] == quarantined()
+
+
+def test_several_routes_and_their_names() -> None:
+    async def run() -> list[list[bytes]]:
+        async with BasicBroker("a", "b", "c", "d") as broker:
+            broker.queues["a"].extend(numbered(5))
+            broker.queues["c"].extend(numbered(3))
+            specs = [
+                RouteSpec(broker.url(f"queue={one}"), broker.url(f"queue={two}"), options())
+                for one, two in ("ab", "cd")
+            ]
+            async with Bridge(specs) as bridge:
+                found = await bridge.run()
+            assert {"a -> b": 5, "c -> d": 3} == {k: v.accepted for k, v in found.items()}
+            with pytest.raises(ValueError, match="two routes"):
+                Bridge([specs[0], specs[0]])
+            return [bodies(queue) for queue in broker.queues.values()]
+
+    assert [[], [b"0", b"1", b"2", b"3", b"4"], [], [b"0", b"1", b"2"]] == asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    "source, target, said",
+    [
+        ("amqp091://h", "amqp://h/q", "is a queue"),
+        ("amqp://h", "amqp://h/q", "has an address"),
+        ("amqp://h/q", "amqp://h/q?offset=first", "belongs to a source"),
+    ],
+)
+def test_routes_that_make_no_sense(source: str, target: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        RouteSpec(source, target)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"window": 0}, {"on": {"x": "requeue"}}, {"on": {"full": "x"}}, {"profile": "x"}],
+)
+def test_options_that_make_no_sense(given: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        RouteOptions(**given)
+
+
+# Hostile peers.
+
+
+class Babbling(asyncio.Protocol):
+    """Sends some bytes to whoever connects, a few at a time, and waits."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+    def connection_made(self, transport: Any) -> None:
+        for at in range(0, len(self.octets), 7):
+            transport.write(self.octets[at : at + 7])
+
+
+HEADERS = {
+    "amqp091": method(0, spec.Connection.Start(0, 9, {}, "PLAIN", "en_US")),
+    "amqp": b"AMQP\x03\x01\x00\x00"
+    + bytes.fromhex("0000001c02010000005340c00f01e00c01a309414e4f4e594d4f5553"),
+}
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(sorted(HEADERS)), st.booleans(), st.binary(max_size=200))
+def test_whatever_a_peer_says_is_an_error_and_no_more(
+    scheme: str, begins_well: bool, octets: bytes
+) -> None:
+    sent = HEADERS[scheme] * begins_well + octets
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        peer = await loop.create_server(lambda: Babbling(sent), "127.0.0.1", 0)
+        port = peer.sockets[0].getsockname()[1]
+        url = f"{scheme}://127.0.0.1:{port}/?queue=q&connection_timeout=200"
+        end = parse_url(url)
+        with pytest.raises(LinkError):
+            await open_source(end, lambda _: None, lambda _: None, window=1, max_message=1_000)
+        with pytest.raises(LinkError):
+            await open_target(end, lambda *_: None, lambda: None, lambda _: None, window=1)
+        peer.close()
+
+    asyncio.run(run())
+
+
+def test_a_message_that_is_too_large_for_memory_is_not_read() -> None:
+    """The content header says so; the bridge leaves, and comes again later."""
+    header = b"\0\x3c\0\0" + (1 << 40).to_bytes(8, "big") + b"\0\0"
+
+    async def run() -> int:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].append(Stored(header, b"x" * 100))
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            async with asyncio.timeout(15), Bridge(*urls, options(idle=None)):
+                while broker.opened < 4:
+                    await asyncio.sleep(0.01)
+            return len(broker.queues["from"])
+
+    assert 1 == asyncio.run(run())
