@@ -1,4 +1,4 @@
-"""What the server reads off the wire by itself: SASL, and attach frames. No sockets here."""
+"""What the server reads off the wire: SASL, and what attaches ask for. No sockets here."""
 
 from __future__ import annotations
 
@@ -11,11 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Array, Described, Symbol, ULong, decode_value, encode_value
-from amqp10msg.delivery import Accepted, Coordinator, Modified, Source, Target
-
-pytest.importorskip("proton", reason="needs python-qpid-proton")
-
-from amqp10msg.net.serve.attaches import Attach, AttachReader
+from amqp10msg.net import transport
+from amqp10msg.net.serve.attaches import Attach
 from amqp10msg.net.serve.sasl import AMQP_HEADER, SASL_HEADER, SaslServer
 
 pytestmark = pytest.mark.once
@@ -40,88 +37,14 @@ def pieces(octets: bytes, cuts: list[int]) -> Iterator[bytes]:
 
 cuts = st.lists(st.integers(0, 2**16), max_size=12)
 
-# Attach frames.
-
-sources = st.none() | st.builds(
-    Source,
-    address=st.none() | st.text(max_size=5),
-    timeout=st.integers(0, 5),
-    distribution_mode=st.sampled_from([None, "move", "copy"]),
-    default_outcome=st.sampled_from([None, Accepted(), Modified(delivery_failed=True)]),
-)
-targets = st.sampled_from([None, Target(address="q"), Coordinator()])
-unsettled = st.none() | st.dictionaries(
-    st.binary(max_size=4), st.sampled_from([None, Accepted()]), max_size=3
-)
-attaches = st.builds(
-    Attach,
-    st.text(max_size=5),
-    st.booleans(),
-    sources,
-    targets,
-    unsettled.map(lambda held: held or {}),
-)
-
-
-@st.composite
-def frames(draw: st.DrawFn) -> tuple[bytes, Attach | None]:
-    doff = draw(st.sampled_from([2, 2, 2, 3]))
-    kind = draw(st.sampled_from(["attach", "attach", "transfer", "empty", "other"]))
-    if kind == "attach":
-        one: Attach = draw(attaches)
-        code: Any = draw(st.sampled_from([0x12, "amqp:attach:list"]))
-        fields = [one.name, 0, one.receives, None, None, one.source, one.target, one.unsettled]
-        return frame(performative(code, *fields), doff=doff), one
-    if kind == "transfer":
-        body = performative(0x14, 0, 0, b"tag") + draw(st.binary(max_size=300))
-        return frame(body, doff=doff), None
-    if kind == "empty":
-        return frame(b"", doff=doff), None
-    return frame(performative(draw(st.sampled_from([0x10, 0x11, 0x13, 0x15])), 0)), None
-
-
-@given(st.lists(frames(), max_size=8), cuts)
-def test_attaches_are_found_in_any_pieces(
-    drawn: list[tuple[bytes, Attach | None]], places: list[int]
-) -> None:
-    reader = AttachReader()
-    for piece in pieces(AMQP_HEADER + b"".join(octets for octets, _ in drawn), places):
-        reader.feed(piece)
-
-    assert [attach for _, attach in drawn if attach is not None] == list(reader.found)
-
-
-@given(st.lists(frames(), max_size=3), st.binary(max_size=80), cuts)
-def test_what_is_no_frame_is_passed_over(
-    drawn: list[tuple[bytes, Attach | None]], garbage: bytes, places: list[int]
-) -> None:
-    reader = AttachReader()
-    octets = AMQP_HEADER + b"".join(octets for octets, _ in drawn) + garbage
-    for piece in pieces(octets, places):
-        reader.feed(piece)
-
-    expected = [attach for _, attach in drawn if attach is not None]
-    assert expected == list(reader.found)[: len(expected)]
-
 
 def test_attach_with_a_terminus_that_breaks_the_rules_says_so() -> None:
-    reader = AttachReader()
     source = Described(ULong(0x28), ["q", None, Symbol("whenever")])
-    reader.feed(AMQP_HEADER + frame(performative(0x12, "l", 0, True, None, None, source)))
+    attach = Attach.of(transport.Attach(name="l", handle=0, role=True, source=source))
 
-    (attach,) = reader.found
     assert None is attach.source
     assert attach.fault is not None
     assert "expiry-policy" in str(attach.fault)
-
-
-def test_attach_is_taken_by_its_name() -> None:
-    reader = AttachReader()
-    for name in "abc":
-        reader.found.append(Attach(name, True, None, None, {}))
-
-    taken = [reader.take("b"), reader.take("x"), reader.take("c")]
-    assert ["b"] == [one.name for one in taken if one is not None]
 
 
 # SASL.

@@ -1,5 +1,6 @@
-"""At the edge of the network: what opens sockets. Needs the extra ``amqp10msg[net]``.
+"""At the edge of the network: what opens sockets.
 
-`amqp10msg.net.serve` is a server of nodes; `amqp10msg.net.spool` has consumers that put what they
-receive on disk before they settle it, and needs ``amqp10msg[arrow]`` for the files.
+`amqp10msg.net.serve` is a server of nodes, and `amqp10msg.net.transport` the protocol below it,
+without sockets. `amqp10msg.net.spool` has consumers that put what they receive on disk before they
+settle it: it needs the extra ``amqp10msg[net]``, and ``amqp10msg[arrow]`` for the files.
 """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import uuid
 from pathlib import Path
 from typing import Self
 
@@ -24,8 +23,8 @@ from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.errors import AmqpError
 from amqp10msg.files.atomic import replacing
 from amqp10msg.message import Message
+from amqp10msg.net.identity import id_of_message, id_of_properties
 from amqp10msg.parts import scan
-from amqp10msg.primitives import ULong
 
 #: The columns of the files: those of the data source ``amqp10`` that a consumer knows, and what
 #: tells duplicates.
@@ -88,12 +87,8 @@ class Spooled:
         if self.wire is None:
             return self._basic_identity
         try:
-            properties = scan(self.wire).section("properties")
-            if properties is not None and properties.message_id is not None:
-                found = properties.message_id
-                shown = found.hex() if isinstance(found, bytes) else str(found)
-                return f"{_TYPES[type(found)]}:{shown}"
-            return _hash(Message.decode(self.wire, strict=False).bare)
+            found = id_of_message(scan(self.wire))
+            return found or _hash(Message.decode(self.wire, strict=False).bare)
         except AmqpError:
             return _hash(self.wire)
 
@@ -102,8 +97,9 @@ class Spooled:
         octets = self.content_header or b""
         with contextlib.suppress(AmqpError):
             properties = decode_content_header(octets).properties
-            if properties.message_id is not None:
-                return _text_identity(properties.message_id)
+            found = id_of_properties(properties)
+            if found is not None:
+                return found
             headers = FieldTable(properties.headers or {})
             kept = [entry for entry in headers.entries if entry[0] not in _OF_DELIVERIES]
             properties.headers = FieldTable.of(kept) if kept else None
@@ -113,16 +109,6 @@ class Spooled:
 
 # Headers that quorum queues of RabbitMQ add to what they deliver again.
 _OF_DELIVERIES = {"x-delivery-count", "x-acquired-count"}
-#: The types of a message-id (3.2.11).
-_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
-
-
-def _text_identity(text: str) -> str:
-    try:
-        text.encode()
-    except UnicodeEncodeError:  # bytes that are not UTF-8, as surrogates
-        return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
-    return f"string:{text}"
 
 
 def _hash(octets: bytes) -> str:

@@ -8,7 +8,7 @@ message. Names and keys are percent-encoded.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
@@ -21,7 +21,14 @@ from amqp10msg.delivery.node import NodeError
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes
 from amqp10msg.net.serve.transactions import Published
 
-__all__ = ["Binding", "Exchange", "Exchanges", "UnroutableError", "exchange_of"]
+__all__ = [
+    "Binding",
+    "Exchange",
+    "Exchanges",
+    "UnroutableError",
+    "exchange_of",
+    "publish_to",
+]
 
 
 class UnroutableError(NodeError):
@@ -82,9 +89,18 @@ def exchange_of(address: str) -> tuple[str, str | None] | None:
 def annotated(octets: bytes, exchange: str, key: str) -> bytes:
     """Add the message-annotations with which RabbitMQ says where a message was published."""
     parts = scan(octets)
-    held = parts.section("message-annotations") or {}
-    annotations = {**held, "x-exchange": exchange, "x-routing-key": key}
+    held = parts.section("message-annotations")
+    annotations = {**(held or {}), "x-exchange": exchange, "x-routing-key": key}
     return parts.replace(message_annotations=MessageAnnotations(annotations))
+
+
+def publish_to(
+    nodes: Iterable[DistributionNode], octets: bytes, message_format: int, *, origin: object
+) -> Published:
+    """Publish a message to every one of some nodes."""
+    return [
+        (node, node.publish(octets, message_format=message_format, origin=origin)) for node in nodes
+    ]
 
 
 class Exchanges:
@@ -149,13 +165,22 @@ class Exchanges:
             exchange.bindings for exchange in self._exchanges.values()
         )
 
-    def publish(self, name: str, key: str | None, octets: bytes, *, origin: object) -> Published:
+    def publish(
+        self,
+        name: str,
+        key: str | None,
+        octets: bytes,
+        message_format: int = 0,
+        *,
+        origin: object,
+    ) -> Published:
         """Publish a message to every queue that it is routed to, once.
 
         Args:
             name: the exchange; empty for the default one, whose keys are names of queues.
             key: the routing key; the subject of the message if None.
             octets: the message.
+            message_format: of its transfer.
             origin: as in `DistributionNode.publish`.
 
         Returns:
@@ -164,7 +189,7 @@ class Exchanges:
         Raises:
             UnroutableError: there is no such queue.
             NodeError: there is no such exchange, or a node refuses the message.
-            DecodeError: the octets are no message.
+            DecodeError: the bytes are no message.
         """
         message = Message.decode(octets, limits=self._nodes.limits)
         if key is None:
@@ -184,7 +209,7 @@ class Exchanges:
                 f"the exchange {name!r} has no queue for the key {key!r}", NOT_FOUND
             )
         octets = annotated(octets, name, key)
-        return [(node, node.publish(octets, origin=origin)) for node in routed]
+        return publish_to(routed, octets, message_format, origin=origin)
 
     def _route(
         self,

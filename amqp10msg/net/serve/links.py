@@ -1,4 +1,4 @@
-"""The links of a connection: each joins a link of proton with a link of a node."""
+"""The links of a connection: each joins a link of the transport with a link of a node."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import attrs
-import proton
 
-from amqp10msg import AmqpValue, Described, Message
-from amqp10msg.composite import from_described
-from amqp10msg.delivery import Accepted, Error, Modified, Received, Rejected, Released
+from amqp10msg import Message
+from amqp10msg.delivery import (
+    Accepted,
+    Declared,
+    DeliveryState,
+    Error,
+    Modified,
+    Received,
+    Rejected,
+    Released,
+    TransactionalState,
+)
 from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
     Delivery,
@@ -24,77 +32,22 @@ from amqp10msg.delivery.node import (
     OutgoingLink,
 )
 from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.net import transport
 from amqp10msg.net.serve.exchanges import UnroutableError
 from amqp10msg.net.serve.transactions import Published, Retired
-from amqp10msg.proton import from_proton, receive_octets
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.attaches import Attach
     from amqp10msg.net.serve.connection import Connection
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["MESSAGE_SIZE_EXCEEDED", "Incoming", "Outgoing", "TurnOverError", "refuse", "state_of"]
+__all__ = ["Incoming", "Outgoing", "PassingFilter", "Publish", "TurnOverError"]
 
-#: Delivery states that proton has no names for.
-DECLARED, TRANSACTIONAL = 0x33, 0x34
-MESSAGE_SIZE_EXCEEDED = "amqp:link:message-size-exceeded"
-# Octets that wait in a session for the socket before its links wait, too.
+# Bytes that wait in a connection for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
-
-
-def refuse(endpoint: Any, error: Error) -> None:
-    """Close a link or a connection with an error."""
-    endpoint.condition = proton.Condition(error.condition, error.description)
-    endpoint.close()
-
-
-def state_of(disposition: Any) -> Any:
-    """Return the delivery state of proton's disposition; None if there is none or it is unknown."""
-    match disposition.type:
-        case proton.Delivery.ACCEPTED:
-            return Accepted()
-        case proton.Delivery.RELEASED:
-            return Released()
-        case proton.Delivery.RECEIVED:
-            return Received(disposition.section_number, disposition.section_offset)
-        case proton.Delivery.REJECTED:
-            condition = disposition.condition
-            if condition is None:
-                return Rejected()
-            info = _entries(condition.info) if condition.info else None
-            return Rejected(Error(str(condition.name), condition.description or None, info))
-        case proton.Delivery.MODIFIED:
-            annotations = disposition.annotations
-            return Modified(
-                disposition.failed,
-                disposition.undeliverable,
-                _entries(annotations) if annotations else None,
-            )
-    return None
-
-
-def outcome_of(described: Any) -> Outcome:
-    """Return the outcome in a transactional state, from proton's value.
-
-    Raises:
-        NodeError: there is none.
-        DecodeError: it is malformed.
-    """
-    value = from_proton(proton.Message(body=described)).body
-    outcome = value.value if isinstance(value, AmqpValue) else None
-    if isinstance(outcome, Described):
-        outcome = from_described(outcome)
-    if not isinstance(outcome, Accepted | Rejected | Released | Modified):
-        raise NodeError("a transactional state needs an outcome here", "amqp:not-implemented")
-    return outcome
-
-
-def _entries(mapping: Any) -> dict[Any, Any]:
-    """Convert a map of proton's values."""
-    held: dict[Any, Any] | None = from_proton(
-        proton.Message(annotations=mapping)
-    ).message_annotations
-    return dict(held or {})
+_OUTCOMES = (Accepted, Rejected, Released, Modified)
+#: Publishes the bytes of a message with their message-format.
+Publish = Callable[[bytes, int], Published]
 
 
 class TurnOverError(Exception):
@@ -133,17 +86,17 @@ class Outgoing:
 
     Attributes:
         connection: its connection.
-        link: the link of proton.
+        link: the link of the transport.
         out: the link of the node.
         attach: the peer's attach.
-        sent: the unsettled deliveries of proton, by number.
+        sent: the unsettled deliveries of the transport, by number at the node.
     """
 
     connection: Connection
-    link: Any
+    link: transport.Link
     out: OutgoingLink
     attach: Attach
-    sent: dict[int, Any] = attrs.field(factory=dict)
+    sent: dict[int, transport.Delivery] = attrs.field(factory=dict)
 
     @property
     def node(self) -> DistributionNode:
@@ -153,65 +106,70 @@ class Outgoing:
     def pump(self) -> bool:
         """Send a message if there is one and it may be sent; return whether one was sent."""
         link = self.link
-        if not link.credit or link.state & proton.Endpoint.LOCAL_CLOSED:
+        if not link.credit or not link.is_open:
             return False
-        if link.session.outgoing_bytes > _MAX_WAITING or self.connection.paused:
-            self.connection.waiting.add(self)
+        connection = self.connection
+        if connection.paused or link.session.blocked or connection.engine.pending > _MAX_WAITING:
+            connection.waiting.add(self)
             return False
-        settled = link.snd_settle_mode == proton.Link.SND_SETTLED
+        settled = link.snd_settle_mode is transport.SenderSettleMode.SETTLED
         if isinstance(self.out.filter, PassingFilter):
             self.out.filter.fresh = True
         delivery = self.out.next(settled=settled)
         if delivery is None:
-            if link.drain_mode:
+            if link.drain:
                 link.drained()
-                self.connection.touch()
+                connection.touch()
             return False
-        theirs = link.delivery(delivery.tag)
-        link.stream(delivery.octets)
-        link.advance()
-        if settled:
-            theirs.settle()
-        else:
-            theirs.amqp10msg_delivery = delivery
+        theirs = link.send(
+            delivery.tag,
+            delivery.octets,
+            settled=settled,
+            message_format=delivery.message_format,
+        )
+        if not settled:
+            theirs.context = delivery
             self.sent[delivery.number] = theirs
-        self.connection.touch()
+        connection.touch()
         return True
 
-    def on_delivery(self, theirs: Any) -> None:
+    def on_disposition(self, theirs: transport.Delivery) -> None:
         """Apply the peer's disposition."""
-        delivery: Delivery | None = getattr(theirs, "amqp10msg_delivery", None)
-        if delivery is None:
-            theirs.settle()
+        delivery: Delivery = theirs.context
+        state = theirs.state
+        if isinstance(state, TransactionalState) and not delivery.settled:
+            self._retire_in_transaction(delivery, theirs, state)
             return
-        if theirs.remote_state == TRANSACTIONAL and not delivery.settled:
-            self._retire_in_transaction(delivery, theirs)
-            return
-        state = state_of(theirs.remote)
-        if state is not None:
+        terminal = isinstance(state, _OUTCOMES)
+        if terminal or isinstance(state, Received):
             delivery.update(state)
-        if not theirs.settled and not getattr(state, "is_outcome", False):
-            return
-        self._settle(delivery, theirs, None, theirs.remote_state)
+        if theirs.settled or terminal:
+            self._settle(delivery, theirs, None)
 
-    def _retire_in_transaction(self, delivery: Delivery, theirs: Any) -> None:
+    def _retire_in_transaction(
+        self, delivery: Delivery, theirs: transport.Delivery, state: TransactionalState
+    ) -> None:
         """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
-        txn_id, described = (*(theirs.remote.data or []), None, None)[:2]
+        outcome = state.outcome
         try:
-            transaction = self.connection.transactions.get(txn_id)
-            outcome = outcome_of(described)
+            transaction = self.connection.transactions.get(state.txn_id)
+            if not isinstance(outcome, _OUTCOMES):
+                raise NodeError(
+                    "a transactional state needs an outcome here", "amqp:not-implemented"
+                )
             transaction.add(Retired(self, delivery, theirs, outcome, theirs.settled))
-        except (NodeError, DecodeError) as error:
-            refuse(self.link, Error(error.condition, str(error)))
-            self.connection.touch()
+        except NodeError as error:
+            self.connection.end_link(self.link, error.error)
 
-    def retire(self, delivery: Delivery, theirs: Any, outcome: Outcome) -> None:
+    def retire(self, delivery: Delivery, theirs: transport.Delivery, outcome: Outcome) -> None:
         """Settle a delivery whose transaction was discharged."""
         if not delivery.settled:
-            self._settle(delivery, theirs, outcome, theirs.remote_state)
+            self._settle(delivery, theirs, outcome)
 
-    def _settle(self, delivery: Delivery, theirs: Any, outcome: Outcome | None, told: Any) -> None:
-        by_peer = theirs.settled
+    def _settle(
+        self, delivery: Delivery, theirs: transport.Delivery, outcome: Outcome | None
+    ) -> None:
+        told = theirs.state
         refused: Error | None = None
         try:
             delivery.settle(outcome)
@@ -221,7 +179,7 @@ class Outgoing:
             refused = Error("amqp:invalid-field", str(error))
         if refused is not None:
             delivery.settle(Released())
-            told = proton.Delivery.RELEASED
+            told = Released()
             self.connection.log(
                 "outcome-refused",
                 logging.WARNING,
@@ -230,17 +188,16 @@ class Outgoing:
                 why=refused.description,
             )
         self.sent.pop(delivery.number, None)
+        if theirs.settled and refused is None:
+            theirs.update(told)  # there is nothing to say
+            return
 
         def confirm() -> None:
-            if not by_peer:
-                # The receiver settles second, after the sender.
-                if told == TRANSACTIONAL:
-                    theirs.local.data = theirs.remote.data
-                theirs.update(told)
-            elif refused is not None:
+            if theirs.settled and refused is not None:
                 # It has settled, so only the link can say that the outcome was refused.
-                refuse(self.link, refused)
-            theirs.settle()
+                self.connection.end_link(self.link, refused)
+            # Otherwise the receiver settles second, after the sender.
+            theirs.update(told)
 
         self.connection.confirm(confirm)
 
@@ -248,8 +205,7 @@ class Outgoing:
         """Settle a delivery towards the peer that the node settled by itself."""
         theirs = self.sent.pop(delivery.number, None)
         if theirs is not None:
-            theirs.update(proton.Delivery.ACCEPTED)
-            theirs.settle()
+            theirs.update(Accepted())
             self.connection.touch()
 
 
@@ -259,16 +215,16 @@ class Incoming:
 
     Attributes:
         connection: its connection.
-        link: the link of proton.
-        publish: publishes the octets of a message; None for the coordinator.
+        link: the link of the transport.
+        publish: publishes a message; None for the coordinator.
         target: the link of the node, if that is a single one.
         rejects: whether the peer's source supports the outcome rejected.
         window: the credit that the sender is kept at.
     """
 
     connection: Connection
-    link: Any
-    publish: Callable[[bytes], Published] | None
+    link: transport.Link
+    publish: Publish | None
     target: IncomingLink | None
     rejects: bool
     window: int
@@ -277,87 +233,60 @@ class Incoming:
         """Grant credit, half a window or more at a time."""
         missing = self.window - self.link.credit
         if missing * 2 >= self.window:
-            self.link.flow(missing)
+            self.link.grant(missing)
             self.connection.touch()
 
-    def on_delivery(self, theirs: Any) -> None:
-        """Receive a message, or part of one."""
-        if self.link.state & proton.Endpoint.LOCAL_CLOSED:
-            return
-        if getattr(theirs, "amqp10msg_answered", False):
-            # The outcome was sent before, and now the sender settles.
-            if theirs.settled:
-                theirs.settle()
-            return
-        if theirs.aborted:
-            receive_octets(theirs)
-            theirs.settle()
-            self.grant()
-            return
-        longest = self.connection.server.max_message_size
-        held = len(getattr(theirs, "amqp10msg_taken", b""))
-        if longest and held + theirs.pending > longest:
-            self.connection.log(
-                "message-size-exceeded", link=self.link.name, octets=held + theirs.pending
-            )
-            refuse(
-                self.link,
-                Error(MESSAGE_SIZE_EXCEEDED, f"messages have {longest} octets at most here"),
-            )
-            return
-        octets = receive_octets(theirs)
+    def on_transfer(self, theirs: transport.Delivery) -> None:
+        """Receive a message, or hear that it was aborted."""
+        octets = theirs.payload
         if octets is None:
-            return
-        state, error, data = self._publish(octets, theirs)
-        settled = theirs.settled
-
-        def confirm() -> None:
-            if state == proton.Delivery.REJECTED and error is not None:
-                if settled or not self.rejects:
-                    # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
-                    refuse(self.link, error)
-                    return
-                theirs.local.condition = proton.Condition(error.condition, error.description)
-            theirs.local.data = data
-            theirs.update(state)
-            if settled or self.link.rcv_settle_mode == proton.Link.RCV_FIRST:
-                theirs.settle()
-            else:
-                theirs.amqp10msg_answered = True
             self.grant()
-
+            return
+        state, error = self._publish(octets, theirs)
         if error is not None:
             self.connection.log(
                 "refused", link=self.link.name, condition=error.condition, why=error.description
             )
-        self.connection.confirm(confirm)
+        self.connection.confirm(partial(self._confirm, theirs, state, error))
 
-    def _publish(self, octets: bytes, theirs: Any) -> tuple[Any, Error | None, Any]:
+    def _confirm(
+        self, theirs: transport.Delivery, state: DeliveryState, error: Error | None
+    ) -> None:
+        if isinstance(state, Rejected) and (theirs.settled or not self.rejects):
+            # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
+            self.connection.end_link(self.link, error)
+            return
+        first = self.link.rcv_settle_mode is transport.ReceiverSettleMode.FIRST
+        theirs.update(state, settled=first or theirs.settled)
+        self.grant()
+
+    def _publish(
+        self, octets: bytes, theirs: transport.Delivery
+    ) -> tuple[DeliveryState, Error | None]:
         """Publish a message, or keep it for its transaction.
 
         Returns:
-            The delivery state, why it was refused, if it was, and the fields of a state that proton
-            does not know.
+            The delivery state, and why the message was refused, if it was.
         """
         transactions = self.connection.transactions
+        state = theirs.state
         try:
             if self.publish is None:
                 txn_id = transactions.control(octets, self.link)
                 if txn_id is not None:
-                    return DECLARED, None, [txn_id]
-            elif theirs.remote_state == TRANSACTIONAL:
-                txn_id = (theirs.remote.data or [None])[0]
-                transaction = transactions.get(txn_id)
+                    return Declared(txn_id), None
+            elif isinstance(state, TransactionalState):
+                transaction = transactions.get(state.txn_id)
                 Message.decode(octets, limits=self.connection.server.limits)
-                transaction.add(partial(self.publish, octets))
-                accepted: Any = proton.Described(proton.ulong(0x24), [])
-                return TRANSACTIONAL, None, [bytes(txn_id), accepted]
+                transaction.add(partial(self.publish, octets, theirs.message_format))
+                return TransactionalState(state.txn_id, Accepted()), None
             else:
-                self.publish(octets)
+                self.publish(octets, theirs.message_format)
         except UnroutableError as error:
-            return proton.Delivery.RELEASED, error.error, None
+            return Released(), error.error
         except NodeError as error:
-            return proton.Delivery.REJECTED, error.error, None
+            return Rejected(error.error), error.error
         except DecodeError as error:
-            return proton.Delivery.REJECTED, Error(error.condition, str(error)), None
-        return proton.Delivery.ACCEPTED, None, None
+            fault = Error(error.condition, str(error))
+            return Rejected(fault), fault
+        return Accepted(), None

@@ -8,8 +8,15 @@ from urllib.parse import unquote
 
 from amqp10msg import Described, Limits
 from amqp10msg.composite import from_described
-from amqp10msg.delivery import DeleteOnClose, DistributionNode
-from amqp10msg.delivery.node import DeadLetter, LifetimePolicy, Quarantined, Store
+from amqp10msg.delivery import DeleteOnClose, DeleteOnNoLinks, DistributionNode
+from amqp10msg.delivery.node import (
+    DeadLetter,
+    LifetimePolicy,
+    MemoryStore,
+    NodeError,
+    Quarantined,
+    Store,
+)
 
 __all__ = ["Nodes"]
 
@@ -60,6 +67,7 @@ class Nodes:
         self._nodes: dict[str, DistributionNode] = {}
         self._mortal: dict[str, DistributionNode] = {}
         self._dynamic = 0
+        self._topics: dict[str, dict[str, DistributionNode]] = {}
 
     def __iter__(self) -> Iterator[DistributionNode]:
         return iter(list(self._nodes.values()))
@@ -74,21 +82,71 @@ class Nodes:
             node = self.make(address)
         return node
 
-    def make(self, address: str, lifetime: LifetimePolicy | None = None) -> DistributionNode:
-        """Return the node of an address, created if there is none."""
+    # Topics.
+
+    def is_topic(self, address: str) -> bool:
+        """Whether an address is a topic: each of its subscribers gets every message."""
+        return address in self._topics
+
+    def make_topic(self, address: str) -> None:
+        """Have an address be a topic.
+
+        Raises:
+            NodeError: it is a queue, or there is none and `create` is False.
+        """
+        if address in self:
+            raise NodeError(f"{address!r} is a queue, not a topic", "amqp:not-allowed")
+        if not self.create:
+            raise NodeError(f"there is no topic {address!r}", NOT_FOUND)
+        self._topics.setdefault(address, {})
+
+    def subscriptions(self, address: str) -> list[DistributionNode]:
+        """Return the nodes of a topic's subscriptions, each with its own copies."""
+        return list(self._topics[address].values())
+
+    def subscribe(self, address: str, container: str, link: str) -> DistributionNode:
+        """Add a subscription to a topic: a node that is deleted with its link's terminus.
+
+        It is not in the store: durable messages are kept as long as the server runs.
+        """
+        name = f"topic/{address}/{container}/{link}"
+        while name in self._nodes:
+            self._dynamic += 1
+            name = f"topic/{address}/{container}/{link}/{self._dynamic}"
+        options = {"store": MemoryStore(), "accept_durable": True}
+        node = self._topics[address][name] = self.make(name, DeleteOnNoLinks(), options)
+        return node
+
+    def make(
+        self,
+        address: str,
+        lifetime: LifetimePolicy | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> DistributionNode:
+        """Return the node of an address, created if there is none.
+
+        Args:
+            address: a queue's, not a topic's.
+            lifetime: when the node is deleted; None for never.
+            options: of this node, before those of all.
+
+        Raises:
+            NodeError: it is the address of a topic.
+        """
         address = _name_of(address)
         known = self._nodes.get(address)
         if known is not None:
             return known
+        if address in self._topics:
+            raise NodeError(f"{address!r} is a topic, not a queue", "amqp:not-allowed")
         # The node for dead letters has no dead letters of its own, and takes everything: a message
         # that it refused would be lost.
-        options = self._options
+        options = {"store": self.store, **self._options, **(options or {})}
         grave = address == self._dead_letter
         if grave:
             options = {**options, "capacity": None}
         node = DistributionNode(
             address,
-            store=self.store,
             expires=not grave,
             lifetime=lifetime,
             dead_letter=self._bury if self._dead_letter is not None and not grave else None,
@@ -142,6 +200,8 @@ class Nodes:
                 self._on_fault(node, fault)
             else:
                 del self._nodes[node.name], self._mortal[node.name]
+                for subscriptions in self._topics.values():
+                    subscriptions.pop(node.name, None)
                 over.append(node)
         return over
 

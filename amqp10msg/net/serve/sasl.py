@@ -31,7 +31,7 @@ def _frame(code: int, *fields: Any) -> bytes:
 
 
 class SaslServer:
-    """Authenticates a peer by the first octets of its connection.
+    """Authenticates a peer by the first bytes of its connection.
 
     Args:
         anonymous: accept connections without a name, also without SASL.
@@ -59,10 +59,10 @@ class SaslServer:
         return [Symbol(name) for name in [*offered, *(["ANONYMOUS"] if self.anonymous else [])]]
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process octets of the peer.
+        """Process bytes of the peer.
 
         Returns:
-            The octets to send, and those that follow SASL, for the layer above.
+            The bytes to send, and those that follow SASL, for the layer above.
         """
         self._buffer += data
         reply = b""

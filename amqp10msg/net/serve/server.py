@@ -17,6 +17,7 @@ from typing import Any, Self, TypeVar
 
 from amqp10msg import AmqpError, Limits, Message, __version__
 from amqp10msg.delivery import DistributionNode, Error, Released
+from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import (
     Capacity,
     Counts,
@@ -26,14 +27,16 @@ from amqp10msg.delivery.node import (
     Store,
     StoreError,
 )
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
 from amqp10msg.net.serve import tokens
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.exchanges import Exchanges
-from amqp10msg.net.serve.links import Outgoing, TurnOverError, refuse
+from amqp10msg.net.serve.links import Outgoing, TurnOverError
 from amqp10msg.net.serve.management import MANAGEMENT, Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
 from amqp10msg.net.serve.tokens import CBS, Token
+from amqp10msg.net.transport import Link
 
 __all__ = ["Server", "tls_context"]
 
@@ -86,6 +89,9 @@ class Server:
         host: the address to listen on; only this machine reaches the default.
         port: the port to listen on; 0 for a free one.
         nodes: the addresses of nodes to create at the start.
+        topics: the addresses of topics: each subscriber gets every message. An address that is not
+            in use becomes a topic, too, when a peer's source or target has the capability
+            ``topic``.
         create: create a node for every address that a peer uses; if False, unknown addresses are
             refused with ``amqp:not-found``.
         users: passwords by name: SASL PLAIN is offered, and required unless `anonymous`.
@@ -98,7 +104,7 @@ class Server:
         dead_letter: the address of the node for rejected and expired messages.
         priorities: the number of priorities that the nodes distinguish.
         capacity: of every node.
-        max_message_size: in octets; longer ones end their link with
+        max_message_size: in bytes; longer ones end their link with
             ``amqp:link:message-size-exceeded``. 0 for no bound.
         credit: the number of messages that a sender may send ahead.
         limits: what decoding a message may cost; if None, the defaults of `Limits` with a depth of
@@ -120,6 +126,7 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         nodes: Iterable[str] = (),
+        topics: Iterable[str] = (),
         create: bool = True,
         users: Mapping[str, str] | None = None,
         anonymous: bool | None = None,
@@ -157,6 +164,7 @@ class Server:
         self.clock = clock
         self.logger = logger or logging.getLogger("amqp10msg.serve")
         self._addresses = list(nodes)
+        self._topics = list(topics)
         self._tls = tls
         self._file = file
         self._create = create
@@ -184,8 +192,8 @@ class Server:
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
-        #: The connection and the link of proton by container, link name and role.
-        self.links: dict[tuple[str, str, bool], tuple[Connection, Any]] = {}
+        #: The connection and the link of the transport by container, link name and role.
+        self.links: dict[tuple[str, str, bool], tuple[Connection, Link]] = {}
         self.touched: set[Connection] = set()
         self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
         self._deadline = 0.0
@@ -273,8 +281,20 @@ class Server:
         return result.result()
 
     def publish(self, address: str, message: Message | bytes) -> int:
-        """Publish to a node, as `DistributionNode.publish`; it is created if there is none."""
-        return self.call(lambda nodes: nodes.make(address).publish(message))
+        """Publish to a node, as `DistributionNode.publish`; it is created if there is none.
+
+        At a topic, every subscription gets the message, and the result is how many there are.
+        """
+
+        def publish(nodes: Nodes) -> int:
+            if nodes.is_topic(address):
+                subscriptions = nodes.subscriptions(address)
+                for node in subscriptions:
+                    node.publish(message)
+                return len(subscriptions)
+            return nodes.make(address).publish(message)
+
+        return self.call(publish)
 
     def messages(self, address: str) -> list[Message]:
         """Return the messages of a node that are AVAILABLE or ACQUIRED, oldest first."""
@@ -334,7 +354,7 @@ class Server:
             names = store.names()
         self.nodes = Nodes(
             self.store,
-            create=self._create,
+            create=True,
             dead_letter=self._dead_letter,
             on_available=self.available,
             on_quarantined=self._log_quarantined,
@@ -344,6 +364,9 @@ class Server:
         self.exchanges = Exchanges(self.nodes)
         for name in (*names, *self._addresses):
             self.nodes.make(name)
+        for name in self._topics:
+            self.nodes.make_topic(name)
+        self.nodes.create = self._create
 
     def _log_quarantined(self, aside: Quarantined) -> None:
         self.log(
@@ -430,8 +453,6 @@ class Server:
 
     def _confirm(self) -> None:
         """Send the confirmations of what was committed."""
-        # A method of its own: proton does not drain a link while a local variable still refers to
-        # one of its deliveries.
         confirmations = self.confirmations
         self.confirmations = []
         for connection, send in confirmations:
@@ -460,9 +481,11 @@ class Server:
                 except AmqpError as error:
                     more = False
                     self.log("link-failed", logging.WARNING, link=end.link.name, why=str(error))
-                    condition = getattr(error, "condition", "amqp:internal-error")
-                    refuse(end.link, Error(condition, str(error)))
-                    end.connection.touch()
+                    # A filter that cannot be evaluated exceeds what a message may cost.
+                    costly = isinstance(error, EvaluationError)
+                    known = getattr(error, "condition", "amqp:internal-error")
+                    condition = RESOURCE_LIMIT_EXCEEDED if costly else known
+                    end.connection.end_link(end.link, Error(condition, str(error)))
                 except Exception as error:  # noqa: BLE001  (logged; the others go on)
                     more = False
                     end.connection.fail(error, f"sending on the link {end.link.name!r}")
@@ -501,8 +524,8 @@ class Server:
         self.nodes.delete(address)
         for end in self._ends.pop(node, {}):
             self.ready.pop(end, None)
-            refuse(end.link, Error("amqp:resource-deleted", f"the node {node.name!r} was deleted"))
-            end.connection.touch()
+            gone = Error("amqp:resource-deleted", f"the node {node.name!r} was deleted")
+            end.connection.end_link(end.link, gone)
         self.log("deleted", node=node.name)
         return count
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import attrs
 
 from amqp10msg.delivery import Source, TerminusExpiryPolicy
-from amqp10msg.delivery.node import DistributionNode, OutgoingLink
+from amqp10msg.delivery.node import OutgoingLink
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.links import Outgoing
@@ -85,16 +85,20 @@ class Termini:
                 kept.timer.cancel()
             self._server.release(kept.out)
 
-    def resume(
-        self, key: tuple[str, str], node: DistributionNode, source: Source
-    ) -> OutgoingLink | None:
+    def known(self, key: tuple[str, str]) -> Source | None:
+        """Return what was asked of the source that is kept for a link; None if none is."""
+        kept = self._kept.get(key)
+        return kept.source if kept is not None and kept.out.attached else None
+
+    def resume(self, key: tuple[str, str], source: Source) -> OutgoingLink | None:
         """Return the source that was kept for a link, if the new attach asks for the same one."""
         kept = self._kept.get(key)
         if kept is None:
             return None
         same = (
-            kept.out.node is node
-            and kept.out.attached
+            kept.out.attached
+            and kept.source.address == source.address
+            and kept.source.dynamic == source.dynamic
             and kept.source.distribution_mode == source.distribution_mode
             and kept.source.filter == source.filter
         )

@@ -36,7 +36,7 @@ class Retired:
     Attributes:
         end: its link.
         delivery: of the node.
-        theirs: of proton.
+        theirs: of the transport.
         outcome: the provisional outcome.
         settled: whether the receiver has settled.
     """
@@ -138,7 +138,7 @@ class Transactions:
 
         Raises:
             NodeError: the message is neither, or the transaction is unknown or was rolled back.
-            DecodeError: the octets are no message.
+            DecodeError: the bytes are no message.
         """
         body = Message.decode(octets, limits=self._limits).body
         value = body.value if isinstance(body, AmqpValue) else None

@@ -1,0 +1,44 @@
+"""The transport layer (Part 2) without sockets: bytes in, calls to a handler, bytes out.
+
+A `Connection` is fed what a peer sends and gives what is to be sent; its `Session` objects hold
+`Link` objects, and these `Delivery` objects. Either end may open, begin and attach, so that servers
+and clients are made from the same parts. Messages are bytes here.
+"""
+
+from amqp10msg.net.transport.connection import AMQP_HEADER, Connection
+from amqp10msg.net.transport.handler import Handler
+from amqp10msg.net.transport.links import Delivery, Link
+from amqp10msg.net.transport.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    ReceiverSettleMode,
+    SenderSettleMode,
+    Transfer,
+)
+from amqp10msg.net.transport.sessions import Session
+
+__all__ = [
+    "AMQP_HEADER",
+    "Attach",
+    "Begin",
+    "Close",
+    "Connection",
+    "Delivery",
+    "Detach",
+    "Disposition",
+    "End",
+    "Flow",
+    "Handler",
+    "Link",
+    "Open",
+    "ReceiverSettleMode",
+    "SenderSettleMode",
+    "Session",
+    "Transfer",
+]

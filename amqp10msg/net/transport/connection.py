@@ -1,0 +1,344 @@
+"""Connections: frames in and out, and the sessions on their channels (Part 2, 2.2 to 2.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqp10msg._core import encode_value
+from amqp10msg.composite import Error, read_composite
+from amqp10msg.errors import DecodeError
+from amqp10msg.limits import Limits
+from amqp10msg.net.transport.handler import Handler
+from amqp10msg.net.transport.performatives import (
+    Attach,
+    Begin,
+    Close,
+    Detach,
+    Disposition,
+    End,
+    Flow,
+    Open,
+    Transfer,
+)
+from amqp10msg.net.transport.sessions import Session, SessionFaultError
+
+__all__ = ["AMQP_HEADER", "Connection"]
+
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
+_SESSION = (Transfer, Disposition, Flow, Attach, Detach)
+#: Termini and their filters nest no deeper; a frame holds few values.
+_LIMITS = Limits(depth=32)
+#: How end and close begin, unless with a symbol.
+_ENDS = {b"\0\x53\x17", b"\0\x53\x18"}
+#: The smallest max-frame-size (Part 2, 2.7.1).
+_MIN_FRAME = 512
+#: Seconds between empty frames, whatever the peer asks for.
+_MIN_BEAT = 0.01
+
+
+class ConnectionFaultError(Exception):
+    """The peer broke a rule of the connection, which is closed with the error."""
+
+    def __init__(self, condition: str, description: str) -> None:
+        super().__init__(description)
+        self.error = Error(condition, description)
+
+
+class Connection:
+    """One end of a connection, from the protocol header on.
+
+        connection = Connection(handler, Open(container_id="me"))
+        connection.open()
+        while True:
+            socket.sendall(connection.take())
+            connection.feed(socket.recv(65536))
+            while connection.step():
+                pass
+
+    Args:
+        handler: is called with what happens.
+        opens: what this end opens with. Frames that exceed its max-frame-size close the connection,
+            and so do channels above its channel-max.
+
+    Attributes:
+        remote: how the peer opened; None before it did.
+        opened: whether this end has opened.
+        closed: whether this end has closed: nothing more is written.
+        over: whether both ends have closed, or the peer sent what cannot be answered: the socket is
+            to be closed once `take` is empty.
+        sessions: those that have begun, by the peer's channel.
+    """
+
+    def __init__(self, handler: Handler, opens: Open) -> None:
+        self.handler = handler
+        self.local = opens
+        self.remote: Open | None = None
+        self.opened = False
+        self.closed = False
+        self.over = False
+        self.room = _MIN_FRAME - 8  # bytes of a frame's body
+        self.sessions: dict[int, Session] = {}
+        self.touched: set[Session] = set()
+        self._own: dict[int, Session] = {}
+        self._out: list[bytes] = []
+        self._pending = 0
+        self._greeted = False
+        self._buffer = b""
+        self._position = 0
+        self._chunks: list[bytes] = []
+        self._have = 0  # bytes that were not processed yet
+        self._need = 8  # bytes to go on
+        self._header_seen = False
+        self._wrote = False
+        self._last = 0.0
+
+    # What this end does.
+
+    def open(self) -> None:
+        """Open this end."""
+        self.opened = True
+        self.write(0, self.local)
+
+    def begin(self) -> Session:
+        """Begin a session.
+
+        Raises:
+            ValueError: there are as many as the peer or this end takes.
+        """
+        session = self._new()
+        if session is None:
+            raise ValueError("the connection has no channel left for another session")
+        session.begin()
+        return session
+
+    def close(self, error: Error | None = None) -> None:
+        """Close this end; twice does nothing."""
+        if self.closed:
+            return
+        if not self.opened:
+            self.open()
+        for session in self._own.values():
+            session.flush()
+        self.write(0, Close(error))
+        self.closed = True
+        self._clear()
+
+    def _new(self) -> Session | None:
+        channel = len(self._own)
+        while channel in self._own:
+            channel -= 1
+        if channel > self._channel_max:
+            return None
+        session = self._own[channel] = Session(self, channel)
+        return session
+
+    @property
+    def _channel_max(self) -> int:
+        theirs = self.remote.channel_max if self.remote is not None else 0xFFFF
+        return min(self.local.channel_max, theirs)
+
+    def _clear(self) -> None:
+        for session in self._own.values():
+            session.ended = True
+            session.clear()
+        self._own.clear()
+        self.sessions.clear()
+        self.touched.clear()
+
+    # Octets.
+
+    @property
+    def pending(self) -> int:
+        """How many bytes `take` has at least."""
+        return self._pending
+
+    def take(self) -> bytes:
+        """Return the bytes that are to be sent now."""
+        for session in self.touched:
+            session.flush()
+        self.touched.clear()
+        out = b"".join(self._out)
+        self._out.clear()
+        self._pending = 0
+        self._wrote = self._wrote or bool(out)
+        return out
+
+    def tick(self, now: float) -> float | None:
+        """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
+
+        Args:
+            now: the time in seconds, of a clock that does not go back.
+
+        Returns:
+            When to call again; None if the peer does not ask for such frames.
+        """
+        timeout = self.remote.idle_time_out if self.remote is not None else None
+        if not timeout or self.closed:
+            return None
+        beat = max(timeout / 2_000, _MIN_BEAT)
+        if self._wrote or self._out:
+            self._wrote = False
+            self._last = now
+        elif now >= self._last + beat:
+            self.write_body(0, b"")
+            self._last = now
+        return self._last + beat
+
+    def write(self, channel: int, performative: Any) -> None:
+        """Write a frame."""
+        self.write_body(channel, encode_value(performative))
+
+    def write_body(self, channel: int, body: bytes) -> None:
+        """Write a frame with a body that is encoded already."""
+        if self.closed:
+            return
+        self._greet()
+        size = len(body) + 8
+        self._out.append(b"%b\x02\x00%b" % (size.to_bytes(4, "big"), channel.to_bytes(2, "big")))
+        self._out.append(body)
+        self._pending += size
+
+    def _greet(self) -> None:
+        if not self._greeted:
+            self._greeted = True
+            self._out.append(AMQP_HEADER)
+
+    def feed(self, data: bytes) -> None:
+        """Take in bytes of the peer, for `step`; nothing once the connection is over."""
+        if self.over:
+            return
+        self._chunks.append(data)
+        self._have += len(data)
+
+    def step(self) -> bool:
+        """Process one frame; return whether there was a whole one."""
+        if self._have < self._need or self.over:
+            return False
+        if self._chunks:
+            self._buffer = b"".join((self._buffer[self._position :], *self._chunks))
+            self._position = 0
+            self._chunks.clear()
+        try:
+            return self._step()
+        except ConnectionFaultError as fault:
+            self._fail(fault.error)
+        except DecodeError as error:
+            self._fail(Error(error.condition, str(error)))
+        return False
+
+    def _step(self) -> bool:
+        buffer, start = self._buffer, self._position
+        if not self._header_seen:
+            self._header_seen = True
+            self._greet()  # also where it is another one: that is what is expected (Part 2, 2.2)
+            if buffer[start : start + 8] != AMQP_HEADER:
+                self.closed = self.over = True
+                self.handler.on_close(
+                    Error("amqp:connection:framing-error", "no header of AMQP 1.0"), fault=True
+                )
+                return False
+            self._position += 8
+            self._have -= 8
+            return True
+        size = int.from_bytes(buffer[start : start + 4], "big")
+        if not 8 <= size <= self.local.max_frame_size:
+            raise ConnectionFaultError(
+                "amqp:connection:framing-error",
+                f"a frame has 8 to {self.local.max_frame_size} bytes here, not {size}",
+            )
+        if self._have < size:
+            self._need = size
+            return False
+        self._need = 8
+        self._have -= size
+        self._position = start + size
+        body = start + 4 * buffer[start + 4]
+        if not start + 8 <= body <= start + size or buffer[start + 5] != 0:
+            raise ConnectionFaultError("amqp:connection:framing-error", "that is no frame of AMQP")
+        if body < start + size:
+            channel = int.from_bytes(buffer[start + 6 : start + 8], "big")
+            self._frame(channel, buffer[body : start + size])
+        return True
+
+    def _frame(self, channel: int, body: bytes) -> None:
+        session = self.sessions.get(channel)
+        ended = self.closed or (session is not None and session.ended)
+        if ended and body[:3] not in _ENDS and body[:2] != b"\0\xa3":
+            # What comes before the answer to our end is of no interest, and need not be sound.
+            return
+        performative, end = read_composite(body, limits=_LIMITS)
+        if isinstance(performative, Close):
+            self._on_close(performative)
+        elif self.closed:
+            pass
+        elif self.remote is None:
+            if not isinstance(performative, Open):
+                raise ConnectionFaultError("amqp:not-allowed", "a connection begins with an open")
+            self._on_open(performative)
+        elif isinstance(performative, Begin):
+            self._on_begin(channel, performative)
+        elif isinstance(performative, (*_SESSION, End)):
+            if session is None:
+                raise ConnectionFaultError(
+                    "amqp:not-allowed", f"the channel {channel} has no session"
+                )
+            if isinstance(performative, End):
+                self._on_end(channel, session, performative)
+            elif not session.ended:
+                try:
+                    session.on_frame(performative, body[end:])
+                except SessionFaultError as fault:
+                    self.handler.on_end(session, fault.error)
+                    session.end(fault.error)
+        else:
+            name = type(performative).__name__.lower()
+            raise ConnectionFaultError("amqp:not-allowed", f"{name} is not expected here")
+
+    # What the peer does.
+
+    def _on_open(self, remote: Open) -> None:
+        if remote.max_frame_size < _MIN_FRAME:
+            raise ConnectionFaultError(
+                "amqp:invalid-field", f"max-frame-size is {_MIN_FRAME} bytes at least"
+            )
+        self.remote = remote
+        self.room = min(remote.max_frame_size, self.local.max_frame_size) - 8
+        self.handler.on_open()
+
+    def _on_begin(self, channel: int, begin: Begin) -> None:
+        if channel in self.sessions or channel > self.local.channel_max:
+            raise ConnectionFaultError("amqp:not-allowed", f"the channel {channel} cannot begin")
+        if begin.remote_channel is None:
+            session = self._new()
+        else:
+            session = self._own.get(begin.remote_channel)
+            if session is not None and session.remote_channel is not None:
+                session = None
+        if session is None:
+            raise ConnectionFaultError(
+                "amqp:not-allowed", "there is no such session, or no room for it"
+            )
+        self.sessions[channel] = session
+        session.on_begin(channel, begin)
+        self.handler.on_begin(session)
+
+    def _on_end(self, channel: int, session: Session, end: End) -> None:
+        if not session.ended:
+            self.handler.on_end(session, end.error)
+            session.end()
+        self.sessions.pop(channel, None)
+        self._own.pop(session.channel, None)
+        self.touched.discard(session)
+
+    def _on_close(self, close: Close) -> None:
+        if not self.closed:
+            self.handler.on_close(close.error, fault=False)
+            self.close()
+        self.over = True
+
+    def _fail(self, error: Error) -> None:
+        """Close because of what the peer sent, which is not read any further."""
+        if not self.closed:
+            self.handler.on_close(error, fault=True)
+            self.close(error)
+        self.over = True

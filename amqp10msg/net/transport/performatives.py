@@ -1,0 +1,199 @@
+"""The performatives of Part 2, 2.7, as composites."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Annotated, Any
+
+import attrs
+
+from amqp10msg.composite import Error, composite
+from amqp10msg.primitives import (
+    Wire,
+    boolean,
+    fields,
+    milliseconds,
+    sequence_no,
+    string,
+    symbols,
+    uint,
+    ulong,
+    ushort,
+)
+
+__all__ = [
+    "Attach",
+    "Begin",
+    "Close",
+    "Detach",
+    "Disposition",
+    "End",
+    "Flow",
+    "Open",
+    "ReceiverSettleMode",
+    "SenderSettleMode",
+    "Transfer",
+]
+
+
+class SenderSettleMode(IntEnum):
+    """How a sender settles (Part 2, 2.8.2)."""
+
+    UNSETTLED = 0
+    SETTLED = 1
+    MIXED = 2
+
+
+class ReceiverSettleMode(IntEnum):
+    """Which end settles first (Part 2, 2.8.3)."""
+
+    FIRST = 0
+    SECOND = 1
+
+
+error = Annotated[Error, Wire("*", "error", requires="error")]
+snd_settle_mode = Annotated[
+    SenderSettleMode, Wire("ubyte", "sender-settle-mode", enum=SenderSettleMode)
+]
+rcv_settle_mode = Annotated[
+    ReceiverSettleMode, Wire("ubyte", "receiver-settle-mode", enum=ReceiverSettleMode)
+]
+handle = Annotated[int, Wire("uint", "handle")]
+delivery_number = Annotated[int, Wire("uint", "delivery-number")]
+delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=32)]
+message_format = Annotated[int, Wire("uint", "message-format")]
+languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
+# Read as it is, and looked at by what knows the states and the termini.
+described = Annotated[Any, Wire("*")]
+
+
+@composite("amqp:open:list", 0x10)
+@attrs.define(kw_only=True)
+class Open:
+    """Negotiates a connection (Part 2, 2.7.1); ``idle_time_out`` is in milliseconds."""
+
+    container_id: string
+    hostname: string | None = None
+    max_frame_size: uint = 0xFFFFFFFF
+    channel_max: ushort = 0xFFFF
+    idle_time_out: milliseconds | None = None
+    outgoing_locales: languages = ()
+    incoming_locales: languages = ()
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:begin:list", 0x11)
+@attrs.define(kw_only=True)
+class Begin:
+    """Begins a session on a channel (Part 2, 2.7.2)."""
+
+    remote_channel: ushort | None = None
+    next_outgoing_id: sequence_no
+    incoming_window: uint
+    outgoing_window: uint
+    handle_max: handle = 0xFFFFFFFF
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:attach:list", 0x12)
+@attrs.define(kw_only=True)
+class Attach:
+    """Attaches a link to a session (Part 2, 2.7.3).
+
+    What was received is in ``source``, ``target`` and ``unsettled`` as any value, a `Described` in
+    most cases: those who know termini and states look at it.
+    """
+
+    name: string
+    handle: handle
+    role: boolean
+    snd_settle_mode: snd_settle_mode = SenderSettleMode.MIXED
+    rcv_settle_mode: rcv_settle_mode = ReceiverSettleMode.FIRST
+    source: described | None = None
+    target: described | None = None
+    unsettled: described | None = None
+    incomplete_unsettled: boolean = False
+    initial_delivery_count: sequence_no | None = None
+    max_message_size: ulong | None = None
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:flow:list", 0x13)
+@attrs.define(kw_only=True)
+class Flow:
+    """Updates the state of a session and, with a handle, of a link (Part 2, 2.7.4)."""
+
+    next_incoming_id: sequence_no | None = None
+    incoming_window: uint
+    next_outgoing_id: sequence_no
+    outgoing_window: uint
+    handle: handle | None = None
+    delivery_count: sequence_no | None = None
+    link_credit: uint | None = None
+    available: uint | None = None
+    drain: boolean = False
+    echo: boolean = False
+    properties: fields | None = None
+
+
+@composite("amqp:transfer:list", 0x14)
+@attrs.define
+class Transfer:
+    """Carries a message or a part of one, which follows it in its frame (Part 2, 2.7.5)."""
+
+    handle: handle
+    delivery_id: delivery_number | None = None
+    delivery_tag: delivery_tag | None = None
+    message_format: message_format | None = None
+    settled: boolean | None = None
+    more: boolean = False
+    rcv_settle_mode: rcv_settle_mode | None = None
+    state: described | None = None
+    resume: boolean = False
+    aborted: boolean = False
+    batchable: boolean = False
+
+
+@composite("amqp:disposition:list", 0x15)
+@attrs.define
+class Disposition:
+    """Tells the state of a range of deliveries (Part 2, 2.7.6)."""
+
+    role: boolean
+    first: delivery_number
+    last: delivery_number | None = None
+    settled: boolean = False
+    state: described | None = None
+    batchable: boolean = False
+
+
+@composite("amqp:detach:list", 0x16)
+@attrs.define(kw_only=True)
+class Detach:
+    """Detaches a link, or closes it (Part 2, 2.7.7)."""
+
+    handle: handle
+    closed: boolean = False
+    error: error | None = None
+
+
+@composite("amqp:end:list", 0x17)
+@attrs.define
+class End:
+    """Ends a session (Part 2, 2.7.8)."""
+
+    error: error | None = None
+
+
+@composite("amqp:close:list", 0x18)
+@attrs.define
+class Close:
+    """Closes a connection (Part 2, 2.7.9)."""
+
+    error: error | None = None
