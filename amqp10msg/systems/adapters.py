@@ -1,0 +1,118 @@
+"""Messages of aio-pika, FastStream and kombu as messages of AMQP 0-9-1, and back.
+
+A `BasicMessage` goes on from there: `translate.to_amqp10` makes a message of 1.0 of it. The body
+keeps its exact bytes; values of headers get the type that the library writes for them, since
+none of these says which type it read.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+from amqp10msg.basic import BasicMessage
+from amqp10msg.basic.adapters import from_pamqp, from_pika, to_pamqp, to_pika
+
+__all__ = ["from_aio_pika", "from_kombu", "to_aio_pika", "to_kombu"]
+
+# The properties that aio-pika takes in its constructor and kombu in publish, by their own names.
+_NAMES = (
+    *("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id"),
+    *("reply_to", "expiration", "message_id", "timestamp", "type", "user_id", "app_id"),
+)
+
+
+def from_aio_pika(message: Any) -> BasicMessage:
+    """Convert an ``aio_pika.Message``, received or not, or a ``RabbitMessage`` of FastStream.
+
+    aio-pika has no delivery-mode or priority that is absent: they are 1 and 0.
+
+    Raises:
+        TypeError: it is neither, or a header holds what no field can.
+    """
+    message = getattr(message, "raw_message", message)
+    if not hasattr(message, "properties") or not hasattr(message, "body_size"):
+        raise TypeError(f"not a message of aio-pika or FastStream: {type(message).__name__}")
+    return BasicMessage(
+        from_pamqp(message.properties),
+        bytes(message.body),
+        getattr(message, "exchange", None) or "",
+        getattr(message, "routing_key", None) or "",
+        bool(getattr(message, "redelivered", False)),
+    )
+
+
+def to_aio_pika(basic: BasicMessage) -> Any:
+    """Return an ``aio_pika.Message`` to publish, also with FastStream.
+
+    `basic.adapters.lost_in_pamqp` names what it cannot hold. An expiration is a number of
+    milliseconds, and what is absent of delivery-mode and priority becomes 1 and 0.
+
+    Raises:
+        ValueError: the expiration is no number, or the timestamp outside the years of datetime.
+        ImportError: aio-pika is not installed.
+    """
+    properties = to_pamqp(basic.properties)
+    given = {name: getattr(properties, name) for name in _NAMES if name != "type"}
+    given["type"] = properties.message_type
+    if given["expiration"] is not None:
+        given["expiration"] = int(given["expiration"]) / 1000
+    return _module("aio_pika").Message(basic.body, headers=properties.headers, **given)
+
+
+def from_kombu(message: Any) -> BasicMessage:
+    """Convert a ``kombu.Message``, as a consumer gets it.
+
+    A body that kombu decompressed, by its header ``compression``, is what it became.
+
+    Raises:
+        TypeError: it is none, or a header holds what no field can.
+    """
+    if not hasattr(message, "delivery_info") or not hasattr(message, "properties"):
+        raise TypeError(f"not a message of kombu: {type(message).__name__}")
+    given = {name: message.properties.get(name) for name in _NAMES}
+    given["content_type"] = message.content_type
+    given["content_encoding"] = message.content_encoding
+    # py-amqp writes the same types of fields as pika does.
+    properties = from_pika(SimpleNamespace(**given, headers=message.headers or None))
+    body = message.body
+    whence = message.delivery_info
+    return BasicMessage(
+        properties,
+        body.encode("utf-8") if isinstance(body, str) else bytes(body or b""),
+        whence.get("exchange") or "",
+        whence.get("routing_key") or "",
+        bool(whence.get("redelivered", False)),
+    )
+
+
+def to_kombu(basic: BasicMessage) -> dict[str, Any]:
+    """Return the arguments of ``kombu.Producer.publish`` that send this message.
+
+    `basic.adapters.lost_in_pika` names what its headers cannot hold. kombu writes a content-type
+    and a content-encoding always: ``application/data`` and ``binary`` where there are none.
+
+    Raises:
+        ImportError: pika is not installed.
+    """
+    properties = to_pika(basic.properties)
+    given = {name: getattr(properties, name) for name in _NAMES}
+    given["content_type"] = given["content_type"] or "application/data"
+    given["content_encoding"] = given["content_encoding"] or "binary"
+    if given["expiration"] is not None:
+        given["expiration"] = int(given["expiration"]) / 1000  # publish takes seconds
+    return {
+        "body": basic.body,
+        "exchange": basic.exchange,
+        "routing_key": basic.routing_key,
+        "headers": properties.headers or {},
+        **{name: value for name, value in given.items() if value is not None},
+    }
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"this needs {name.replace('_', '-')}: pip install it") from error

@@ -1,0 +1,271 @@
+"""JMS messages: the mapping of OASIS both ways, and the bodies of Qpid's older clients."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpSequence,
+    AmqpValue,
+    Byte,
+    Char,
+    ContentError,
+    Data,
+    EncodeError,
+    Float,
+    Header,
+    Int,
+    Message,
+    Properties,
+    Short,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    validate,
+)
+from amqp10msg.basic import BasicMessage, BasicProperties
+from amqp10msg.jms import Destination, JmsMessage, from_jms, message_type, to_jms
+from amqp10msg.jms.typed import read_map, read_stream, write_map, write_stream
+from amqp10msg.primitives import identical
+from amqp10msg.testing import messages
+from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+
+SERIALIZED = "application/x-java-serialized-object"
+texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))
+names = st.text("abcXYZ_$1", min_size=1)
+values: st.SearchStrategy[Any] = (
+    st.none()
+    | st.booleans()
+    | texts
+    | st.binary()
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.integers(-128, 127).map(Byte)
+    | st.integers(-(2**15), 2**15 - 1).map(Short)
+    | st.integers(-(2**31), 2**31 - 1).map(Int)
+    | st.floats(allow_nan=False)
+    | st.integers(0, 2**32 - 1).map(Float.from_bits).filter(lambda number: not math.isnan(number))
+    | st.characters(codec="utf-8", max_codepoint=0xFFFF).map(Char)
+)
+maps = st.dictionaries(names, values, max_size=4)
+streams = st.lists(values, max_size=4)
+destinations = st.none() | st.builds(
+    Destination,
+    names,
+    st.sampled_from(["queue", "topic", "temporary-queue", "temporary-topic"]),
+)
+
+
+@st.composite
+def jms_messages(draw: st.DrawFn) -> JmsMessage:
+    kind, body = draw(
+        st.sampled_from(
+            [
+                ("message", st.none()),
+                ("object", st.binary()),
+                ("object", st.integers(-5, 5).map(Int) | maps),
+                ("map", maps),
+                ("bytes", st.binary()),
+                ("stream", streams),
+                ("text", st.none() | st.text(st.characters(codec="utf-8"))),
+            ]
+        )
+    )
+    maybe = st.none() | names
+    return JmsMessage(
+        type=kind,
+        body=draw(body),
+        message_id=draw(st.none() | names.map("ID:".__add__)),
+        correlation_id=draw(maybe),
+        destination=draw(destinations),
+        reply_to=draw(destinations),
+        persistent=draw(st.booleans()),
+        priority=draw(st.integers(0, 9)),
+        expiration=draw(st.integers(0, 2**40)),
+        timestamp=draw(st.integers(0, 2**40)),
+        jms_type=draw(maybe),
+        delivery_count=draw(st.integers(1, 9)),
+        user_id=draw(maybe),
+        group_id=draw(maybe),
+        group_sequence=draw(st.none() | st.integers(-(2**31), 2**31 - 1)),
+        reply_to_group_id=draw(maybe),
+        properties=draw(st.dictionaries(names, values.filter(lambda v: v is not None), max_size=3)),
+    )
+
+
+@given(jms_messages())
+def test_a_jms_message_comes_back(jms: JmsMessage) -> None:
+    received = Message.decode(from_jms(jms).encode())
+
+    assert [] == validate(received)
+    assert jms.type == message_type(received)
+    found = to_jms(received)
+    assert jms == found
+    assert identical(jms.body, found.body)
+
+
+@given(messages())
+def test_any_message_is_shown_as_jms(message: Message) -> None:
+    with contextlib.suppress(ContentError, UnicodeDecodeError):
+        jms = to_jms(message)
+        assert jms.type == message_type(message)
+        assert 0 <= jms.priority <= 9
+
+
+def marked(body: Any, number: int, **given_: Any) -> Message:
+    return Message(body, message_annotations={"x-opt-jms-msg-type": Byte(number)}, **given_)
+
+
+@pytest.mark.parametrize(
+    "message, kind",
+    [
+        (marked(None, 0), "message"),
+        (marked(AmqpValue({"a": 1}), 2), "map"),
+        (marked(AmqpSequence([1]), 4), "stream"),
+        (marked(Data(b"x"), 5), "text"),
+        (marked(Data(b"x"), 1), "object"),
+        # An annotation that the body does not fit, or that names nothing, says nothing.
+        (marked(AmqpValue("x"), 2), "text"),
+        (marked(Data(b"x"), 4), "bytes"),
+        (marked(Data(b"x"), 17), "bytes"),
+        # Senders that know no JMS.
+        (Message("x"), "text"),
+        (Message(AmqpValue(None)), "text"),
+        (Message(AmqpValue(b"x")), "bytes"),
+        (Message({"a": 1}), "object"),
+        (Message(AmqpSequence([1])), "object"),
+        (Message(b"x"), "bytes"),
+        (Message(b"x", properties=Properties(content_type="application/json")), "text"),
+        (Message(b"x", properties=Properties(content_type="image/png")), "bytes"),
+        (
+            Message(
+                b"x", properties=Properties(content_type="application/x-java-serialized-object")
+            ),
+            "object",
+        ),
+        (Message(), "message"),
+    ],
+)
+def test_types(message: Message, kind: str) -> None:
+    assert kind == message_type(message)
+
+
+def test_the_fields_of_a_foreign_message() -> None:
+    message = Message(
+        "x",
+        header=Header(priority=200, ttl=1_000, delivery_count=2),
+        properties=Properties(
+            message_id=ULong(7), to="t", reply_to="r", user_id=b"u", group_sequence=2**32 - 1
+        ),
+        message_annotations={"x-opt-to-type": "topic,temporary", "x-opt-jms-reply-to": UByte(1)},
+    )
+    jms = to_jms(message, arrival=5_000)
+
+    assert ("ID:AMQP_ULONG:7", 9, 6_000) == (jms.message_id, jms.priority, jms.expiration)
+    assert Destination("t", "temporary-topic") == jms.destination
+    assert Destination("r", "topic") == jms.reply_to
+    assert (-1, 3, "u", False) == (
+        *(jms.group_sequence, jms.delivery_count, jms.user_id),
+        jms.persistent,
+    )
+    assert 0 == to_jms(message).expiration
+
+
+@pytest.mark.parametrize(
+    "jms, path",
+    [
+        (JmsMessage(type="map", body={"a": [1]}), "body['a']"),
+        (JmsMessage(type="map", body={"": 1}), "body"),
+        (JmsMessage(type="stream", body=[1, UInt(1)]), "body[1]"),
+        (JmsMessage(type="stream", body=[Char("\U0001f600")]), "body[0]"),
+        (JmsMessage(type="text", body=b"x"), "body"),
+        (JmsMessage(type="bytes", body="x"), "body"),
+        (JmsMessage(type="message", body="x"), "body"),
+    ],
+)
+def test_what_jms_has_no_type_for(jms: JmsMessage, path: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        from_jms(jms)
+    assert path == caught.value.path
+
+
+# Bodies of Qpid's older clients.
+
+
+@given(streams, maps)
+def test_typed_bodies_come_back(stream: list[Any], mapping: dict[str, Any]) -> None:
+    assert identical(stream, read_stream(write_stream(stream)))
+    assert identical(mapping, read_map(write_map(mapping)))
+
+
+def test_typed_bodies_are_written_as_qpid_writes_them() -> None:
+    assert bytes.fromhex("0a6100 06 0000002b 0b 03 00000001ff 01 01 05 0061") == write_stream(
+        ["a", Int(43), None, b"\xff", True, Char("a")]
+    )
+    assert bytes.fromhex("00000001 6b00 07 0000000000000001") == write_map({"k": 1})
+    assert [None] == read_stream(bytes.fromhex("03 ffffffff"))
+    assert {} == read_map(b"")
+
+
+@given(st.binary())
+def test_any_bytes_are_read_or_refused(octets: bytes) -> None:
+    for read in (read_map, read_stream):
+        with contextlib.suppress(ContentError):
+            read(octets)
+
+
+@pytest.mark.parametrize(
+    "octets, text",
+    [
+        ("0a61", "without its end"),
+        ("06 0000", "4 bytes expected"),
+        ("03 fffffff0", "bytes expected"),
+        ("0c", "unknown type 12"),
+        ("05 d800", "half of one"),
+        ("0a ff00", "utf-8"),
+    ],
+)
+def test_what_is_no_stream(octets: str, text: str) -> None:
+    with pytest.raises(ContentError, match=text):
+        read_stream(bytes.fromhex(octets))
+    with pytest.raises(ContentError, match="3 trailing bytes"):
+        read_map(b"\0\0\0\0abc")
+
+
+@given(maps, streams)
+def test_qpid_translates_maps_and_streams_both_ways(
+    mapping: dict[str, Any], stream: list[Any]
+) -> None:
+    for kind, body, octets in (
+        ("jms/map-message", AmqpValue(mapping), write_map(mapping)),
+        ("jms/stream-message", AmqpSequence(stream), write_stream(stream)),
+    ):
+        basic = BasicMessage(BasicProperties(content_type=kind), octets)
+        made = to_amqp10(basic, "qpid-broker-j").message
+        assert identical(body, made.body) or body == made.body
+        assert kind == f"jms/{message_type(made)}-message"
+        back = to_basic(made, "qpid-broker-j").message
+        assert (kind, octets) == (back.properties.content_type, back.body)
+
+
+def test_what_qpid_does_to_other_bodies() -> None:
+    listed = to_basic(Message([1, "a"]), "qpid-broker-j").message
+    assert ("jms/stream-message", write_stream([1, "a"])) == (
+        *(listed.properties.content_type,),
+        listed.body,
+    )
+    parts = Message([AmqpSequence([1]), AmqpSequence([2])])
+    assert write_stream([1, 2]) == to_basic(parts, "qpid-broker-j").message.body
+    bodies: list[Any] = [{"a": {}}, {1: 2}, [[]], [Symbol("s")]]
+    for body in bodies:
+        with pytest.raises(TranslationError, match="body"):
+            to_basic(Message(body), "qpid-broker-j")
+    broken = BasicMessage(BasicProperties(content_type="jms/stream-message"), b"\x0c")
+    with pytest.raises(TranslationError, match="unknown type 12"):
+        to_amqp10(broken, "qpid-broker-j")
