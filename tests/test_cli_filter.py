@@ -172,3 +172,17 @@ def test_colours_are_for_those_who_want_them() -> None:
     assert "\x1b[" not in run("--no-color", "n = 5", RED.hex()).stdout
     assert "\x1b[32m" in run("--color", "n = 5", RED.hex()).stdout
     assert "\x1b[33m" in run("--color", "n = 6", RED.hex()).stdout
+
+
+def test_dialect_of_sql_is_that_of_a_broker() -> None:
+    # RabbitMQ 4.3 takes _ for a newline, too, and % does not go over one.
+    newline = Message(properties=Properties(subject="err\nat")).encode()
+    sql = ("-l", "sql", "properties.subject LIKE '%err%at%'")
+    found = {
+        dialect: run(*sql, "--dialect", dialect, "--require-all", data=newline).exit_code
+        for dialect in ("rabbitmq", "rabbitmq-4.3", "oasis")
+    }
+    assert {"rabbitmq": 0, "rabbitmq-4.3": 1, "oasis": 0} == found
+    refused = run("--dialect", "oasis", "a = 1", data=RED)
+    assert 2 == refused.exit_code
+    assert "--dialect is for --language sql" in refused.output

@@ -16,7 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message
-from amqp10msg.cli._input import FORMATS, Inputs, Item
+from amqp10msg.cli._input import Inputs
+from amqp10msg.cli._items import Item
+from amqp10msg.cli._options import FORMATS
 from amqp10msg.notation import to_plain, to_typed
 
 MESSAGE = Message("hello")
@@ -93,9 +95,9 @@ def test_prefixed_messages_are_told_apart(messages: list[bytes]) -> None:
 @pytest.mark.parametrize(
     "octets, fault",
     [
-        (b"\0\0", "message 1: its length is cut off"),
-        (b"\0\0\0\5abc", "message 1: cut off, 3 of 5 bytes"),
-        (b"\0\0\0\0\xff\xff\xff\xff", "message 2: larger than 1,048,576 bytes: raise --max-size"),
+        (b"\0\0", "its length is cut off"),
+        (b"\0\0\0\5abc", "cut off, 3 of 5 bytes"),
+        (b"\0\0\0\0\xff\xff\xff\xff", "larger than 1,048,576 bytes: raise --max-size"),
     ],
 )
 def test_a_prefix_that_promises_too_much(octets: bytes, fault: str, tmp_path: Path) -> None:

@@ -96,13 +96,26 @@ def test_a_message_that_is_cut_off_is_shown_as_far_as_it_goes(cut: int) -> None:
 
 
 def test_the_place_of_a_fault_is_an_offset_and_a_path() -> None:
-    octets = Message("x", properties=Properties(subject="\x7f")).encode().replace(b"\x7f", b"\xff")
+    octets = Message("x", properties=Properties(subject="y")).encode()[:-1]
 
     result = inspect(octets.hex())
 
     assert 1 == result.exit_code
-    at = octets.index(b"\xff")
-    assert f"amqp10msg: the argument: at byte {at} (properties.subject): " in result.stderr
+    place = f"at byte {len(octets)} (amqp-value): "  # where the text would be
+    assert f"amqp10msg: the argument: {place}" in result.stderr
+
+
+def test_a_fault_in_a_section_is_shown_in_its_place_and_hides_no_other() -> None:
+    octets = Message("x", properties=Properties(subject="\x7f")).encode().replace(b"\x7f", b"\xff")
+
+    result = inspect(octets.hex())
+
+    assert (1, "") == (result.exit_code, result.stderr)
+    lines = result.stdout.splitlines()
+    (at,) = [number for number, line in enumerate(lines) if "not UTF-8" in line]
+    assert "subject" in lines[at - 1]
+    assert "amqp-value" in lines[at + 1]
+    assert "1 error (invalid-utf8)" in lines[-1]
 
 
 class TestViews:
@@ -223,7 +236,7 @@ class TestValues:
             (
                 "005333c02401a021" + "00" * 33,
                 "declared; 1 error (field-type)",
-                "at most 32 octets",
+                "at most 32 bytes",
             ),
             ("005325c00501005324" + "45", "rejected; 1 error (field-type)", "an error"),
         ],

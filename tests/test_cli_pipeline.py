@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,7 +17,7 @@ import pytest
 
 from amqp10msg import Message, Properties
 from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
-from amqp10msg.translate import Circumstances, to_amqp10
+from amqp10msg.translate import Circumstances, ProfileName, to_amqp10
 
 click = pytest.importorskip("click")
 pytest.importorskip("rich")
@@ -80,12 +83,17 @@ def test_decode_says_what_it_did(source: Path, tmp_path: Path, engine: str) -> N
     assert f"page: {out}/_report.html" in result.stdout
     ran = "local" if engine == "local" else "Spark "
     assert f"engine: {ran}" in result.stdout
-    assert "in.jsonl: " in result.stdout
-    shown = Page((out / "_report.html").read_text())
+    assert "in.jsonl@" in result.stdout
+    text = (out / "_report.html").read_text()
+    shown = Page(text)
     assert [] == shown.open
     assert "truncated" in shown.text
     assert f"{source} → {out} · engine: {ran}" in shown.text
-    assert "script" not in shown.tags
+    # What runs is the script for the examples alone, by its hash.
+    (script,) = re.findall("<script>(.*?)</script>", text, re.DOTALL)
+    assert 1 == shown.tags.count("script")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"; script-src 'sha256-{digest}'\"" in text
 
 
 def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -> None:
@@ -96,6 +104,43 @@ def test_a_profile_quarantines_more(source: Path, tmp_path: Path, engine: str) -
     assert engine in summary["engine"].lower()
     assert (6, 4, 2) == (summary["messages"], summary["good"], summary["quarantined"])
     assert {"truncated", "content-encoding-without-data"} == set(summary["rules"])
+
+
+@pytest.mark.parametrize(
+    "bound, status",
+    [("0", 1), ("1", 0), ("16%", 1), ("16.7%", 0), ("100%", 0), ("99.999%", 0), ("0.0%", 1)],
+)
+def test_the_status_says_failure_beyond_what_may_be_in_quarantine(
+    source: Path, tmp_path: Path, bound: str, status: int
+) -> None:
+    result = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
+
+    assert status == result.exit_code
+    assert "6 messages: 5 good, 1 in " in result.stdout
+
+
+def test_a_share_in_quarantine_is_exact(tmp_path: Path) -> None:
+    wires = [SOUND] * 999 + [SOUND[:-1]]
+    pq.write_table(pa.table({"wire": wires}), tmp_path / "in.parquet")
+
+    statuses = [
+        run("profile", tmp_path / "in.parquet", tmp_path / f"out{i}", *options).exit_code
+        for i, options in enumerate(
+            [[], ["--max-quarantine", "0.1%"], ["--max-quarantine", "0.09%"]]
+        )
+    ]
+
+    assert [0, 0, 1] == statuses  # the first by default
+
+
+@pytest.mark.parametrize("bound", ["101%", "-1", "half", "0.5", "", "%"])
+def test_what_is_no_bound_of_the_quarantine_is_refused(
+    source: Path, tmp_path: Path, bound: str
+) -> None:
+    refused = run("decode", source, tmp_path / "out", "--max-quarantine", bound)
+
+    assert 2 == refused.exit_code
+    assert "is not a share such as 0.5%" in refused.stderr
 
 
 def test_validate_and_then_profile_what_is_sound(source: Path, tmp_path: Path, engine: str) -> None:
@@ -131,7 +176,7 @@ def test_output_that_exists_stays_unless_it_may_go(source: Path, tmp_path: Path)
     "arguments, status, text",
     [
         (["decode", "{in}", "{out}", "--columns", "gone"], 2, "unknown column 'gone'"),
-        (["validate", "{in}", "{out}", "--profile", "gone"], 2, "no profile is called 'gone'"),
+        (["validate", "{in}", "{out}", "--profile", "gone"], 2, "unknown profile 'gone'"),
         (["decode", "{in}-not", "{out}"], 1, "there is no such file"),
         (["decode", "{in}", "{out}", "--report", "/gone/x.html"], 2, "there is no folder /gone"),
     ],
@@ -277,17 +322,16 @@ def test_a_fault_of_0_9_1_names_its_clause(tmp_path: Path) -> None:
     assert {"0-9-1, 4.2.6.1"} == {row["error_clause"] for row in read(out / "quarantine")}
 
 
-def test_a_message_in_place_of_sized_ones_is_told(tmp_path: Path) -> None:
+def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None:
     source = tmp_path / "hi.bin"
     source.write_bytes(SOUND)
 
-    result = run("decode", source, tmp_path / "out")
+    assert 0 == run("decode", source, tmp_path / "out").exit_code
+    result = run("decode", "-f", "prefixed", source, tmp_path / "other")
 
     assert 1 == result.exit_code
     assert "unreadable-input: cut off, " in result.stdout
-    assert "the file begins with a message, not with the size of one" in " ".join(
-        result.stdout.split()
-    )
+    assert "this is one message, not preceded by its size: read it as raw" in result.stdout
 
 
 SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()
@@ -322,7 +366,7 @@ def test_a_broker_takes_nobodys_word_for_who_he_is(
     ],
 )
 def test_the_circumstances_reach_the_translator(
-    tmp_path: Path, profile: str, options: list[str], given: Circumstances
+    tmp_path: Path, profile: ProfileName, options: list[str], given: Circumstances
 ) -> None:
     header = encode_content_header(BasicProperties(), 0)
     source, out = tmp_path / "in.parquet", tmp_path / "out"

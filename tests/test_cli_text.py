@@ -128,7 +128,7 @@ def test_what_is_nothing_of_that_says_so(text: str, reason: str) -> None:
         ("hex", "AFNwRQ==", "not hex: 'N' is not a hex digit"),
         ("base64", "AFN!", "not base64: '!' does not belong there"),
         ("base64", "A=FN", "not base64: '=' does not belong there"),
-        ("base64", "AFNwR", "not base64: 5 characters cannot be octets"),
+        ("base64", "AFNwR", "not base64: 5 characters cannot be bytes"),
     ],
 )
 def test_a_form_that_was_named_is_insisted_on(form: str, text: str, reason: str) -> None:

@@ -80,6 +80,51 @@ def test_profiles_side_by_side() -> None:
     assert "content-type" not in shown.output
 
 
+def test_profiles_that_agree_are_one_letter_and_fit_a_terminal() -> None:
+    result = CliRunner().invoke(main, ["diff-profiles", BASIC.hex()], env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+
+    assert max(map(len, lines)) <= 80
+    assert "  A  lossless" in lines
+    assert "  C  rabbitmq-4.0, rabbitmq-4.0-stream, rabbitmq-4.3, rabbitmq-4.3-stream" in lines
+    refused = next(line for line in lines if "refused" in line)
+    assert refused.startswith("     refused: headers['x-t']")
+    one = run("diff-profiles", "-p", "rabbitmq-4.0", "-p", "rabbitmq-4.3", BASIC.hex())
+    assert "all agree: rabbitmq-4.0, rabbitmq-4.3" in one.stdout
+
+
+def test_many_messages_are_a_total() -> None:
+    options = ("translate", "--to", "amqp10", "--profile", "rabbitmq-4.0")
+    lines = "".join(json.dumps({"raw": BASIC.hex()}) + "\n" for _ in range(50))
+    octets = f"{lines}{json.dumps({'raw': MESSAGE.encode().hex()})}\n"
+
+    total = CliRunner().invoke(main, [*options], input=octets)
+    each = CliRunner().invoke(main, [*options, "--each"], input=octets)
+
+    assert 1 == total.exit_code == each.exit_code
+    rows = [line.split() for line in total.stdout.splitlines()]
+    assert ["50", "standard", "input:1"] in [row[4:7] for row in rows]
+    assert 1 == sum("refused: at byte 0: this is a message of AMQP 1.0" in line
+                    for line in total.stdout.splitlines())  # fmt: skip
+    assert "51 messages: 0 without a loss for good, 50 with one, 1 refused" in total.stdout
+    assert len(total.stdout.splitlines()) < 10
+    assert 50 == each.stdout.count("1 value lost")
+
+
+def test_off_a_terminal_no_line_is_folded() -> None:
+    properties = BasicProperties(app_id="a" * 50, cluster_id="c" * 50)
+    octets = encode_content_header(properties, 0)
+
+    result = run("translate", "--to", "amqp10", "--profile", "rabbitmq-4.3", octets.hex())
+
+    assert sum("a" * 50 in line for line in result.stdout.splitlines()) == 1
+    assert "1.0 has no such field" in result.stdout
+
+
+def test_an_unknown_profile_is_a_wrong_command_line() -> None:
+    assert 2 == run("translate", "--to", "basic", "--profile", "no", "00").exit_code
+
+
 def test_profiles_of_a_message_that_a_broker_refuses() -> None:
     octets = Message().encode() or b"\0\x53\x70\x45"
     result = run("diff-profiles", "--json", octets.hex())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import shutil
@@ -19,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Array, DecodeError, Message, Properties
+from amqp10msg import Array, DecodeError, Message, Properties, files
 from amqp10msg.files import atomic
 from amqp10msg.testing import malformed, messages
 from amqp10msg.translate import Circumstances
@@ -37,7 +38,8 @@ from amqp10msg.jobs import (  # noqa: E402
     Stats,
     output_of,
 )
-from amqp10msg.jobs.inputs import Reading  # noqa: E402
+from amqp10msg.jobs.inputs import Reading, packed  # noqa: E402
+from amqp10msg.jobs.output import Output  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 SOUND = [
@@ -111,7 +113,7 @@ def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
     assert ("truncated", "Part 1, 1.2") == (row["error_code"], row["error_clause"])
     assert (told.value.offset, str(told.value)) == (row["error_offset"], row["error_text"])
     assert (1_000, 999, 1) == (stats.rows, stats.good, stats.errors)
-    assert f"{source}: {offset}" == stats.rules["truncated"].first
+    assert f"{source}@{offset}" == stats.rules["truncated"].first
     assert stats == jobs.read_stats(tmp_path / "out")
     assert ["in.bin", "out"] == names_in(tmp_path)
 
@@ -178,6 +180,7 @@ def test_a_job_says_anew_what_one_before_it_said(tmp_path: Path) -> None:
     "kind, name, other",
     [
         ("decode", "subject", "a decoded one"),
+        ("decode", "Subject", "a decoded one"),
         ("decode", "error_code", "a decoded one"),
         ("decode", "error_text", "one of the quarantine"),
         ("profile", "error_code", "one of the quarantine"),
@@ -291,6 +294,67 @@ def test_a_job_comes_back_from_its_options(job: Job) -> None:
     assert job == Job.from_options(job.as_options())
 
 
+# Small files.
+
+
+@given(st.lists(st.integers(0, 400 << 10), max_size=30), st.sampled_from([1, 200 << 10, 1 << 20]))
+def test_ranges_are_packed_in_their_order(sizes: list[int], most: int) -> None:
+    ranges = [(files.Range(str(i), "jsonl", 0, size), size) for i, size in enumerate(sizes)]
+
+    parts = packed(ranges, most)
+
+    assert [one for one, _ in ranges] == [one for part in parts for one in part]
+    for part in parts:
+        assert len(part) == 1 or most >= sum(one.stop for one in part)
+    # No two neighbours would go together.
+    for part, behind in itertools.pairwise(parts):
+        assert most < sum(one.stop + (64 << 10) for one in (*part, behind[0]))
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("form", ["bin", "parquet"])
+def test_small_files_go_into_few(tmp_path: Path, form: str) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(120):
+        wires = SOUND[number * 3 : number * 3 + 3]
+        if form == "bin":
+            write(tmp_path / "in" / f"{number:03d}.bin", wires)
+        else:
+            pq.write_table(pa.table({"wire": wires}), tmp_path / "in" / f"{number:03d}.parquet")
+    seen: list[int] = []
+
+    stats = jobs.run(
+        tmp_path / "in",
+        tmp_path / "out",
+        Job("decode"),
+        progress=lambda _, parts: seen.append(parts),
+    )
+
+    assert (360, 0) == (stats.rows, stats.errors)
+    assert {2} == {*seen}
+    assert 2 == len(names_in(output_of(tmp_path / "out")[0]))
+    assert [f"m-{i}" for i in range(360)] == [
+        row["message_id"] for row in read(output_of(tmp_path / "out")[0])
+    ]
+
+
+@pytest.mark.once
+def test_a_broken_file_among_small_ones_is_named(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    for number in range(10):
+        pq.write_table(pa.table({"wire": SOUND}), tmp_path / "in" / f"{number}.parquet")
+    path = tmp_path / "in" / "5.parquet"
+    octets = bytearray(path.read_bytes())
+    start = pq.ParquetFile(path).metadata.row_group(0).column(0).dictionary_page_offset
+    octets[start : start + 40] = b"\xff" * 40
+    path.write_bytes(octets)
+
+    with pytest.raises(JobError, match="^" + str(path)):
+        jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"), workers=1)
+
+    assert ["in"] == names_in(tmp_path)
+
+
 # What is there already, and what a killed job left.
 # From here on the kernel does not matter.
 
@@ -396,13 +460,16 @@ def wait_for(what: Callable[[], bool], seconds: float) -> bool:
 @pytest.mark.parametrize(
     "job, how, text",
     [
-        (Job("guess"), {}, "no job is called 'guess'"),
+        (Job("guess"), {}, "unknown job 'guess'"),
         (Job("decode", columns=("nothing",)), {}, "unknown column 'nothing'"),
         (Job("validate", "body"), {}, "there is no column 'body'"),
         (Job("decode"), {"workers": 0}, "at least 1 worker is needed, not 0"),
         (Job("decode"), {"form": "xml"}, "there is no form 'xml'"),
         (Job("decode"), {"options": {"since": "yesterday"}}, "must be a time of ISO 8601"),
-        (Job("decode"), {"options": {"rangeBytes": "0"}}, "at least 1 byte, not 0"),
+        (Job("decode"), {"options": {"rangeBytes": "0"}}, "rangeBytes is '0', and must be a num"),
+        (Job("decode"), {"options": {"maxSize": "1k"}}, "maxSize is '1k', and must be a number of"),
+        (Job("decode"), {"options": {"max_size": "1"}}, "unknown option 'max_size': use range"),
+        (Job("decode"), {"options": {"compression": "zip"}}, "unknown compression 'zip': use sn"),
     ],
 )
 def test_a_wrong_call(tmp_path: Path, job: Job, how: dict[str, Any], text: str) -> None:
@@ -461,7 +528,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[bool]:
         (tmp_path / "out" / "before").write_text("what was there")
     yield request.param
     expected = ["in.parquet", "out"] if request.param else ["in.parquet"]
-    assert expected == names_in(tmp_path)
+    assert expected == [name for name in names_in(tmp_path) if name != ".out.unfinished"]
     if request.param:
         assert ["before"] == names_in(tmp_path / "out")
 
@@ -484,6 +551,78 @@ def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool
         )
 
     assert [] == multiprocessing.active_children()
+    assert (tmp_path / ".out.unfinished" / "done").exists()
+
+
+def interrupted(parquet: Path, out: Path, after: int) -> int:
+    """Run a job up to an interrupt; return how many parts there are."""
+    totals: list[int] = []
+
+    def interrupt(done: int, total: int) -> None:
+        totals.append(total)
+        if done == after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        jobs.run(parquet, out, Job("decode"), workers=1, options=PARTS, progress=interrupt)
+    return totals[0]
+
+
+@pytest.mark.once
+def test_an_interrupted_job_goes_on_from_what_is_done(
+    parquet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "out"
+    total = interrupted(parquet, out, 7)
+    (_, lost, *_), batches = (
+        sorted((tmp_path / ".out.unfinished" / "done").iterdir()),
+        Reading.batches,
+    )
+    lost.write_text("{")  # as after a loss of power
+    read_again: list[Any] = []
+
+    def counted(self: Reading, part: Any) -> Iterator[Any]:
+        read_again.append(part)
+        return batches(self, part)
+
+    monkeypatch.setattr(Reading, "batches", counted)
+    # As many workers as there are now: the parts are those of before.
+    stats = jobs.run(parquet, out, Job("decode"), workers=1, options=PARTS)
+
+    assert total - 6 == len(read_again)
+    assert len(SOUND) == stats.rows
+    assert [f"m-{i}" for i in range(len(SOUND))] == [
+        row["message_id"] for row in read(output_of(out)[0])
+    ]
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("what", ["input", "job", "options"])
+def test_another_job_begins_anew(parquet: Path, tmp_path: Path, what: str) -> None:
+    out = tmp_path / "out"
+    interrupted(parquet, out, 7)
+    if what == "input":
+        pq.write_table(pa.table({"wire": SOUND[:20]}), parquet, row_group_size=10)
+    options = {**PARTS, "compression": "zstd"} if what == "options" else PARTS
+    job = Job("validate" if what == "job" else "decode")
+
+    stats = jobs.run(parquet, out, job, workers=1, options=options)
+
+    assert (20 if what == "input" else len(SOUND)) == stats.rows
+    assert stats.rows == len(read(output_of(out)[0]))
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
+def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    with Output(out).held():
+        with pytest.raises(BlockingIOError, match="another job writes to it"):
+            jobs.run(parquet, out, Job("decode"))
+        assert (tmp_path / ".out.unfinished").exists()
+
+    assert len(SOUND) == jobs.run(parquet, out, Job("decode")).rows
 
 
 @pytest.mark.once

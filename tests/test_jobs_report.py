@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,8 +12,11 @@ from hypothesis import strategies as st
 
 pa = pytest.importorskip("pyarrow")
 
-from amqp10msg.jobs import Run, Stats, page  # noqa: E402
-from amqp10msg.pages.charts import Bar, columns, stacked_bars  # noqa: E402
+from amqp10msg import Message  # noqa: E402
+from amqp10msg.jobs import Job, Run, Stats, examples_of, page, run  # noqa: E402
+from amqp10msg.pages import printable  # noqa: E402
+from amqp10msg.pages.charts import Bar, columns  # noqa: E402
+from amqp10msg.validation import RULES  # noqa: E402
 from amqp10msg.validation.counts import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
@@ -75,7 +80,7 @@ def test_the_counts_are_on_the_page() -> None:
     for part in (
         *("4,000", "3,997", "1.50 MB", "2,000", "750 kB", "a.bin: 7"),
         *("256 to 511 bytes: 4,000", "1970-01-01 02:00: 2,500", "Messages an hour, by UTC."),
-        *("1 of 2 properties have more than one type.", "int 2, string 1", "drifts"),
+        *("1 of 2 properties have more than one type.", "int 2, string 1"),
         *("properties.to", "dropped"),
     ):
         assert part in text
@@ -96,17 +101,68 @@ def test_a_bar_is_as_high_as_its_count(counts: list[int]) -> None:
     assert 1 <= len(lines) <= 6
 
 
-@given(st.dictionaries(st.text(min_size=1), COUNTS, min_size=1, max_size=12))
-def test_a_stacked_bar_has_a_part_for_each_type(types: dict[str, int]) -> None:
-    names = list(types)
+@given(st.dictionaries(st.text(min_size=1), COUNTS, min_size=2, max_size=12))
+def test_the_types_of_a_property_that_has_several_are_a_bar(types: dict[str, int]) -> None:
+    made = shown(Stats(types={"footer": {"n": Counter(types), "m": Counter({"int": 1})}}))
 
-    made = Page(stacked_bars([("n", types)], names.index, "x"))
+    parts = [at for tag, at in made.elements if tag == "rect" and float(at["width"]) > 1]
+    assert len(types) == len([at for at in parts if float(at["height"]) == 1])
+    assert all(name[:20] in made.text for name in map(printable, types))
 
-    parts = [attributes for tag, attributes in made.elements if tag == "rect"]
-    assert [f"c{index}" for index in range(len(names))] == [part["class"] for part in parts]
-    assert all(float(part["width"]) > 2 for part in parts)
-    end = float(parts[-1]["x"]) + float(parts[-1]["width"])
-    assert end == pytest.approx(943, abs=0.1)
+
+def test_one_type_each_is_no_bar() -> None:
+    assert "svg" not in shown(Stats(types={"footer": {"m": Counter({"int": 7})}})).tags
+
+
+def test_a_rule_has_its_text_its_share_and_its_examples() -> None:
+    stats = Stats(
+        rows=9,
+        errors=4,
+        rules={
+            "unreadable-input": RuleCount("", 1, "a@0", text="no JSON"),
+            "truncated": RuleCount("Part 1, 1.2", 3, "a@7", text="cut"),
+        },
+    )
+    wire = Message("hello").encode()[:-1]
+    rows: list[dict[str, Any]] = [
+        {"wire": b"no", "error_code": "unreadable-input", "source": "a", "offset": 0},
+        {"wire": wire, "error_code": "truncated", "source": "a", "offset": 7},
+        {"wire": None, "error_code": "truncated", "source": "a", "offset": 9},
+    ]
+
+    text = page(Run("t", "in", "out", 1.0), stats, examples=rows, quarantine="quarantine")
+
+    assert RULES["truncated"].text in text
+    assert 'href="quarantine"' in text
+    assert "amqp10msg inspect out/quarantine" in text
+    assert 1 == text.count("<article")
+    assert '<a href="#message-1" title="a@7">1</a>' in text
+    assert text.index("truncated") < text.index("unreadable-input")
+
+
+def test_losses_say_why_and_whether_for_good() -> None:
+    loss = {"path": "p", "action": "dropped", "recoverable": False, "reason": "because <it>"}
+    stats = Stats(rows=1)
+    stats.add_losses([loss])
+
+    text = shown(Stats.from_json(stats.as_json())).text
+
+    assert "dropped, for good" in text
+    assert "because <it>" in text
+
+
+def test_examples_are_the_first_of_each_code(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    octets = [Message(f"{n}").encode()[: -1 if n % 2 else None] for n in range(9)]
+    source.write_text("".join(f'{{"raw": "{one.hex()}"}}\n' for one in octets) + "no\n")
+    stats = run(source, tmp_path / "out", Job("decode"))
+
+    found = examples_of(tmp_path / "out", stats, 2)
+
+    cut = [row["wire"] for row in found if row["error_code"] == "truncated"]
+    assert 3 == len(found)
+    assert [octets[1], octets[3]] == cut
+    assert [] == examples_of(tmp_path / "out", Stats(), 2)
 
 
 def test_times_outside_of_the_calendar_have_a_place() -> None:

@@ -148,9 +148,32 @@ def test_what_only_spark_reads_is_read_by_spark(spark_session: Any, tmp_path: Pa
 
     with pytest.raises(jobs.OnlySparkError):
         jobs.run(tmp_path / "in", tmp_path / "out", Job("decode"))
-    spark.run(spark_session, str(tmp_path / "in"), tmp_path / "out", Job("decode"))
+    stats = spark.run(spark_session, str(tmp_path / "in"), tmp_path / "out", Job("decode"))
 
-    assert 2 == jobs.read_stats(tmp_path / "out").rows
+    assert 2 == stats.rows == jobs.read_stats(tmp_path / "out").rows
+
+
+def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_POLL_SECONDS", 0.005)
+    (tmp_path / "in").mkdir()
+    for number, wire in enumerate([*WIRES, WIRES[0][:-1]]):
+        pq.write_table(pa.table({"wire": [wire] * 100}), tmp_path / "in" / f"{number}.parquet")
+    seen: list[tuple[int, int]] = []
+
+    stats = spark.run(
+        spark_session,
+        str(tmp_path / "in"),
+        tmp_path / "out",
+        Job("profile"),
+        progress=lambda done, all_: seen.append((done, all_)),
+    )
+
+    assert jobs.read_stats(tmp_path / "out") == stats
+    assert 100 <= stats.errors < stats.rows
+    assert seen
+    assert all(0 <= done <= all_ for done, all_ in seen)
 
 
 def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: Path) -> None:
@@ -174,4 +197,4 @@ def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
 
     # The first line says it: no more of the stack may be shown.
     with pytest.raises(spark.SparkError, match=r"\AJob aborted.*exited unexpectedly"):
-        running._do(spark_session, cast("Any", die), cast("Any", [None]))
+        running._do(spark_session, cast("Any", die), cast("Any", [None]), {})

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Data, Header, Message, Properties, validate
@@ -85,6 +85,7 @@ def bytes_of(page: str) -> bytes:
     return bytes.fromhex("".join(re.findall(r"<b>([0-9a-f]{2})</b>", "".join(hexes))))
 
 
+@settings(max_examples=settings().max_examples // 4)  # pages are a hundred times their message
 @given(messages())
 def test_the_page_shows_every_octet_and_every_field(message: Message) -> None:
     octets = message.encode()
@@ -98,6 +99,7 @@ def test_the_page_shows_every_octet_and_every_field(message: Message) -> None:
         assert name in text
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(messages().map(Message.encode).flatmap(mutated) | st.binary(max_size=80))
 def test_broken_messages_have_a_page_too(octets: bytes) -> None:
     parsed = Parsed(render_html(octets))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from functools import partial
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -17,6 +20,7 @@ from amqp10msg import (
     Char,
     Data,
     Decimal32,
+    DecodeError,
     Described,
     EncodeError,
     Float,
@@ -34,9 +38,10 @@ from amqp10msg import (
 )
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import Accepted, Error, Rejected
-from amqp10msg.notation import NotationError, from_typed, to_typed
+from amqp10msg.notation import NotationError, _typed_octets, from_typed, to_typed
 from amqp10msg.primitives import identical
 from amqp10msg.testing import composites, encodings, messages, values
+from bench.messages import GENERAL_VALUE
 
 
 def through_json(typed: Any) -> Any:
@@ -365,3 +370,86 @@ def test_any_json_is_read_or_refused(typed: Any) -> None:
     except ValueError:
         return
     to_typed(read)
+
+
+# The quick ways.
+
+ODD: st.SearchStrategy[Any] = st.sampled_from(
+    [
+        *(None, True, 0, -1, 256, 2**31, 2**32, 2**63, 2**64, 0xD800, 0x110000, 1.5),
+        *("", "0", "00", "0 0", "a b0", "A0", "é", "\ud800", "list", "uint", "null", "header"),
+        *([], ["null"], ["null", None], ["uint", 5], ["string", "k"], ["symbol", "k"], {}),
+        *(["long", 5, {"code": "55"}], ["array", "71", [["int", 1]]], ["array", "zz", []]),
+        *(["described", ["ulong", 5], ["null"]], ["char", 0xDFFF], ["map", [[["null"], ["null"]]]]),
+        *(["list", ["uint", 5]], ["map", [[["string", "k"], ["null"]]] * 2], ["raw", "40"]),
+    ]
+).map(copy.deepcopy)
+
+
+def places_of(typed: Any, place: tuple[int, ...] = ()) -> list[tuple[int, ...]]:
+    inner = enumerate(typed) if isinstance(typed, list) else ()
+    return [place, *(found for i, item in inner for found in places_of(item, (*place, i)))]
+
+
+@st.composite
+def spoilt(draw: st.DrawFn) -> Any:
+    """Typed JSON with other things in some places, and more or less in others."""
+    strategy = messages() | values() | st.just(GENERAL)
+    typed: Any = copy.deepcopy(to_typed(draw(strategy)))
+    for _ in range(draw(st.integers(0, 3))):
+        place = draw(st.sampled_from(places_of(typed)))
+        if not place:
+            return draw(ODD)
+        at = typed
+        for index in place[:-1]:
+            at = at[index]
+        change = draw(st.sampled_from(["set", "insert", "delete", "double"]))
+        if change == "set":
+            at[place[-1]] = draw(ODD)
+        elif change == "insert":
+            at.insert(place[-1], draw(ODD))
+        elif change == "delete":
+            del at[place[-1]]
+        else:
+            at.append(copy.deepcopy(at[place[-1]]))
+    return typed
+
+
+GENERAL = Message.decode(GENERAL_VALUE)
+#: Keeps the quick ways from doing anything.
+thoroughly = partial(
+    mock.patch.multiple,
+    "amqp10msg.notation.typed",
+    **{name: lambda _: None for name in ("typed_message", "octets_of_message", "octets_of_value")},
+)
+
+
+def outcome(call: Any, given: Any) -> Any:
+    try:
+        made = call(given)
+    except (NotationError, DecodeError) as error:
+        return type(error), str(error)
+    return made.encode() if isinstance(made, Message) else encode_value(made)
+
+
+@given(spoilt())
+def test_reading_quickly_is_reading_thoroughly(typed: Any) -> None:
+    with thoroughly():
+        expected = outcome(from_typed, typed)
+
+    assert expected == outcome(from_typed, typed)
+
+
+@given(messages() | messages().flatmap(encodings).map(partial(Message.decode, strict=False)))
+def test_writing_quickly_is_writing_thoroughly(message: Message) -> None:
+    with thoroughly():
+        expected = to_typed(message)
+
+    assert expected == to_typed(message)
+
+
+def test_the_usual_is_read_and_written_quickly() -> None:
+    typed = _typed_octets.typed_message(GENERAL.encode())
+
+    assert typed is not None
+    assert GENERAL.encode() == _typed_octets.octets_of_message(typed)

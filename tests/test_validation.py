@@ -28,6 +28,7 @@ from amqp10msg import (
     Footer,
     Header,
     Limits,
+    Malformed,
     Message,
     Properties,
     Symbol,
@@ -36,13 +37,15 @@ from amqp10msg import (
     UInt,
     ULong,
     Violation,
+    corpus,
     encode_value,
     validate,
 )
 from amqp10msg._core import path_of
 from amqp10msg.composite import rows
 from amqp10msg.sections import KINDS, SPECS, SectionKind
-from amqp10msg.validation import PROFILES, RULES
+from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
+from tests.thorough import judged_thoroughly
 
 NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
 hexed = bytes.fromhex
@@ -170,12 +173,12 @@ LIMITS = st.builds(
 # Properties.
 
 
-@given(OCTETS, st.sampled_from(sorted(PROFILES)))
-def test_any_octets_give_violations_and_no_exception(data: bytes, profile: str) -> None:
+@given(OCTETS, st.sampled_from([*PROFILES.values()]))
+def test_any_octets_give_violations_and_no_exception(data: bytes, profile: Profile) -> None:
     found = validate(data, profile)
     for violation in found:
-        assert violation.rule in PROFILES[profile], violation
-        assert PROFILES[profile].severities[violation.rule] == violation.severity
+        assert violation.rule in profile, violation
+        assert profile.severities[violation.rule] == violation.severity
         assert 0 <= violation.offset <= len(data), violation
         assert violation.text, violation
         clause = RULES[violation.rule].clause
@@ -195,7 +198,7 @@ def refusal(data: bytes, limits: Limits | None) -> DecodeError | None:
 
 def assert_agreement(data: bytes, limits: Limits | None) -> None:
     """The decoder refuses exactly what a rule marked so finds, in the same place."""
-    found = [v for v in validate(data, limits=limits) if RULES[v.rule].refused]
+    found = [v for v in judged_thoroughly(data, limits=limits) if RULES[v.rule].refused]
     error = refusal(data, limits)
     assert bool(found) == (error is not None), (error, found)
     if error is not None:
@@ -217,15 +220,41 @@ def test_strict_decoding_and_validation_have_the_same_limits(data: bytes, limits
     assert_agreement(data, limits)
 
 
+#: Every rule, none of whose keys is known.
+EVERYTHING = PROFILES["oasis"].derive(
+    "everything", "All rules.", severities=dict.fromkeys(RULES, "error"), known_keys={}
+)
+
+
+@given(OCTETS, st.sampled_from([*PROFILES.values(), EVERYTHING]), st.none() | LIMITS)
+def test_the_quick_judgement_is_the_thorough_one(
+    data: bytes, profile: Profile, limits: Limits | None
+) -> None:
+    expected = judged_thoroughly(data, profile, limits)
+
+    assert expected == validate(data, profile, limits=limits)
+
+
+@pytest.mark.parametrize("profile", [*PROFILES.values(), EVERYTHING], ids=lambda one: one.name)
+def test_the_corpus_is_judged_as_thoroughly(profile: Profile) -> None:
+    octets = {case.data for case in corpus.load()}
+
+    assert len(octets) > 500
+    for data in octets:
+        assert judged_thoroughly(data, profile) == validate(data, profile)
+
+
 @given(OCTETS)
-def test_lenient_decoding_refuses_what_is_structural(data: bytes) -> None:
+def test_lenient_decoding_keeps_or_refuses_what_is_structural(data: bytes) -> None:
     structural = [rule for rule in rules_of(validate(data)) if RULES[rule].structural]
     try:
         message = Message.decode(data, strict=False)
     except DecodeError:
         assert structural
     else:
-        assert [] == structural
+        malformed = [part for _, part in message.sections() if type(part) is Malformed]
+        assert bool(malformed) == bool(structural)
+        assert {part.error.rule.partition("-0x")[0] for part in malformed} <= set(structural)
         assert validate(data) == list(message.violations)
 
 
@@ -326,7 +355,7 @@ def test_sections_behind_an_unknown_size_are_lost() -> None:
 # Hostile messages.
 
 
-def faults(data: bytes, profile: str = "oasis") -> list[str]:
+def faults(data: bytes, profile: ProfileName | Profile = "oasis") -> list[str]:
     return rules_of(validate(data, profile))
 
 
@@ -361,7 +390,7 @@ def test_damage_does_not_buy_more_zero_width_elements() -> None:
 def test_a_bomb_in_an_annotation_is_not_opened() -> None:
     bomb = "f0 00000005 ffffffff 40"
     data = hexed("00 53 71 c1 15 02 a3 08 72656a6563746564" + bomb) + DATA
-    for profile in PROFILES:
+    for profile in PROFILES.values():
         assert "zero-width-limit" in faults(data, profile)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 __all__ = ["main"]
 
-NEEDED = {"click", "rich"}
+NEEDED = {"click"}
 
 
 def without(missing: str) -> Any:

@@ -1,29 +1,50 @@
 """The group of commands, and the one place where errors become a line on stderr and a status.
 
 Status 0: all is well. 1: the input is broken, or a message breaks a rule. 2: the command line
-itself is wrong.
+itself is wrong. 130: Ctrl-C.
 """
 
 from __future__ import annotations
 
+import importlib
 import platform
+import re
 import sys
+from collections.abc import Iterator, MutableMapping
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import amqp10msg
-from amqp10msg.cli._output import safe, showing_option
-from amqp10msg.cli.convert import convert, encode
-from amqp10msg.cli.demo import demo
-from amqp10msg.cli.filter import filter_messages
-from amqp10msg.cli.inspect import inspect
-from amqp10msg.cli.pipeline import pipeline
-from amqp10msg.cli.serve import serve
-from amqp10msg.cli.spool import spool
-from amqp10msg.cli.translate import diff_profiles, translate
-from amqp10msg.cli.validate import validate
+from amqp10msg.cli._options import showing_option
+from amqp10msg.cli._output import safe
 from amqp10msg.errors import AmqpError
+
+#: Where each command is, and what it does: the first sentence of its help, in short.
+COMMANDS = {
+    "bridge": ("bridge:bridge", "Move messages from one broker to another until stopped,..."),
+    "convert": ("convert:convert", "Write messages in another notation."),
+    "demo": ("demo:demo", "Show the library at work on real messages."),
+    "diff-profiles": (
+        "translate:diff_profiles",
+        "Show what each bridge between 0-9-1 and 1.0 would make of...",
+    ),
+    "encode": ("convert:encode", "Encode messages from JSON."),
+    "filter": (
+        "filter:filter_messages",
+        "Show which messages pass a filter, and why the others do not.",
+    ),
+    "inspect": ("inspect:inspect", "Show what every byte of a message means."),
+    "pipeline": ("pipeline:pipeline", "Decode, judge, translate or profile many messages."),
+    "serve": ("serve:serve", "Serve distribution nodes over AMQP 1.0."),
+    "spool": ("spool:spool", "Consume ADDRESS of the broker at URL into Parquet files in..."),
+    "translate": (
+        "translate:translate",
+        "Translate messages between AMQP 0-9-1 and 1.0, and say...",
+    ),
+    "validate": ("validate:validate", "Judge messages by the rules of the specification."),
+}
 
 
 def version() -> str:
@@ -35,8 +56,51 @@ def version() -> str:
     )
 
 
+class _Commands(MutableMapping[str, click.Command]):
+    """The commands by name; one is imported when it is asked for."""
+
+    def __init__(self) -> None:
+        self._imported: dict[str, click.Command] = {}
+
+    def __getitem__(self, name: str) -> click.Command:
+        if name not in self._imported:
+            module, _, function = COMMANDS[name][0].partition(":")
+            found = importlib.import_module(f"amqp10msg.cli.{module}")
+            self._imported[name] = getattr(found, function)
+        return self._imported[name]
+
+    def __setitem__(self, name: str, command: click.Command) -> None:
+        self._imported[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError("commands stay")
+
+    def __contains__(self, name: object) -> bool:
+        return name in COMMANDS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(COMMANDS)
+
+    def __len__(self) -> int:
+        return len(COMMANDS)
+
+
 class App(click.Group):
-    """The group; errors of all commands become one line here."""
+    """The group; it names its commands without importing them, and their errors become one line."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """List the commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, about) for name, (_, about) in COMMANDS.items()])
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete the name of a command, or an option of all."""
+        named = [
+            CompletionItem(name, help=about)
+            for name, (_, about) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command; in standalone mode leave the process with its status."""
@@ -51,20 +115,34 @@ class App(click.Group):
             return run(*args, standalone_mode=False, **extra)
         try:
             status = run(*args, standalone_mode=False, **extra)
-        except (click.ClickException, click.Abort, AmqpError, OSError, MemoryError) as error:
+        except _EXPECTED as error:
             line, status = _line_of(error)
             click.echo(safe(line), err=True)
+        except ModuleNotFoundError as error:
+            if (error.name or "").partition(".")[0] != "rich":
+                raise
+            from amqp10msg.cli import without
+
+            status = without("rich")()
         sys.exit(status or 0)
+
+
+_EXPECTED = (
+    *(click.ClickException, click.Abort, KeyboardInterrupt),
+    *(AmqpError, OSError, MemoryError),
+)
 
 
 def _line_of(error: BaseException) -> tuple[str, int]:
     if isinstance(error, click.UsageError):
         context = error.ctx
         command = context.command_path if context else "amqp10msg"
-        return f"{command}: {error.format_message().rstrip('.')} (see {command} --help)", 2
+        # Some of click's messages are a list, a line each.
+        said = re.sub(r"[\n\t]+", " ", error.format_message()).rstrip(". ")
+        return f"{command}: {said} (see {command} --help)", 2
     if isinstance(error, click.ClickException):
         return f"amqp10msg: {error.format_message()}", error.exit_code
-    if isinstance(error, click.Abort):
+    if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return "amqp10msg: interrupted", 130
     if isinstance(error, MemoryError):
         return "amqp10msg: out of memory: the input is too large for this machine", 1
@@ -77,6 +155,7 @@ def _line_of(error: BaseException) -> tuple[str, int]:
 @click.group(
     "amqp10msg",
     cls=App,
+    commands=_Commands(),
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="""
@@ -99,20 +178,3 @@ def main(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
         context.exit(2)
-
-
-COMMANDS = (
-    inspect,
-    encode,
-    validate,
-    filter_messages,
-    convert,
-    translate,
-    diff_profiles,
-    serve,
-    pipeline,
-    spool,
-    demo,
-)
-for command in COMMANDS:
-    main.add_command(command)

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import os
 import sys
-import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from typing import Any
 
 import attrs
 import click
-from rich.progress import TextColumn
 
 from amqp10msg.cli._output import is_terminal, progress
 
@@ -35,23 +33,24 @@ class Task:
 
 @attrs.frozen
 class Done:
-    """The engine that did a job, and how long it took."""
+    """The engine that did a job, how long it took, and what it counted."""
 
     engine: str
     seconds: float
+    stats: Any  # a jobs.Stats, likewise
 
 
 def run(
     task: Task,
     *,
     engine: str,
-    form: str,
+    form: str | None,
     workers: int | None,
     master: str | None,
     memory: str | None,
 ) -> Done:
     """Do a job on the engine that is asked for, or on the one that fits."""
-    from amqp10msg.jobs import OnlySparkError  # noqa: PLC0415  (an extra)
+    from amqp10msg.jobs import OnlySparkError  # an extra
 
     is_spark_meant = master is not None or memory is not None
     if engine == "local" and is_spark_meant:
@@ -74,12 +73,12 @@ def run(
 
 
 def _local(task: Task, form: str | None, workers: int | None) -> Done:
-    from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+    from amqp10msg import jobs  # an extra
 
     start = time.monotonic()
     try:
         with _bar(task.color, "parts") as show:
-            jobs.run(
+            stats = jobs.run(
                 task.source,
                 task.output,
                 task.job,
@@ -94,12 +93,12 @@ def _local(task: Task, form: str | None, workers: int | None) -> Done:
         raise click.UsageError(str(error)) from None
     except jobs.JobError as error:
         raise click.ClickException(str(error)) from None
-    return Done("local", time.monotonic() - start)
+    return Done("local", time.monotonic() - start, stats)
 
 
 def _spark(task: Task, form: str | None, master: str | None, memory: str | None) -> Done:
     try:
-        from amqp10msg import spark  # noqa: PLC0415  (an extra)
+        from amqp10msg import spark  # an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     # Of the pandas that pyspark itself brings; nothing here uses it.
@@ -112,30 +111,21 @@ def _spark(task: Task, form: str | None, master: str | None, memory: str | None)
         raise click.ClickException(str(error)) from None
     start = time.monotonic()
     try:
-        with _bar(task.color, "tasks") as show, _watched(session, show):
-            spark.run(
+        with _bar(task.color, "tasks") as show:
+            stats = spark.run(
                 session,
                 task.source,
                 task.output,
                 task.job,
                 form=form,
                 overwrite=task.overwrite,
+                progress=show,
             )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except spark.SparkError as error:
-        raise click.ClickException(_reason(str(error))) from None
-    return Done(f"Spark {session.version}", time.monotonic() - start)
-
-
-def _reason(text: str) -> str:
-    """Find the one line in a stack trace that says what went wrong."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for line in reversed(lines):
-        name, colon, rest = line.partition(": ")
-        if colon and name.endswith(("Error", "Exception")) and " " not in name:
-            return rest
-    return lines[0] if lines else "Spark failed"
+        raise click.ClickException(str(error)) from None
+    return Done(f"Spark {session.version}", time.monotonic() - start, stats)
 
 
 @contextlib.contextmanager
@@ -144,6 +134,8 @@ def _bar(color: bool | None, unit: str) -> Iterator[Any]:
     if not is_terminal(sys.stderr):
         yield None
         return
+    from rich.progress import TextColumn
+
     columns = TextColumn(f"{{task.completed:,.0f}} of {{task.total:,.0f}} {unit}")
     with progress(color, columns) as bar:
         task = bar.add_task("", total=1)
@@ -152,30 +144,3 @@ def _bar(color: bool | None, unit: str) -> Iterator[Any]:
             bar.update(task, total=total, completed=completed)
 
         yield show
-
-
-@contextlib.contextmanager
-def _watched(session: Any, show: Any) -> Iterator[None]:
-    """Poll Spark for the number of tasks that are done."""
-    tracker = getattr(session, "sparkContext", None) if show is not None else None
-    if tracker is None:
-        yield
-        return
-    done = threading.Event()
-
-    def watch() -> None:
-        status = tracker.statusTracker()
-        while not done.wait(0.25):
-            found = [status.getStageInfo(stage) for stage in status.getActiveStageIds()]
-            stages = [info for info in found if info is not None]
-            if stages:
-                completed = sum(info.numCompletedTasks for info in stages)
-                show(completed, sum(info.numTasks for info in stages))
-
-    watcher = threading.Thread(target=watch, daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        done.set()
-        watcher.join()

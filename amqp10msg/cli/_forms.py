@@ -11,7 +11,7 @@ import click
 
 from amqp10msg import notation
 from amqp10msg._core import decode_value, decode_values, skip_value
-from amqp10msg.cli._input import Item
+from amqp10msg.cli._items import Item
 from amqp10msg.cli._output import Sink
 from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS
@@ -70,8 +70,15 @@ _WRITERS: dict[str, Callable[[bytes], str | bytes]] = {
     "raw": lambda data: data,
     "prefixed": lambda data: len(data).to_bytes(4, "big") + data,
 }
-#: What bytes can be written as.
-TARGETS = tuple(_WRITERS)
+
+
+def written(data: bytes, target: str) -> str | bytes:
+    """Return bytes in one of `TARGETS`.
+
+    Raises:
+        AmqpError: they are no message or values, and the target is a notation.
+    """
+    return _WRITERS[target](data)
 
 
 def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
@@ -89,6 +96,6 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
             )
         data = item.octets()
         try:
-            sink.write(_WRITERS[target](data))
+            sink.write(written(data, target))
         except AmqpError as error:
-            raise click.ClickException(f"{item.source}: {error}") from None
+            raise click.ClickException(f"{item.source}: {item.explained(str(error))}") from None

@@ -9,88 +9,98 @@ from __future__ import annotations
 
 import codecs
 import contextlib
-import functools
 import io
 import os
+import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import attrs
 import click
-from click.shell_completion import CompletionItem
 
-from amqp10msg import notation
-from amqp10msg._core import encode_value
-from amqp10msg.cli._output import is_terminal, safe
+from amqp10msg import files
+from amqp10msg.cli._items import Item, encoded, has_lines, item_of_document
+from amqp10msg.cli._options import Selection
+from amqp10msg.cli._output import Watch
 from amqp10msg.cli._text import octets_of_text
-from amqp10msg.errors import AmqpError
-from amqp10msg.files import MAX_SIZE
-from amqp10msg.files.containers import (
-    RECORD_KEYS,
-    octets_of_record,
-    read_lines,
-    read_prefixed,
-    too_large,
-)
+from amqp10msg.files.containers import STARTS, read_lines, too_large
+from amqp10msg.files.recognition import form_of_head
 from amqp10msg.files.streams import DamagedGzipError, unpacked
 from amqp10msg.files.text import parse_json
-from amqp10msg.message import Message
 
-#: What --format and --from take.
-FORMATS = ("auto", "raw", "hex", "base64", "jsonl", "prefixed", "typed", "plain", "cbor")
 # Formats of bytes; on the command line they are written in hex or base64.
-_OCTETS = ("raw", "prefixed", "cbor")
+_OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "cbor")
+_BASIC = "amqp-0-9-1"
+_PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
 
 @attrs.frozen
-class Item:
-    """One message, or what kept it from being read.
+class _Source:
+    """One thing to read: text, a file, or standard input where it is None.
 
     Attributes:
-        source: where it came from: a file's name, with a line's number where it has lines.
-        data: its bytes.
-        fault: why there are none; empty where all is well.
+        number: of the one message that is wanted, or of its line.
+        offset: where the one message begins that is wanted.
     """
 
-    source: str
-    data: bytes = b""
+    name: str
+    what: Path | str | None = None
     fault: str = ""
+    number: int | None = None
+    offset: int | None = None
 
-    def octets(self) -> bytes:
-        """Return the bytes, or end the command with the fault."""
-        if self.fault:
-            raise click.ClickException(f"{self.source}: {self.fault}")
-        return self.data
-
-
-def complain(item: Item, fault: str) -> None:
-    """Say on standard error why an item cannot be handled."""
-    click.echo(safe(f"amqp10msg: {item.source}: {fault}"), err=True)
+    @property
+    def is_place(self) -> bool:
+        return self.number is not None or self.offset is not None
 
 
 class Inputs:
     """The messages that the arguments of a command stand for, in their order.
 
+    As a context it shows how far it is.
+
     Args:
-        arguments: files, directories, ``-`` and what stands on the command line itself.
+        arguments: files, directories, ``FILE:NUMBER`` and ``FILE@OFFSET``, ``-`` and what stands on
+            the command line itself.
         form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
         max_size: bytes that one message may take in its input.
+        select: which of the messages to take; all where None.
+        basic: take messages of AMQP 0-9-1, too.
+        color: colour of the bar.
 
     Attributes:
         total: bytes in all the files, or None where standard input or a pipe is among them.
     """
 
-    def __init__(self, arguments: Sequence[str], form: str, max_size: int) -> None:
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        form: str = "auto",
+        max_size: int | None = None,
+        *,
+        select: Selection | None = None,
+        basic: bool = False,
+        color: bool | None = None,
+    ) -> None:
         self.form = form
-        self.max_size = min(max_size, sys.maxsize - 1)
+        self.max_size = min(max_size or files.MAX_SIZE, sys.maxsize - 1)
         self.total: int | None = 0
+        self._select = select
+        self._basic = basic
+        self._watch = Watch(lambda: (self.position, self.total), color)
         self._done = 0
         self._open: IO[bytes] | None = None
-        self._sources: list[tuple[str, Path | str | None, str]] = []
+        self._sources: list[_Source] = []
         for argument in arguments:
             self._take(argument)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.stop()
 
     @property
     def position(self) -> int:
@@ -103,21 +113,18 @@ class Inputs:
         """Add the sources that an argument stands for; files are not opened yet."""
         if argument == "-":
             self.total = None
-            self._sources.append(("standard input", None, ""))
+            self._sources.append(_Source("standard input"))
             return
-        path = Path(argument)
-        try:
-            is_there = argument != "" and path.exists()
-            is_folder = is_there and path.is_dir()
-        except PermissionError:
-            is_there, is_folder = True, False  # opening it will say so
-        except OSError:  # too long for a name, as hex may well be
-            is_there = is_folder = False
-        if is_folder:
-            for file, fault in _files_below(path):
-                self._file(file, fault)
-        elif is_there:
-            self._file(path)
+        kind = _kind_of(argument)
+        if kind == "folder":
+            for file, fault in _files_below(Path(argument)):
+                self._file(_Source(str(file), file, fault))
+        elif kind == "file":
+            self._file(_Source(argument, Path(argument)))
+        elif (place := _PLACE.fullmatch(argument)) and _kind_of(name := place["path"]) == "file":
+            wanted = int(place["number"])
+            numbered, placed = (wanted, None) if place["kind"] == ":" else (None, wanted)
+            self._file(_Source(name, Path(name), number=numbered, offset=placed))
         else:
             self._text(argument)
 
@@ -125,16 +132,19 @@ class Inputs:
         """Add text; hex that the shell split at its spaces is joined to one text."""
         joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
         if joins and self._sources:
-            _, before, _ = self._sources[-1]
+            before = self._sources[-1].what
             if isinstance(before, str) and not _is_json(before):
-                self._sources[-1] = ("the arguments", f"{before}\n{argument}", "")
+                self._sources[-1] = _Source("the arguments", f"{before}\n{argument}")
                 return
-        texts = sum(isinstance(source, str) for _, source, _ in self._sources)
-        self._sources.append((f"argument {texts + 1}" if texts else "the argument", argument, ""))
+        texts = sum(isinstance(source.what, str) for source in self._sources)
+        self._sources.append(
+            _Source(f"argument {texts + 1}" if texts else "the argument", argument)
+        )
 
-    def _file(self, path: Path, fault: str = "") -> None:
-        self._sources.append((str(path), path, fault))
-        if self.total is not None:
+    def _file(self, source: _Source) -> None:
+        self._sources.append(source)
+        path = source.what
+        if self.total is not None and isinstance(path, Path):
             with contextlib.suppress(OSError):  # opening it will say why
                 self.total = self.total + path.stat().st_size if path.is_file() else None
 
@@ -144,28 +154,58 @@ class Inputs:
         Raises:
             click.ClickException: there are none.
         """
-        none = True
-        for item in self:
-            none = False
-            yield item
-        if none:
+        taken, number = 0, 0
+        last = self._select.last if self._select is not None else None
+        for number, item in enumerate(self, 1):
+            if self._select is None or number in self._select:
+                taken += 1
+                yield item
+            self._watch.step(number)
+            if number == last:
+                break
+        self._watch.stop()  # what is shown next is the result
+        if not number:
             raise click.ClickException("there are no messages in what was given")
+        if not taken:
+            raise click.ClickException(f"--select: the input has {number:,} and none of these")
 
     def __iter__(self) -> Iterator[Item]:
-        for name, source, fault in self._sources:
-            if fault:
-                yield Item(name, fault=fault)
-            elif isinstance(source, str):
-                yield from self._argument(name, source)
+        for source in self._sources:
+            if source.fault:
+                yield Item(source.name, fault=source.fault)
+            elif isinstance(source.what, str):
+                yield from self._argument(source.name, source.what)
+            elif source.is_place:
+                yield self._one(source)
             else:
-                yield from self._guarded(name, source)
+                yield from self._guarded(source)
+
+    def _one(self, source: _Source) -> Item:
+        """Read the one message that a source names by its number or by its place."""
+        seen = 0
+        for item in self._guarded(source):
+            seen += 1
+            if source.number is not None and item.number == source.number:
+                return item
+            if source.offset is not None and item.offset == source.offset:
+                return attrs.evolve(item, source=f"{source.name}@{source.offset}")
+            if item.fault and item.number == 0:  # of the file, and not of a message in it
+                return item
+        if source.offset is not None:
+            fault = f"no message begins at byte {source.offset:,}"
+            return Item(f"{source.name}@{source.offset}", fault=fault)
+        return Item(
+            f"{source.name}:{source.number}", fault=f"there is none: the file has {seen:,} in all"
+        )
 
     def _argument(self, name: str, text: str) -> Iterator[Item]:
         """Read messages that stand on the command line itself."""
         if not all(part.strip() for part in text.split("\n")):
             raise click.UsageError("an argument is empty")
-        if _is_json(text) and self.form not in _OCTETS:
-            yield from self._guarded(name, text.encode("utf-8", "surrogateescape"))
+        if self.form not in _OCTETS and (
+            _is_json(text) or (self.form in ("written", "typed", "plain") and _is_value(text))
+        ):
+            yield from self._guarded(_Source(name), text.encode("utf-8", "surrogateescape"))
             return
         if self.form in ("jsonl", "written", "typed", "plain"):
             raise click.UsageError(_nothing(text, "not JSON"))
@@ -177,55 +217,51 @@ class Inputs:
         for number, octets in enumerate(found, 1):
             source = name if len(found) == 1 else f"message {number}"
             if self.form in _OCTETS:
-                yield from self._guarded(source, octets)
+                yield from self._guarded(_Source(source), octets)
             else:
                 yield Item(source, octets)
 
-    def _guarded(self, name: str, path: Path | bytes | None) -> Iterator[Item]:
+    def _guarded(self, source: _Source, given: bytes | None = None) -> Iterator[Item]:
         """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
         try:
-            if isinstance(path, bytes):
-                yield from self._read(io.BytesIO(path), name)
-                return
-            if path is None:
-                if sys.stdin is None:
-                    raise ValueError("it is closed")
+            if given is not None:
+                yield from self._read(io.BytesIO(given), source)
+            elif isinstance(source.what, Path):
+                with source.what.open("rb") as file:
+                    self._open = file
+                    try:
+                        yield from self._read(file, source)
+                    finally:
+                        self._done, self._open = self.position, None
+            elif sys.stdin is None:
+                raise ValueError("it is closed")
+            else:
                 standard = _buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1):
                         raise ValueError("it is empty")
-                    yield from self._read(standard, name)
+                    yield from self._read(standard, source)
                 finally:
                     if standard is not sys.stdin.buffer:
                         standard.detach()
-                return
-            with path.open("rb") as file:
-                self._open = file
-                try:
-                    yield from self._read(file, name)
-                finally:
-                    self._done, self._open = self.position, None
         except (ValueError, DamagedGzipError) as error:
-            yield Item(name, fault=str(error))
+            yield Item(source.name, fault=str(error), number=0)
         except OSError as error:
-            yield Item(name, fault=error.strerror or str(error))
+            yield Item(source.name, fault=error.strerror or str(error), number=0)
 
-    def _read(self, stream: Any, name: str) -> Iterator[Item]:
+    def _read(self, stream: Any, source: _Source) -> Iterator[Item]:
         stream = _buffered(stream)
-        form = self.form
-        if form != "raw":
+        name, form = source.name, self.form
+        if form not in ("raw", "parquet"):
             stream = unpacked(stream)
         if form == "auto":
             form = _sniff(stream.peek(4096)[:4096])
+        start = 0
+        if source.offset and form in {*STARTS, "json"} and stream.seekable():
+            start = stream.seek(source.offset)
         match form:
             case "jsonl" | "json" | "written" | "typed" | "plain":
-                yield from self._json(stream, name, form)
-            case "prefixed":
-                records = read_prefixed(stream, max_size=self.max_size)
-                for number, record in enumerate(records, 1):
-                    if record.fault:
-                        raise ValueError(f"message {number}: {self._advised(record.fault)}")
-                    yield Item(f"{name}:{number}", record.wire or b"")
+                yield from self._json(stream, name, form, start=start)
             case "text" | "hex" | "base64":
                 try:
                     text = self._all(stream).decode("utf-8-sig")
@@ -236,11 +272,29 @@ class Inputs:
                 if not found:
                     raise ValueError("it holds no message")
                 for index, octets in enumerate(found, 1):
-                    yield Item(name if len(found) == 1 else f"{name}:{index}", octets)
+                    here = name if len(found) == 1 else f"{name}:{index}"
+                    yield Item(here, octets, number=index, offset=0 if index == 1 else None)
             case "cbor":
-                yield _item(name, form, self._all(stream))
+                yield encoded(Item(name, offset=0), form, self._all(stream))
             case _:
-                yield Item(name, self._all(stream))
+                yield from self._records(stream, name, form, start)
+
+    def _records(self, stream: Any, name: str, form: str, start: int) -> Iterator[Item]:
+        try:
+            records = files.read_stream(stream, form, start=start, max_size=self.max_size)
+            for number, record in enumerate(records, 1):
+                yield self._of_record(name if form == "raw" else f"{name}:{number}", number, record)
+        except ImportError as error:  # an extra that says itself how to install it
+            raise click.ClickException(str(error)) from None
+
+    def _of_record(self, name: str, number: int, record: files.Record) -> Item:
+        name = f"{name} ({record.origin})" if record.origin else name
+        fault, data = self._advised(record.fault), record.wire or b""
+        if record.protocol == _BASIC and record.content_header is not None:
+            data = record.content_header + (record.payload or b"")
+            if not self._basic and not fault:
+                fault = "a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
+        return Item(name, b"" if fault else data, fault, number, record.offset, record)
 
     def _all(self, stream: IO[bytes]) -> bytes:
         octets = stream.read(self.max_size + 1)
@@ -249,9 +303,12 @@ class Inputs:
         return octets
 
     def _advised(self, fault: str) -> str:
-        return f"{fault}: raise --max-size" if fault == too_large(self.max_size) else fault
+        large = too_large(self.max_size)
+        return fault.replace(large, f"{large}: raise --max-size") if large in fault else fault
 
-    def _json(self, stream: Any, name: str, form: str, before: int = 0) -> Iterator[Item]:
+    def _json(
+        self, stream: Any, name: str, form: str, *, before: int = 0, start: int = 0
+    ) -> Iterator[Item]:
         """Read JSON, a document a line or one document over many lines.
 
         Args:
@@ -259,35 +316,60 @@ class Inputs:
             name: of the file.
             form: one of `FORMATS`, or ``json``.
             before: how many lines were read before.
+            start: where the stream stands in the file.
         """
         only = not before
-        lines = read_lines(stream, self.max_size)
-        for number, (_, line, fault) in enumerate(lines, before + 1):
+        lines = read_lines(stream, self.max_size, start)
+        for number, (offset, line, fault) in enumerate(lines, before + 1):
             if fault:  # what follows may have no end
                 raise ValueError(f"line {number}: {self._advised(fault)}")
             if not line.strip():
                 continue
             more = not only or bool(stream.peek(1))
-            source = f"{name}:{number}" if more else name
+            here = Item(f"{name}:{number}" if more else name, number=number, offset=offset)
             try:
-                yield _item_of_document(source, form, parse_json(line))
+                yield item_of_document(here, form, parse_json(line))
             except ValueError as error:
                 if not (only and more and form != "jsonl"):
-                    yield Item(source, fault=str(error))
+                    yield attrs.evolve(here, fault=str(error))
                     continue
                 rest = self._all(stream)
                 try:
-                    yield _item_of_document(name, form, parse_json(line + rest))
+                    yield item_of_document(Item(name, offset=0), form, parse_json(line + rest))
                 except ValueError:
-                    if not _has_lines(rest):
+                    if not has_lines(rest):
                         raise
-                    yield Item(source, fault=str(error))
-                    yield from self._json(_buffered(io.BytesIO(rest)), name, form, number)
+                    yield attrs.evolve(here, fault=str(error))
+                    following = _buffered(io.BytesIO(rest))
+                    after = offset + len(line)
+                    yield from self._json(following, name, form, before=number, start=after)
             only = False
+
+
+def _kind_of(name: str) -> str:
+    """Return ``file``, ``folder``, or nothing where there is none of this name."""
+    path = Path(name)
+    try:
+        if not name or not path.exists():
+            return ""
+        return "folder" if path.is_dir() else "file"
+    except PermissionError:
+        return "file"  # opening it will say so
+    except OSError:  # too long for a name, as hex may well be
+        return ""
 
 
 def _is_json(text: str) -> bool:
     return text.lstrip().startswith(("{", "["))
+
+
+def _is_value(text: str) -> bool:
+    """Return whether a text is JSON of another kind: a text, a number, a constant."""
+    try:
+        parse_json(text.encode("utf-8", "surrogateescape"))
+    except ValueError:
+        return False
+    return True
 
 
 def _nothing(text: str, reason: str) -> str:
@@ -313,9 +395,9 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
     Hidden files and folders are left out, and links to folders are not followed.
     """
     refused: list[OSError] = []
-    for place, folders, files in os.walk(folder, onerror=refused.append):
+    for place, folders, names in os.walk(folder, onerror=refused.append):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
+        for name in sorted(names):
             path = Path(place, name)
             if not name.startswith(".") and path.is_file():
                 yield path, ""
@@ -332,6 +414,8 @@ def _sniff(head: bytes) -> str:
 
     Every message begins with the byte 00, which text never does.
     """
+    if form := form_of_head(head):
+        return form
     if not head or head[0] == 0:
         return "raw"
     try:
@@ -341,101 +425,3 @@ def _sniff(head: bytes) -> str:
     if any(char < " " and char not in "\t\n\r\f\v" for char in text):
         return "raw"
     return "json" if text.lstrip()[:1] in ("{", "[") else "text"
-
-
-def _has_lines(octets: bytes) -> bool:
-    """Return whether a line after a bad first one is a document, so that this is JSON lines."""
-    for line in octets.splitlines()[:10]:
-        with contextlib.suppress(ValueError):
-            if isinstance(parse_json(line), (dict, list)):
-                return True
-    return False
-
-
-def _item_of_document(name: str, form: str, document: Any) -> Item:
-    if form in ("jsonl", "json") and isinstance(document, dict):
-        label = document.get("id", document.get("name"))
-        if isinstance(label, str) and label:
-            name = f"{name} ({label})"
-        try:
-            octets = octets_of_record(document)
-        except ValueError as error:
-            return Item(name, fault=str(error))
-        if octets is not None:
-            return Item(name, octets)
-    if form == "jsonl":
-        return Item(name, fault=f"no object with one of the keys {', '.join(RECORD_KEYS)}")
-    if form in ("json", "written"):
-        form = "typed" if isinstance(document, list) else "plain"
-    return _item(name, form, document)
-
-
-def _item(name: str, form: str, document: Any) -> Item:
-    """Encode what a notation says: a message, or a value."""
-    made: Any
-    try:
-        match form:
-            case "typed":
-                made = notation.from_typed(document)
-            case "plain":
-                is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
-                made = (notation.value_from_plain if is_value else notation.from_plain)(document)
-            case _:
-                made = notation.from_cbor(document)
-        return Item(name, made.encode() if isinstance(made, Message) else encode_value(made))
-    except ImportError as error:  # an extra that says itself how to install it
-        raise click.ClickException(str(error)) from None
-    except (AmqpError, ValueError) as error:
-        return Item(name, fault=str(error))
-
-
-def _or_stdin(
-    context: click.Context, _: click.Parameter, value: tuple[str, ...]
-) -> tuple[str, ...]:
-    if value or context.resilient_parsing:
-        return value
-    if is_terminal(sys.stdin):
-        raise click.UsageError("no messages are given: name files or hex, or pipe them in")
-    return ("-",)
-
-
-def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Let the shell complete names of files, which most sources are."""
-    return [CompletionItem(incomplete, type="file")]
-
-
-sources_argument = click.argument(
-    "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
-)
-
-_format_option = click.option(
-    "-f",
-    "--format",
-    "form",
-    type=click.Choice(FORMATS),
-    default="auto",
-    show_default=True,
-    help="The format of the input, where it should not be guessed.",
-)
-
-max_size_option = click.option(
-    "--max-size",
-    type=click.IntRange(min=1),
-    default=MAX_SIZE,
-    show_default="256 MiB",
-    metavar="BYTES",
-    help="The most that one message may take in its input.",
-)
-
-
-def messages_argument(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add SOURCES, --format and --max-size to a command, which gets them as `inputs`."""
-
-    @sources_argument
-    @_format_option
-    @max_size_option
-    @functools.wraps(command)
-    def run(sources: tuple[str, ...], form: str, max_size: int, **others: Any) -> Any:
-        return command(inputs=Inputs(sources, form, max_size), **others)
-
-    return run

@@ -1,24 +1,27 @@
-"""Output of the commands: colour, terminal width, text that is safe to print."""
+"""Output of the commands: colour, terminal width, progress, text that is safe to print."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 import click
-from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, TimeElapsedColumn
-from rich.table import Table
 
-from amqp10msg.files.atomic import replacing
-from amqp10msg.validation import PROFILES
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress, ProgressColumn
+    from rich.table import Table
 
 SEVERITY_COLORS = {"error": "red", "warning": "yellow"}
+# Off a terminal lines are as long as they are: what reads them cuts by itself.
+_ENDLESS = 100_000
+# What is done sooner needs no bar, in s.
+_PATIENCE = 1.0
 
 
 def safe(text: str) -> str:
@@ -35,6 +38,11 @@ def safe(text: str) -> str:
         else f"\\U{ord(char):08x}"
         for char in text
     )
+
+
+def complain(text: str) -> None:
+    """Say something on standard error, in one line."""
+    click.echo(safe(f"amqp10msg: {text}"), err=True)
 
 
 def plural(number: int, noun: str) -> str:
@@ -61,12 +69,24 @@ def use_color(wanted: bool | None, stream: Any = None) -> bool:
 
 
 def console(colored: bool, width: int | None = None) -> Console:
-    """Return a console for standard output, as wide as the terminal where no width is given."""
+    """Return a console for standard output.
+
+    Args:
+        colored: write in colour.
+        width: in characters; by default that of the terminal or of COLUMNS, else without end.
+    """
+    from rich.console import Console
+
+    if width is None and not is_terminal(sys.stdout) and not os.environ.get("COLUMNS"):
+        width = _ENDLESS
     return Console(no_color=not colored, force_terminal=colored, highlight=False, width=width)
 
 
 def table(*names: str) -> Table:
     """Return a table without borders, its columns folded where they are too wide."""
+    from rich import box
+    from rich.table import Table
+
     made = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 2, 0, 0))
     for name in names:
         made.add_column(name, overflow="fold")
@@ -77,6 +97,9 @@ def progress(
     color: bool | None, *columns: ProgressColumn, redirect_stdout: bool = True
 ) -> Progress:
     """Return a progress bar on standard error, with columns between the bar and the time."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TimeElapsedColumn
+
     return Progress(
         BarColumn(),
         *columns,
@@ -87,49 +110,50 @@ def progress(
     )
 
 
-color_option = click.option(
-    "--color/--no-color",
-    "color",
-    default=None,
-    help="Colour the output, or do not; by default as the terminal and NO_COLOR ask for.",
-)
+class Watch:
+    """A bar that shows how far a run is, once it takes longer than a second, on a terminal.
 
-output_option = click.option(
-    "-o",
-    "--output",
-    "output",
-    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
-    help="Write to this file instead of standard output.",
-)
+    Args:
+        position: gives how many bytes are read, and of how many, None where that is not known.
+        color: as the option has it.
+    """
 
+    def __init__(
+        self, position: Callable[[], tuple[int, int | None]], color: bool | None = None
+    ) -> None:
+        self._position = position
+        self._color = color
+        self._next = time.monotonic() + _PATIENCE if is_terminal(sys.stderr) else float("inf")
+        self._bar: Any = None
+        self._task: Any = None
 
-profile_option = click.option(
-    "--profile",
-    type=click.Choice(list(PROFILES)),
-    default="oasis",
-    show_default=True,
-    help="The set of rules to judge by.",
-)
+    def step(self, messages: int) -> None:
+        """Show that so many messages are done."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + 0.1
+        done, total = self._position()
+        if self._bar is None:
+            from rich.progress import TextColumn
 
-json_option = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Write a JSON object a line: one for each message, then one with the summary.",
-)
+            self._bar = progress(
+                self._color,
+                TextColumn("{task.completed:,} of {task.total:,} bytes" if total else ""),
+                TextColumn("{task.fields[messages]:,} messages"),
+                # Lines that scroll by on the same terminal go above the bar.
+                redirect_stdout=is_terminal(sys.stdout),
+            )
+            self._task = self._bar.add_task("", total=total, messages=messages)
+            self._bar.start()
+        self._bar.update(self._task, completed=done, messages=messages)
 
-
-def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
-    """Return an option that shows a text and ends the command."""
-
-    def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
-        if wanted and not context.resilient_parsing:
-            click.echo(text())
-            context.exit()
-
-    return click.option(
-        flag, is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_text
-    )
+    def stop(self) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+        self._next = float("inf")
 
 
 class Sink:
@@ -158,6 +182,8 @@ class Sink:
         """Write text, ended by a line break, or bytes as they are, but these to no terminal."""
         if self._path is not None:
             if self._file is None:
+                from amqp10msg.files.atomic import replacing
+
                 self._file = self._open.enter_context(replacing(self._path))
             if isinstance(data, str):
                 data = data.encode("utf-8", "backslashreplace")

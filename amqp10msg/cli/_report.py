@@ -7,8 +7,9 @@ from typing import Any
 import attrs
 
 from amqp10msg import notation, pages
-from amqp10msg.cli._input import Item
+from amqp10msg.cli._items import Item
 from amqp10msg.cli._output import plural
+from amqp10msg.files.recognition import advice
 from amqp10msg.notation.html import annotated
 from amqp10msg.pages.charts import proportions
 from amqp10msg.validation import PROFILES, RULES, Violation, validate
@@ -22,13 +23,18 @@ _MAX_SIZE = 1 << 20
 _MAX_OCTETS = 4_096
 _MAX_FIELDS = 2_000
 _MAX_UNREADABLE = 20
+# Percent that a part of a bar has at least.
+_LEAST = 2.0
 
 
 def judge(item: Item, profile: str) -> list[Violation]:
     """Return what is wrong with an item, also where it could not be read at all."""
     if item.fault:
         return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
-    return validate(item.data, profile)
+    found = validate(item.data, PROFILES[profile])
+    if found and found[0].offset == 0 and (hint := advice(item.data, "raw")):
+        found[0] = attrs.evolve(found[0], text=f"{found[0].text}; {hint}")
+    return found
 
 
 @attrs.define
@@ -151,7 +157,22 @@ class Report:
         ]
         sources = [item.source for item, _ in self._examples]
         rules = [
-            (RULES[rule], row, [(at, sources[at - 1]) for at in self._by_rule.get(rule, ())])
+            {
+                "id": rule,
+                "text": RULES[rule].text,
+                "clause": RULES[rule].clause,
+                "severity": row.severity,
+                "share": proportions(
+                    [(row.severity, row.messages), ("rest", tally.messages - row.messages)],
+                    least=_LEAST,
+                ),
+                "cells": [
+                    ("messages", "n", f"{row.messages:,}"),
+                    ("places", "n", f"{row.violations:,}"),
+                    ("first in", "", row.first),
+                ],
+                "examples": [(at, sources[at - 1]) for at in self._by_rule.get(rule, ())],
+            }
             for rule, row in tally.rows()
             if rule in RULES
         ]

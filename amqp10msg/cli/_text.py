@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from amqp10msg.files.recognition import SECTION
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 from amqp10msg.primitives import FORMAT_CODES
 
@@ -12,10 +13,6 @@ _DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
 # A line of hexdump -C with more than eight bytes has a gap in the middle.
 _HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")
 _PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
-# A described value whose descriptor is a number or a symbol: so begins every section.
-_SECTION = re.compile(
-    rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
-)
 
 
 def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
@@ -43,7 +40,7 @@ def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
         except ValueError:
             pass
         else:
-            if all(_SECTION.match(octets) for octets in each):
+            if all(SECTION.match(octets) for octets in each):
                 return each
     return [_octets(text, form)]
 

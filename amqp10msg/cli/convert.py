@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from amqp10msg.cli._forms import TARGETS, write_all
-from amqp10msg.cli._input import FORMATS, Inputs, max_size_option, sources_argument
-from amqp10msg.cli._output import Sink, output_option
+from amqp10msg.cli._options import TARGETS, messages_argument, output_option
+from amqp10msg.cli._output import Sink
+
+if TYPE_CHECKING:
+    from amqp10msg.cli._input import Inputs
 
 
 @click.command(
@@ -21,27 +24,16 @@ Examples:
   xxd message.bin | amqp10msg convert --to plain | jq .properties
 """
 )
-@sources_argument
-@click.option(
-    "--from",
-    "form",
-    type=click.Choice(FORMATS),
-    default="auto",
-    show_default=True,
-    help="The format of the input, where it should not be guessed.",
-)
+@messages_argument("--from")
 @click.option(
     "--to", "target", type=click.Choice(TARGETS), required=True, help="The format of the output."
 )
 @output_option
-@max_size_option
-def convert(
-    sources: tuple[str, ...], form: str, target: str, output: Path | None, max_size: int
-) -> None:
+def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     """Write messages in another notation.
 
     SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
-    is read where none are given.
+    is read where none are given; FILE:LINE and FILE@OFFSET are one message of a file.
 
     \b
     raw       the bytes of one message
@@ -51,6 +43,9 @@ def convert(
     jsonl     an object a line, the message in hex or base64 under
               raw, hex, base64 or data_base64
     prefixed  each message after its length, four bytes in network byte order
+    cborseq   a CBOR sequence of byte strings (read alone, as the next two)
+    pcap      a capture of a network, pcap or pcapng
+    parquet   a table with a column wire or raw, such as a quarantine
     typed     JSON with every value beside its type: lossless
     plain     JSON as people write it, with types where they matter
     cbor      lossless and compact
@@ -59,8 +54,10 @@ def convert(
     used: hex to typed and back gives the smallest encoding. A value by itself is converted
     likewise.
     """
+    from amqp10msg.cli._forms import write_all
+
     with Sink(output) as sink:
-        write_all(Inputs(sources, form, max_size).some(), target, sink)
+        write_all(inputs.some(), target, sink)
 
 
 @click.command(
@@ -72,7 +69,7 @@ Examples:
   echo '[["amqp-value", ["uint", 5]]]' | amqp10msg encode | amqp10msg inspect
 """
 )
-@sources_argument
+@messages_argument(form="written")
 @click.option(
     "--out",
     "target",
@@ -82,13 +79,14 @@ Examples:
     help="The format of the output; raw takes one message, the others any number.",
 )
 @output_option
-@max_size_option
-def encode(sources: tuple[str, ...], target: str, output: Path | None, max_size: int) -> None:
+def encode(inputs: Inputs, target: str, output: Path | None) -> None:
     """Encode messages from JSON.
 
     SOURCES are JSON itself, files of it, or - for standard input, which is also read where none are
     given; one document, or one a line. An object is the plain notation, a list the typed
-    one.
+    one, and a text, a number or a constant a value by itself.
     """
+    from amqp10msg.cli._forms import write_all
+
     with Sink(output) as sink:
-        write_all(Inputs(sources, "written", max_size).some(), target, sink)
+        write_all(inputs.some(), target, sink)

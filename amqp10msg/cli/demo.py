@@ -19,8 +19,9 @@ from rich.console import Console
 from rich.text import Text
 
 from amqp10msg import notation
-from amqp10msg.cli._output import SEVERITY_COLORS, color_option, console, plural, safe, use_color
-from amqp10msg.cli.pipeline import show_summary
+from amqp10msg.cli._options import color_option
+from amqp10msg.cli._output import SEVERITY_COLORS, console, plural, safe, use_color
+from amqp10msg.cli.pipeline import page_of, show_summary
 from amqp10msg.corpus import Case, demo_messages
 from amqp10msg.errors import DecodeError
 from amqp10msg.files.atomic import write_whole
@@ -160,7 +161,7 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
     """Run jobs on the messages, some of them damaged, or say what is missing for that."""
     screen.heading("The same messages through the pipeline, every third cut off")
     try:
-        from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+        from amqp10msg import jobs  # an extra
     except ModuleNotFoundError as error:
         screen.line(f"{_INDENT}Left out: {error}")
         return
@@ -185,7 +186,7 @@ def _pipeline(screen: _Screen, cases: list[Case]) -> None:
 
 def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     """Run a job in this process, and show what the command for it would show."""
-    from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+    from amqp10msg import jobs  # an extra
 
     rules = f"--profile {job.profile} " if job.profile else ""
     title = f"amqp10msg pipeline {job.kind}"
@@ -194,7 +195,7 @@ def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
     stats = jobs.run(source, output, job)
     run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
     page = output / "_report.html"
-    write_whole(page, jobs.page(run, stats))
+    write_whole(page, page_of(run, stats, page))
     screen.show(lambda inner: show_summary(inner, run, stats, page))
     screen.line()
 

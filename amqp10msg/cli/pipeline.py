@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from amqp10msg.cli import _engines
-from amqp10msg.cli._output import (
-    color_option,
-    console,
-    plural,
-    safe,
-    showing_option,
-    table,
-    use_color,
-)
+from amqp10msg.cli._options import LateChoice, color_option, showing_option, target_option
+from amqp10msg.cli._output import console, plural, safe, table, use_color
 from amqp10msg.cli.submit import JOB_FILE
-from amqp10msg.cli.translate import target_option
-from amqp10msg.files import FORMS
-from amqp10msg.files.atomic import write_whole
-from amqp10msg.translate import Circumstances
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
 
 _MAX_DRIFTS = 20
+
+
+def _checked_bound(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if not re.fullmatch(r"\d+|(100|\d{1,2})(\.\d+)?%", text):
+        raise click.BadParameter(f"{text!r} is not a share such as 0.5%, nor a number such as 100.")
+    return text
+
+
+def _is_within(errors: int, messages: int, bound: str) -> bool:
+    """Return whether so many messages may be in quarantine."""
+    share = bound.removesuffix("%")
+    # Not rounded: 0.1 % of 1,000 is 1.
+    return errors <= (int(bound) if share == bound else messages * Fraction(share) / 100)
+
+
+def _forms() -> Iterable[str]:
+    from amqp10msg.files import FORMS
+
+    return ("auto", *FORMS)
 
 
 def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,16 +72,26 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 "-f",
                 "--format",
                 "form",
-                type=click.Choice(["auto", "parquet", *FORMS]),
-                default="auto",
-                show_default=True,
-                help="The format of the input, where it should not be guessed.",
+                type=LateChoice(_forms),
+                metavar="FORMAT",
+                show_default="auto",
+                help="The format of the input, where it should not be guessed: raw, prefixed, "
+                "jsonl, cborseq, pcap or parquet.",
             ),
             click.option(
                 "--column",
                 default="wire",
                 show_default=True,
                 help="The column of encoded messages in Parquet.",
+            ),
+            click.option(
+                "--max-quarantine",
+                default="1%",
+                show_default=True,
+                metavar="SHARE|COUNT",
+                callback=_checked_bound,
+                help="How many messages may be in quarantine: a share such as 0.5%, or a number. "
+                "With more, the exit status is 1; the output is complete either way.",
             ),
             click.option("--overwrite", is_flag=True, help="Replace OUT where it exists."),
             click.option(
@@ -105,15 +127,15 @@ def pipeline() -> None:
     """Decode, judge, translate or profile many messages.
 
     IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
-    messages: length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
+    messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
 
     OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
     with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
     all is done, whole or not at all, with a page about the job in it.
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
-    is 0 where all is well, 1 where messages are in quarantine or the job failed, 2 where the
-    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
+    is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine or the job
+    failed, 2 where the command line is wrong. Needs the extra arrow, and for Spark the extra spark.
     """
 
 
@@ -169,6 +191,8 @@ def translate(
     **shared: Any,
 ) -> int:
     """Translate messages between AMQP 0-9-1 and 1.0."""
+    from amqp10msg.translate import Circumstances
+
     given = Circumstances(user or None, stream_offset, arrival_time)
     return _run("translate", {"to": target, "profile": profile, "circumstances": given}, **shared)
 
@@ -191,10 +215,13 @@ def _run(
     as_json: bool,
     color: bool | None,
     overwrite: bool,
+    max_quarantine: str,
     **how: Any,
 ) -> int:
+    from amqp10msg.files.atomic import write_whole
+
     try:
-        from amqp10msg import jobs  # noqa: PLC0415  (an extra)
+        from amqp10msg import jobs  # an extra
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from None
     if output.exists() and not overwrite:
@@ -203,19 +230,41 @@ def _run(
         raise click.UsageError(f"--report: there is no folder {report.parent}")
     task = _engines.Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
     done = _engines.run(task, **how)
-    stats = jobs.read_stats(output)
+    stats = done.stats
+    failed = not _is_within(stats.errors, stats.rows, max_quarantine)
     run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
     page = report if report is not None else output / "_report.html"
-    write_whole(page, jobs.page(run, stats))
+    write_whole(page, page_of(run, stats, page))
     if as_json:
         said = {"seconds": round(done.seconds, 3), "engine": done.engine}
         click.echo(json.dumps({**stats.as_json(), **said}))
     else:
-        show_summary(console(use_color(color)), run, stats, page)
-    return int(stats.errors > 0)
+        show_summary(console(use_color(color)), run, stats, page, failed=failed)
+    return int(failed)
 
 
-def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
+def page_of(run: Any, stats: Any, page: Path) -> str:
+    """Return the page about a job, with examples and a link to its quarantine.
+
+    Args:
+        run: the `jobs.Run`.
+        stats: the `jobs.Stats`.
+        page: where the page will be.
+    """
+    from amqp10msg import jobs
+
+    folder = Path(run.output) / "quarantine"
+    return jobs.page(
+        run,
+        stats,
+        examples=jobs.examples_of(run.output, stats, jobs.EXAMPLES) if stats.errors else (),
+        quarantine=os.path.relpath(folder, page.parent) if stats.errors else "",
+    )
+
+
+def show_summary(
+    screen: Console, run: Any, stats: Any, page: Path, *, failed: bool = False
+) -> None:
     """Show what a job did.
 
     Args:
@@ -223,7 +272,10 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
         run: the `jobs.Run`.
         stats: the `jobs.Stats`.
         page: where its page is.
+        failed: there are more messages in quarantine than may be.
     """
+    from rich.text import Text
+
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
     speed = stats.octets / seconds / 1e6 if seconds else 0
@@ -260,7 +312,7 @@ def show_summary(screen: Console, run: Any, stats: Any, page: Path) -> None:
         words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
     if stats.skipped:
         words.append(f"{plural(stats.skipped, 'row')} without one")
-    style = "bold red" if stats.errors else "bold green"
+    style = "bold red" if failed else "bold yellow" if stats.errors else "bold green"
     screen.print(Text(", ".join(words), style=style))
     screen.print(Text(f"engine: {run.engine}"))
     screen.print(Text(f"page: {safe(str(page))}"))

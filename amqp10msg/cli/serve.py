@@ -46,7 +46,14 @@ Examples:
 @click.option(
     "--node", "nodes", metavar="ADDRESS", multiple=True, help="A node to begin with; repeatable."
 )
-@click.option("--no-create", is_flag=True, help="Refuse addresses that no --node names.")
+@click.option(
+    "--topic",
+    "topics",
+    metavar="ADDRESS",
+    multiple=True,
+    help="A topic, where every receiver gets every message; repeatable.",
+)
+@click.option("--no-create", is_flag=True, help="Refuse addresses that no --node or --topic names.")
 @click.option(
     "--users",
     type=_FILE,
@@ -99,11 +106,9 @@ def serve(
     A node is made for every address that a client asks for. The first line on standard output is
     where the server listens; SIGINT and SIGTERM stop it. It is meant for tests and small jobs.
     """
-    try:
-        # Here, so that the other commands do without proton.
-        from amqp10msg.net.serve import JsonFormatter, Server, tls_context  # noqa: PLC0415
-    except ModuleNotFoundError as error:
-        raise click.ClickException(str(error)) from None
+    # Here, so that the other commands need not load sockets.
+    from amqp10msg.net.serve import JsonFormatter, Server, tls_context
+
     if key is not None and cert is None:
         raise click.UsageError("--key needs --cert")
     logger = logging.Logger("amqp10msg.serve", logging.INFO)  # noqa: LOG001  (no global state)

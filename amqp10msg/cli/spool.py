@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from amqp10msg.cli._output import plural, safe
+from amqp10msg.cli._output import complain, plural
 
 
 @click.command(
@@ -67,18 +67,14 @@ def spool(
     delivery-limit says otherwise; a warning at the start says so.
     """
     try:
-        from amqp10msg.net.landing import Landing  # noqa: PLC0415
-        from amqp10msg.net.spool import Batches, spool_amqp10, spool_basic  # noqa: PLC0415
+        from amqp10msg.net.landing import Landing
+        from amqp10msg.net.spool import Batches, spool_amqp10, spool_basic
 
         consume = spool_amqp10 if protocol == "1.0" else spool_basic
         with Landing(folder) as landing:
             batches = Batches(rows, seconds=seconds, idle=idle)
-            total = consume(url, address, landing, batches, warn=_warn)
+            total = consume(url, address, landing, batches, warn=complain)
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net,arrow]'") from None
     click.echo(f"{plural(total, 'message')} in {folder}")
     return 0
-
-
-def _warn(text: str) -> None:
-    click.echo(safe(f"amqp10msg: {text}"), err=True)

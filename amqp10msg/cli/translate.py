@@ -8,41 +8,32 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
-from rich.text import Text
 
-from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.cli._input import Inputs, Item, complain, messages_argument
-from amqp10msg.cli._output import (
-    Sink,
+from amqp10msg.cli._options import (
+    LateChoice,
     color_option,
-    console,
+    messages_argument,
     output_option,
-    plural,
-    safe,
-    table,
-    use_color,
+    target_option,
 )
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import Limits
-from amqp10msg.message import Message
-from amqp10msg.translate import PROFILES, Circumstances, Loss, TranslationError, to_amqp10, to_basic
-from amqp10msg.translate.account import parts_of
+from amqp10msg.cli._output import Sink, complain, console, plural, safe, table, use_color
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from amqp10msg.cli._input import Inputs
+    from amqp10msg.cli._translated import Losses, Translated
 
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
-_REFUSED = "refused"
 
 
-target_option = click.option(
-    "--to",
-    "target",
-    type=click.Choice(["amqp10", "basic"]),
-    required=True,
-    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
-)
+def _profiles() -> Iterable[str]:
+    from amqp10msg.translate import PROFILES
+
+    return PROFILES
 
 
 def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,25 +64,26 @@ Examples:
 @target_option
 @click.option(
     "--profile",
-    type=click.Choice(list(PROFILES)),
+    type=LateChoice(_profiles),
     metavar="PROFILE",
-    default="lossless",
-    show_default=True,
-    help=f"Exactly reversible, or as a broker does it: {', '.join(PROFILES)}.",
+    show_default="lossless",
+    help="Exactly reversible (lossless), or as a broker does it: the reference names all.",
 )
 @click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
+@click.option("--each", is_flag=True, help="Show each of many messages, not the total alone.")
 @_circumstances_options
 @click.option(
     "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
 )
 @output_option
-@messages_argument
+@messages_argument("-f", "--format", basic=True)
 @color_option
 def translate(
     inputs: Inputs,
     target: str,
-    profile: str,
+    profile: str | None,
     strict: bool,
+    each: bool,
     exchange: str,
     routing_key: str,
     user: str,
@@ -104,90 +96,100 @@ def translate(
     SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
     of 0-9-1 is the payload of its content header frame followed by the body.
 
-    A table shows the losses. With -o, the translated messages go into that file, a JSON object a
-    line with the bytes in hex under raw; with --json, such objects with the losses are all that is
-    written. The exit status is 1 where something was lost for good, or a message was refused or
+    A table shows the losses: of one message each, of many how often each occurs, and a line for
+    each message that is refused. With -o, the translated messages go into that file, a JSON object
+    a line with the bytes in hex under raw; with --json, such objects with the losses are all that
+    is written. The exit status is 1 where something was lost for good, or a message was refused or
     cannot be read.
     """
-    given = Circumstances(user=user)
+    from amqp10msg.cli._translated import Losses, Request, translated
+
+    request = Request(target, profile or "lossless", strict, exchange, routing_key, user)
     colored = use_color(color)
-    failed = False
+    total = Losses()
+    first: Translated | None = None
     with Sink(output) as sink:
         for item in inputs.some():
-            record, losses, fault = _translated(
-                item, target, profile, strict, exchange, routing_key, given
-            )
-            failed = failed or bool(fault) or any(not loss.recoverable for loss in losses)
+            made = translated(item, request)
+            total.add(made)
             if as_json:
-                sink.write(
-                    json.dumps({"source": safe(item.source), **record}, ensure_ascii=False) + "\n"
-                )
+                sink.write(made.json())
                 continue
-            if output is not None and not fault:
-                sink.write(json.dumps({"raw": record["raw"]}) + "\n")
-            _show(item, record, losses, fault, colored)
-    return int(failed)
+            if output is not None and not made.fault:
+                sink.write(json.dumps({"raw": made.record["raw"]}) + "\n")
+            if each:
+                _show(made, colored)
+            elif total.messages == 1:
+                first = made  # the only one is shown in full
+            elif made.fault or (first is not None and first.fault):
+                for refused in filter(None, (first, made)):
+                    if refused.fault:
+                        _show(refused, colored)
+            if total.messages > 1:
+                first = None
+    if first is not None:
+        _show(first, colored)
+    elif not as_json and total.messages > 1:
+        _show_total(total, colored)
+    return int(total.failed)
 
 
-def _translated(
-    item: Item,
-    target: str,
-    profile: str,
-    strict: bool,
-    exchange: str,
-    routing_key: str,
-    given: Circumstances,
-) -> tuple[dict[str, Any], tuple[Loss, ...], str]:
-    """Return the record of one message, its losses, and why it could not be translated."""
-    if item.fault:
-        return {"error": item.fault}, (), item.fault
-    record: dict[str, Any]
-    try:
-        if target == "amqp10":
-            basic = _read_basic(item.data, exchange, routing_key)
-            made = to_amqp10(basic, profile, strict=strict, circumstances=given)
-            record = {"raw": made.message.encode().hex()}
-            losses = made.losses
-        else:
-            back = to_basic(_read_message(item.data), profile, strict=strict, circumstances=given)
-            basic = back.message
-            header = encode_content_header(basic.properties, len(basic.body))
-            record = {"raw": (header + basic.body).hex()}
-            if basic.exchange or basic.routing_key:
-                record |= {"exchange": basic.exchange, "routing_key": basic.routing_key}
-            losses = back.losses
-    except (DecodeError, TranslationError) as error:
-        return {"error": str(error)}, (), str(error)
-    record["losses"] = [_loss_json(loss) for loss in losses]
-    return record, losses, ""
+def _show(made: Translated, colored: bool) -> None:
+    """Show one message: what is lost, or why it is refused."""
+    from rich.text import Text
 
-
-def _show(
-    item: Item, record: dict[str, Any], losses: tuple[Loss, ...], fault: str, colored: bool
-) -> None:
     screen = console(colored)
-    if fault:
-        screen.print(Text(f"{safe(item.source)}: refused: {safe(fault)}", style="red"))
+    source = safe(made.source)
+    if made.fault:
+        screen.print(Text(f"{source}: refused: {safe(made.fault)}", style="red"))
         return
-    lost = sum(not loss.recoverable for loss in losses)
-    size = len(record["raw"]) // 2
+    lost = sum(not loss.recoverable for loss in made.losses)
+    size = len(made.record["raw"]) // 2
     says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
-    line = f"{safe(item.source)}: {plural(size, 'byte')}, {says}"
+    line = f"{source}: {plural(size, 'byte')}, {says}"
     screen.print(Text(line, style="yellow" if lost else "green"))
-    if not losses:
+    if not made.losses:
         return
-    made = table("Path", "Action", "Before", "After", "Why")
-    for loss in losses:
-        action = loss.action + ("" if loss.recoverable else ", for good")
-        made.add_row(
+    rows = table("Path", "Action", "Before", "After", "Why")
+    for loss in made.losses:
+        rows.add_row(
             Text(safe(loss.path) or "message"),
-            Text(action, style=_ACTIONS.get(loss.action, "red")),
+            _action(loss.action, loss.recoverable),
             Text(_short(loss.before)),
             Text("" if loss.after is None else _short(loss.after)),
             Text(loss.reason),
         )
-    screen.print(made)
+    screen.print(rows)
     screen.print()
+
+
+def _show_total(total: Losses, colored: bool) -> None:
+    """Show what many messages lose, how often, and the sum of it."""
+    from rich.text import Text
+
+    screen = console(colored)
+    if total.rows:
+        rows = table("Path", "Action", "Messages", "First in", "Why")
+        rows.columns[2].justify = "right"
+        for (path, action, recoverable, why), (number, source) in total.most_common():
+            rows.add_row(
+                Text(safe(path) or "message"),
+                _action(action, recoverable),
+                f"{number:,}",
+                Text(safe(source)),
+                Text(why),
+            )
+        screen.print(rows)
+        screen.print()
+    style = "red" if total.refused else "yellow" if total.lossy else "green"
+    screen.print(Text(total.sentence(), style=f"bold {style}"))
+
+
+def _action(action: str, recoverable: bool) -> Any:
+    from rich.text import Text
+
+    words = action + ("" if recoverable else ", for good")
+    return Text(words, style=_ACTIONS.get(action, "red"))
 
 
 def _short(value: Any) -> str:
@@ -208,7 +210,7 @@ Examples:
     "-p",
     "--profile",
     "profiles",
-    type=click.Choice(list(PROFILES)),
+    type=LateChoice(_profiles),
     metavar="PROFILE",
     multiple=True,
     help="Compare these profiles; all by default.",
@@ -216,7 +218,7 @@ Examples:
 @click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
 @_circumstances_options
 @click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
-@messages_argument
+@messages_argument("-f", "--format", basic=True)
 @color_option
 def diff_profiles(
     inputs: Inputs,
@@ -231,107 +233,58 @@ def diff_profiles(
     """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
 
     SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
-    translated to the other one. A row is a place in the result, a column a profile. The exit
-    status is 1 where a message cannot be read.
+    translated to the other one. Profiles that make the same of it are one letter; a row is a place
+    in the result and what the profiles of these letters put there. The exit status is 1 where a
+    message cannot be read.
     """
-    chosen = profiles or tuple(PROFILES)
+    from amqp10msg.cli._translated import Request, alike, results
+
+    chosen = profiles or tuple(_profiles())
     colored = use_color(color)
-    given = Circumstances(user=user)
-    failed = 0
+    failed = False
     for item in inputs.some():
-        try:
-            if item.fault:
-                raise DecodeError(item.fault)
-            message = _read_either(item.data, exchange, routing_key)
-        except DecodeError as error:
-            failed += 1
-            complain(item, item.fault or str(error))
-            continue
-        found = {name: _made(message, name, given) for name in chosen}
-        if as_json:
-            click.echo(
-                json.dumps({"source": safe(item.source), "profiles": found}, ensure_ascii=False)
-            )
+        found, fault = results(item, chosen, Request("", "", False, exchange, routing_key, user))
+        if fault:
+            failed = True
+            complain(f"{item.source}: {fault}")
+        elif as_json:
+            line = {"source": safe(item.source), "profiles": found}
+            click.echo(json.dumps(line, ensure_ascii=False))
         else:
-            _show_differences(safe(item.source), found, everything, colored)
-    return int(failed > 0)
-
-
-def _made(message: BasicMessage | Message, profile: str, given: Circumstances) -> dict[str, str]:
-    """Return what a profile makes of a message: path -> value, as text."""
-    made: BasicMessage | Message
-    try:
-        if isinstance(message, BasicMessage):
-            made = to_amqp10(message, profile, circumstances=given).message
-        else:
-            made = to_basic(message, profile, circumstances=given).message
-    except TranslationError as error:
-        return {_REFUSED: safe(str(error))}
-    return {path: safe(repr(value)) for path, value in parts_of(made)}
+            _show_differences(safe(item.source), alike(found), everything, colored)
+    return int(failed)
 
 
 def _show_differences(
-    source: str, found: dict[str, dict[str, str]], everything: bool, colored: bool
+    source: str, groups: list[tuple[list[str], dict[str, str]]], everything: bool, colored: bool
 ) -> None:
+    from rich.text import Text
+
+    from amqp10msg.cli._translated import REFUSED
+
     screen = console(colored)
-    places = dict.fromkeys(path for made in found.values() for path in made)
-    rows = table("", *found)
-    for path in places:
-        values = [made.get(path, "") for made in found.values()]
-        if everything or len(set(values)) > 1:
-            style = "red" if path == _REFUSED else "cyan"
-            rows.add_row(Text(path, style=style), *(Text(value) for value in values))
     screen.print(Text(source, style="bold"))
-    if not rows.row_count:
-        screen.print("  all agree")
+    if len(groups) == 1 and not everything:
+        screen.print(Text(f"  all agree: {', '.join(groups[0][0])}"))
         return
-    screen.print(rows)
+    lettered = [(chr(ord("A") + n), names, made) for n, (names, made) in enumerate(groups)]
+    for letter, names, made in lettered:
+        screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
+        if REFUSED in made:
+            screen.print(Text(f"     refused: {made[REFUSED]}", style="red"))
+    results = [(letter, made) for letter, _, made in lettered if REFUSED not in made]
+    rows = table("Place", "By", "Value")
+    rows.columns[1].no_wrap = True
+    for path in dict.fromkeys(path for _, made in results for path in made):
+        values: dict[str | None, list[str]] = {}
+        for letter, made in results:
+            values.setdefault(made.get(path), []).append(letter)
+        if len(values) == 1 and not everything:
+            continue
+        for number, (value, by) in enumerate(values.items()):
+            shown = Text("none", style="dim") if value is None else Text(value)
+            rows.add_row(Text("" if number else path, style="cyan"), " ".join(by), shown)
+    if rows.row_count:
+        screen.print()
+        screen.print(rows)
     screen.print()
-
-
-def _read_basic(data: bytes, exchange: str, routing_key: str) -> BasicMessage:
-    """Read the payload of a content header frame with the body behind it.
-
-    Raises:
-        DecodeError: there is no content header, or the body does not have the size that it says.
-    """
-    # The header ends where its properties end; the rest is the body.
-    size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
-    if size > len(data) - 14:
-        raise DecodeError(
-            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
-            4,
-            rule="truncated",
-        )
-    header = decode_content_header(data[: len(data) - size], limits=Limits())
-    return BasicMessage(header.properties, data[len(data) - size :], exchange, routing_key)
-
-
-def _read_message(data: bytes) -> Message:
-    """Read a 1.0 message, also one that breaks rules of Part 3."""
-    try:
-        return Message.decode(data)
-    except DecodeError:
-        return Message.decode(data, strict=False)
-
-
-def _read_either(data: bytes, exchange: str, routing_key: str) -> BasicMessage | Message:
-    """Read a message of either protocol: a 1.0 message begins with a zero byte and a descriptor.
-
-    Raises:
-        DecodeError: it is neither.
-    """
-    if data[:2] == b"\0\x3c":
-        return _read_basic(data, exchange, routing_key)
-    return _read_message(data)
-
-
-def _loss_json(loss: Loss) -> dict[str, Any]:
-    """Return a loss for JSON; values without a JSON type appear as their `repr`."""
-    made = attrs.asdict(loss, recurse=False)
-    for name in ("before", "after"):
-        try:
-            json.dumps(made[name])
-        except (TypeError, ValueError):
-            made[name] = safe(repr(made[name]))
-    return made

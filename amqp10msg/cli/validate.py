@@ -3,35 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import attrs
 import click
-from rich.progress import TextColumn
-from rich.text import Text
 
-from amqp10msg.cli._input import Inputs, Item, messages_argument
-from amqp10msg.cli._output import (
-    SEVERITY_COLORS,
-    color_option,
-    console,
-    is_terminal,
-    json_option,
-    profile_option,
-    progress,
-    safe,
-    table,
-    use_color,
-)
-from amqp10msg.cli._report import UNREADABLE, Report, Tally, judge
-from amqp10msg.files.atomic import write_whole
-from amqp10msg.validation import Violation
+from amqp10msg.cli._options import color_option, json_option, messages_argument, profile_option
+from amqp10msg.cli._output import SEVERITY_COLORS, console, safe, table, use_color
 
-# Below this a bar would only flicker.
-_WORTH_A_BAR = 1 << 18
+if TYPE_CHECKING:
+    from amqp10msg.cli._input import Inputs
+    from amqp10msg.cli._items import Item
+    from amqp10msg.cli._report import Tally
+    from amqp10msg.validation import Violation
+
 # From this width of the terminal there is room for where a rule was broken first.
 _WIDE = 110
 
@@ -54,7 +40,7 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Also write an HTML page with the summary and annotated examples of each rule.",
 )
-@messages_argument
+@messages_argument("-f", "--format")
 @color_option
 def validate(
     inputs: Inputs,
@@ -69,30 +55,33 @@ def validate(
 
     SOURCES are files, directories with everything below them, hex, base64, or - for standard
     input, which is also read where none are given. Files hold the bytes of one message, hex or
-    base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, or
-    one of the notations of convert; each of them may be compressed with gzip. Files of lines are
-    read line by line, however large they are.
+    base64, a JSON object a line with a message under the key raw, hex, base64 or data_base64, one
+    of the notations of convert, or many messages: after their lengths, in a CBOR sequence, in a
+    capture of a network (pcap), or in Parquet, such as the quarantine of a pipeline. Each of them
+    but Parquet may be compressed with gzip. FILE:LINE and FILE@OFFSET are one message of a file.
+    Files of many messages are read one by one, however large they are.
 
     Each violation is a line with its place, the rule and its clause; then come the counts. The exit
     status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
+    from amqp10msg.cli._report import Report, Tally, judge
+    from amqp10msg.files.atomic import write_whole
+
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
     colored = use_color(color)
     tally = Tally(profile)
     page = Report(profile) if report is not None else None
-    with _progress(inputs, color) as advance:
-        for item in inputs.some():
-            found = judge(item, profile)
-            tally.add(item, found)
-            if page is not None:
-                page.add(item, found)
-            if as_json:
-                click.echo(_json_line(item, found))
-            elif not quiet:
-                for violation in found:
-                    click.echo(_line(item, violation, colored), color=colored)
-            advance()
+    for item in inputs.some():
+        found = judge(item, profile)
+        tally.add(item, found)
+        if page is not None:
+            page.add(item, found)
+        if as_json:
+            click.echo(_json_line(item, found))
+        elif not quiet:
+            for violation in found:
+                click.echo(_line(item, violation, colored), color=colored)
     if page is not None and report is not None:
         write_whole(report, page.html(tally))
     if as_json:
@@ -105,11 +94,11 @@ def validate(
 
 
 def _line(item: Item, violation: Violation, colored: bool) -> str:
-    severity, rule = violation.severity, violation.rule
+    severity, rule = str(violation.severity), violation.rule
     if colored:
         severity = click.style(severity, fg=SEVERITY_COLORS.get(severity), bold=True)
         rule = click.style(rule, fg="cyan")
-    if violation.rule == UNREADABLE:
+    if item.fault:
         return f"{safe(item.source)}: {severity}: {safe(violation.text)}"
     where = f"byte {violation.offset}" + (f" ({violation.path})" if violation.path else "")
     return (
@@ -132,6 +121,8 @@ def _json_line(item: Item, found: list[Violation]) -> str:
 
 def _show_summary(tally: Tally, colored: bool) -> None:
     """Show the rules that are broken and how often, then the result."""
+    from rich.text import Text
+
     screen = console(colored)
     wide = screen.width >= _WIDE
     if tally.rules:
@@ -153,29 +144,3 @@ def _show_summary(tally: Tally, colored: bool) -> None:
         screen.print()
     style = "red" if tally.failed else "yellow" if tally.warned else "green"
     screen.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
-
-
-@contextmanager
-def _progress(inputs: Inputs, color: bool | None) -> Iterator[Callable[[], None]]:
-    """Show progress on a terminal; yield what to call after each message."""
-    worth = inputs.total is None or inputs.total >= _WORTH_A_BAR
-    if not (worth and is_terminal(sys.stderr)):
-        yield lambda: None
-        return
-    with progress(
-        color,
-        TextColumn("{task.completed:,} of {task.total:,} bytes" if inputs.total else ""),
-        TextColumn("{task.fields[messages]:,} messages"),
-        # Violations that scroll by on the same terminal go above the bar.
-        redirect_stdout=is_terminal(sys.stdout),
-    ) as bar:
-        task = bar.add_task("", total=inputs.total, messages=0)
-        seen = 0
-
-        def advance() -> None:
-            nonlocal seen
-            seen += 1
-            if seen % 64 == 0:
-                bar.update(task, completed=inputs.position, messages=seen)
-
-        yield advance

@@ -15,7 +15,7 @@ from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.validation import PROFILES
+from amqp10msg.validation import PROFILES, ProfileName
 
 #: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None
@@ -28,7 +28,7 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
 def decode(
     array: Any,
     columns: Iterable[str] | None = None,
-    validate: str | None = None,
+    validate: ProfileName | None = None,
     limits: Limits | None = None,
     *,
     message_format: Any = None,

@@ -19,6 +19,8 @@ _TIMES = 32
 class TooMuchError(ValueError):
     """A batch decodes to more than its columns may hold; decode fewer messages at once."""
 
+    __module__ = "amqp10msg.columns"  # where users import it from: tracebacks show it
+
 
 def room_for(*arrays: pa.Array) -> int:
     """Return how many bytes of text the messages of arrays may be written out to."""

@@ -21,7 +21,7 @@ from amqp10msg.notation import to_typed
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
-from amqp10msg.validation import RULES, rule_of, validate
+from amqp10msg.validation import PROFILES, RULES, rule_of, validate
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -66,7 +66,7 @@ def _error(code: str, clause: str, offset: int) -> dict[str, Any]:
 
 def judged(octets: bytes, limits: Limits, profile: str) -> dict[str, Any]:
     """Return the cells of the first error that a profile finds; empty if there is none."""
-    for violation in validate(octets, profile, limits=limits):
+    for violation in validate(octets, PROFILES[profile], limits=limits):
         if violation.severity == "error":
             return _error(violation.rule, violation.clause, violation.offset)
     return {}

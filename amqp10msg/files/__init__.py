@@ -6,11 +6,14 @@
         print(record.address, record.fault or Message.decode(record.data))
 
 =============== =================================================================================
+``raw``         the bytes of one message
 ``prefixed``    each message after its size: four bytes in network byte order
 ``jsonl``       a JSON object a line with the bytes under raw, hex, base64 or data_base64
 ``cborseq``     a CBOR sequence (RFC 8742) of byte strings, each a message
 ``pcap``        pcap and pcapng: the transfers of AMQP 1.0 and the content of AMQP 0-9-1, put
                 together from their frames and segments; TLS must be decrypted first
+``parquet``     tables with a column ``wire`` or ``raw``, and what jobs write, their quarantine
+                included (extra ``arrow``)
 =============== =================================================================================
 
 What cannot be read is a record with a fault, and never an exception. Files are read as a stream:
@@ -20,6 +23,6 @@ memory depends on the largest message, not on the file.
 from __future__ import annotations
 
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
-from amqp10msg.files.reading import form_of, ranges, read
+from amqp10msg.files.reading import form_of, ranges, read, read_stream
 
-__all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read"]
+__all__ = ["FORMS", "MAX_SIZE", "Range", "Record", "form_of", "ranges", "read", "read_stream"]

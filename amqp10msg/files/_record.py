@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 #: The forms of files that can be read.
-FORMS = ("prefixed", "jsonl", "cborseq", "pcap")
+FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet")
 #: Bytes that one message may take, unless said otherwise: a bound on memory.
 MAX_SIZE = 256 << 20
 
@@ -15,8 +15,8 @@ class Record:
     """One message of a file, or what kept it from being read.
 
     Attributes:
-        offset: where in the file it begins, in octets: the size, the line, the item, or the packet
-            that its last byte came in.
+        offset: where in the file it begins, in bytes: the size, the line, the item, or the packet
+            that its last byte came in. In Parquet it is the number of the row, from 0.
         wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
         fault: what is wrong; empty where all is well.
         protocol: ``amqp-1.0`` or ``amqp-0-9-1``.
@@ -29,6 +29,9 @@ class Record:
         payload: the body of a message of AMQP 0-9-1.
         exchange: the exchange that it was published to.
         routing_key: the key that it was published with.
+        redelivered: the broker says that it may have been delivered before; None where no broker
+            sent it.
+        origin: where a job had read it from, ``FILE@OFFSET``, where a column of Parquet says so.
     """
 
     offset: int
@@ -44,6 +47,8 @@ class Record:
     payload: bytes | None = None
     exchange: str | None = None
     routing_key: str | None = None
+    redelivered: bool | None = None
+    origin: str | None = None
 
 
 @attrs.frozen

@@ -40,6 +40,7 @@ class _Partial:
     size: int = 0
     exchange: str | None = None
     routing_key: str | None = None
+    redelivered: bool | None = None
     headless: bool = False
 
 
@@ -108,6 +109,7 @@ class Frames:
             octets if old else None,
             partial.exchange,
             partial.routing_key,
+            partial.redelivered,
         )
 
     def _fault(self, fault: str, packet: Packet, octets: bytes | None = None) -> Record:
@@ -334,15 +336,18 @@ def _content_method(payload: bytes) -> _Partial | None:
         return None
     at = {40: 6, 50: 6, 60: 4, 71: 13}[method[1]]
     texts = []
+    redelivered = None
     try:
         if method[1] in {50, 60}:  # the text of a reply, the tag of a consumer
             at += 1 + payload[at]
         if method[1] == 60:
             at += 9
+        if method[1] in {60, 71}:
+            redelivered = bool(payload[at - 1] & 1)
         for _ in range(2):
             size = payload[at]
             texts.append(payload[at + 1 : at + 1 + size].decode("utf-8", "backslashreplace"))
             at += 1 + size
     except IndexError:
         return _Partial(headless=True)
-    return _Partial(exchange=texts[0], routing_key=texts[1])
+    return _Partial(exchange=texts[0], routing_key=texts[1], redelivered=redelivered)

@@ -19,9 +19,6 @@ from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, pr
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
 # The size where another kind of item begins.
 _NO_ITEM = -1
-# How a section begins: a descriptor that is a small or a large number, or a symbol.
-_BEGINNINGS = {b"\x00\x53", b"\x00\x80", b"\x00\xa3"}
-
 #: Keys of a JSON record that hold a message, and what reads what is in them.
 RECORD_KEYS: dict[str, Callable[[str], bytes]] = {
     "raw": octets_of_hex,
@@ -100,8 +97,6 @@ def _read_sized(
             octets = stream.read(size)
             if len(octets) < size:
                 fault = f"cut off, {len(octets):,} of {size:,} bytes"
-        if fault and head_of is _prefix and not offset and head[:2] in _BEGINNINGS:
-            fault += "; the file begins with a message, not with the size of one"
         yield Record(offset, head if octets is None else octets, fault)
         if fault:
             return
@@ -145,6 +140,12 @@ def read_lines(
             yield here, line, ""
 
 
+def _raw(stream: IO[bytes], start: int, _stop: int | None, max_size: int) -> Iterator[Record]:
+    octets = stream.read(max_size + 1)
+    is_large = len(octets) > max_size
+    yield Record(start, octets[:1024] if is_large else octets, too_large(max_size) * is_large)
+
+
 def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
     # Hex takes two characters a byte, and a record may say more than the message.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
@@ -162,6 +163,8 @@ def _record_of_line(offset: int, line: bytes) -> Record:
     octets = octets_of_record(document) if isinstance(document, dict) else None
     if octets is None:
         raise ValueError(f"no object with one of the keys {', '.join(RECORD_KEYS)}")
+    if len(document) == 1:  # the message alone
+        return Record(offset, octets)
     found = document.get("message_format")
     tag = document.get("delivery_tag")
     address = document.get("address")
@@ -193,6 +196,7 @@ _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4,
 
 #: Readers by form.
 READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
+    "raw": _raw,
     "prefixed": read_prefixed,
     "jsonl": _jsonl,
     "cborseq": partial(_read_sized, head_of=_cbor_head),

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from os import PathLike
 from pathlib import Path
+from typing import Any
+
+import attrs
 
 from amqp10msg.files import containers
-from amqp10msg.files._packets import PCAP, PCAPNG
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
+from amqp10msg.files.recognition import HEAD, advice, form_of_head
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
+from amqp10msg.files.tables import read_parquet
 
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -22,7 +26,12 @@ _SUFFIXES = {
     ".cap": "pcap",
     ".bin": "prefixed",
     ".prefixed": "prefixed",
+    ".parquet": "parquet",
 }
+
+
+# What a file that ends so is said to be goes before what its content looks like.
+_SAID = frozenset({".prefixed", ".cborseq", ".jsonl", ".ndjson"})
 
 
 def form_of(path: str | PathLike[str]) -> str:
@@ -34,17 +43,16 @@ def form_of(path: str | PathLike[str]) -> str:
     """
     path = Path(path)
     with opened(path) as stream:
-        head = stream.peek(4)[:4]
-    if head in {*PCAP, PCAPNG}:
-        return "pcap"
+        head = stream.peek(HEAD)[:HEAD]
     suffixes = [suffix for suffix in path.suffixes if suffix != ".gz"]
-    form = _SUFFIXES.get(suffixes[-1]) if suffixes else None
-    if form is None and head[:1] == b"{":
-        form = "jsonl"
-    if form is None or form == "pcap":
+    suffix = suffixes[-1] if suffixes else ""
+    form = None if suffix in _SAID else form_of_head(head)
+    form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
+    if form is None or (form in {"pcap", "parquet"} and form != form_of_head(head)):
+        hint = advice(head)
         raise ValueError(
             f"{path}: neither its name nor its beginning says what it is: "
-            f"name the form: {', '.join(FORMS)}"
+            f"name the form: {', '.join(FORMS)}{f' ({hint})' if hint else ''}"
         )
     return form
 
@@ -66,12 +74,13 @@ def read(
 ) -> Iterator[Record]:
     """Read the messages of a file.
 
-    Files that are compressed with gzip are read as what is in them.
+    Files that are compressed with gzip are read as what is in them. Parquet needs the extra
+    ``arrow``; of its columns ``wire`` or ``raw`` holds the messages.
 
     Args:
         path: the file.
         form: one of `FORMS`; found out where None.
-        start: where to begin, in octets: the start of a range that `ranges` gave.
+        start: where to begin, in bytes: the start of a range that `ranges` gave.
         stop: records that begin there or behind are left out; None for the end of the file.
         max_size: bytes that one message may take.
 
@@ -81,16 +90,56 @@ def read(
     """
     path = Path(path)
     form = _known(path, form)
-    with opened(path) as stream:
-        try:
-            if start:
-                stream.seek(start)
-            if form == "pcap":
-                yield from read_capture(stream, max_size=max_size)
-            else:
-                yield from containers.READERS[form](stream, start, stop, max_size)
-        except DamagedGzipError as error:
-            yield Record(stream.tell(), fault=str(error))
+    with opened(path) if form != "parquet" else path.open("rb") as stream:
+        if start:
+            stream.seek(start)
+        yield from read_stream(stream, form, start=start, stop=stop, max_size=max_size)
+
+
+def read_stream(
+    stream: Any,
+    form: str,
+    *,
+    start: int = 0,
+    stop: int | None = None,
+    max_size: int = MAX_SIZE,
+) -> Iterator[Record]:
+    """Read the messages of an open file; see `read`.
+
+    Where the first of them has a fault because the file is something else, the fault says what.
+
+    Args:
+        stream: buffered, with a method ``peek``, and standing at `start`.
+        form: one of `FORMS`.
+        start: where it stands, in octets.
+        stop: records that begin there or behind are left out; None for the end of the file.
+        max_size: bytes that one message may take.
+
+    Raises:
+        ValueError: it is Parquet without a column for messages, or not Parquet.
+        ImportError: it is Parquet, and pyarrow is not installed.
+    """
+    hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
+    try:
+        for record in _records(stream, form, start, stop, max_size):
+            yield (
+                attrs.evolve(record, fault=f"{record.fault}; {hint}")
+                if (hint and record.fault)
+                else record
+            )
+            hint = ""
+    except DamagedGzipError as error:
+        yield Record(stream.tell(), fault=str(error))
+
+
+def _records(
+    stream: Any, form: str, start: int, stop: int | None, max_size: int
+) -> Iterator[Record]:
+    if form == "pcap":
+        return read_capture(stream, max_size=max_size)
+    if form == "parquet":
+        return read_parquet(stream)
+    return containers.READERS[form](stream, start, stop, max_size)
 
 
 def ranges(
@@ -106,16 +155,19 @@ def ranges(
         octets: how large a range should be.
 
     Raises:
-        ValueError: the form is not known or cannot be told; `octets` is not positive.
+        ValueError: the form is not known or cannot be told, or is Parquet, which has row groups;
+            `octets` is not positive.
         OSError: the file cannot be read.
     """
     if octets < 1:
         raise ValueError(f"a range holds at least 1 byte, not {octets}")
     path = Path(path)
     form = _known(path, form)
+    if form == "parquet":
+        raise ValueError(f"{path}: this is Parquet, which is not read in ranges of bytes")
     size = path.stat().st_size
     with path.open("rb") as file:
-        whole = form == "pcap" or size <= octets or file.read(2) == GZIP
+        whole = form not in containers.STARTS or size <= octets or file.read(2) == GZIP
         starts = [0] if whole else containers.STARTS[form](path, size, octets)
     # How long the content of a compressed file is is not known.
     stops = [*starts[1:], 1 << 62]

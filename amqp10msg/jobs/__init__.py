@@ -20,25 +20,28 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs._job import KINDS, QUARANTINE, Job
-from amqp10msg.jobs._report import Run, page
+from amqp10msg.jobs._report import EXAMPLES, Run, page
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
 from amqp10msg.jobs.judging import ERRORS
-from amqp10msg.jobs.output import output_of, quarantined, read_stats
-from amqp10msg.jobs.running import JobError, run
+from amqp10msg.jobs.output import examples_of, output_of, quarantined, read_stats
+from amqp10msg.jobs.running import InterruptedJobError, JobError, run
 from amqp10msg.validation.counts import RuleCount
 
 __all__ = [
     "ERRORS",
+    "EXAMPLES",
     "KINDS",
     "MESSAGES",
     "QUARANTINE",
+    "InterruptedJobError",
     "Job",
     "JobError",
     "OnlySparkError",
     "RuleCount",
     "Run",
     "Stats",
+    "examples_of",
     "output_of",
     "page",
     "quarantined",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import attrs
 import pyarrow as pa
@@ -12,11 +12,13 @@ import pyarrow.compute as pc
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import DecodeError
+from amqp10msg.files.recognition import advice
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, judged
+from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import type_for_spark
-from amqp10msg.jobs.translating import Translator
+from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.counts import MAX_TEXT, RuleCount
@@ -42,7 +44,6 @@ _TIME = pa.timestamp("us", "UTC")
 # Good rows, and those for the quarantine.
 _Rows = tuple[pa.RecordBatch, pa.RecordBatch]
 _MESSAGE = ("wire", "content_header", "payload", "fault")
-_BASIC = ("content_header", "payload", "exchange", "routing_key")
 
 
 @attrs.frozen
@@ -59,6 +60,11 @@ class Job:
         to: for ``translate``, ``amqp10`` or ``basic``.
         circumstances: for ``translate``, what a broker's result depends on besides the message.
     """
+
+    #: The names of what `as_options` writes.
+    OPTIONS: ClassVar = (
+        *("job", "column", "columns", "profile", "to", "user", "streamOffset", "arrivalTime"),
+    )
 
     kind: str
     column: str = "wire"
@@ -111,7 +117,7 @@ class Job:
             ValueError: it cannot; the message says why.
         """
         if self.kind not in KINDS:
-            raise ValueError(f"no job is called {self.kind!r}: use {', '.join(KINDS)}")
+            raise ValueError(f"unknown job {self.kind!r}: use {', '.join(KINDS)}")
         for name in ("content_header", "payload") if self._takes_basic else (self.column,):
             if name not in names:
                 raise ValueError(f"there is no column {name!r}: there are {', '.join(names)}")
@@ -120,7 +126,7 @@ class Job:
             Translator(self.to, profile or "lossless")
         elif profile is not None and profile not in validation.PROFILES:
             known = ", ".join(validation.PROFILES)
-            raise ValueError(f"no profile is called {profile!r}: use {known}")
+            raise ValueError(f"unknown profile {profile!r}: use {known}")
         if self.kind == "decode":
             arrow.schema_of(self.columns)
             self._refuse(names, self._decoded_names(), "a decoded one")
@@ -130,7 +136,8 @@ class Job:
 
     def _refuse(self, names: list[str], made: list[str], other: str) -> None:
         """Refuse columns of the input that are to be carried, and have the name of another."""
-        both = [name for name in self._carried(names, to_quarantine=True) if name in made]
+        carried = self._carried(names, to_quarantine=True)
+        both = shared(carried, made)
         if both:
             raise ValueError(f"{', '.join(both)}: a column of the input and {other}: rename it")
 
@@ -151,7 +158,7 @@ class Job:
         if {*VALIDATED.names} <= {*names} and self.kind == "validate":
             left_out |= {*VALIDATED.names}
         if self.kind == "translate":
-            left_out |= {"losses"} if to_quarantine else {*_BASIC, "losses"}
+            left_out |= {"losses"} if to_quarantine else {*BASIC.names, "losses"}
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
@@ -234,7 +241,7 @@ class Job:
         wanted = self._decoded_names()
         extra = [n for n in ("creation_time", "application_properties") if n in wanted]
         formats = batch.column("message_format") if "message_format" in batch.schema.names else None
-        found = arrow.decode(wire, columns=wanted, validate=self.profile, message_format=formats)
+        found = decoded(wire, wanted, self.profile, formats)
         stats.add_sizes(wire)
         if not _count_times(batch, stats) and "creation_time" in extra:
             stats.add_times(found.column("creation_time"))
@@ -277,7 +284,9 @@ class Job:
     def _translate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         profile = self.profile or "lossless"
         translator = Translator(self.to, profile, circumstances=self.circumstances)
-        read = ["wire"] if self.to == "basic" else [n for n in _BASIC if n in batch.schema.names]
+        read = (
+            ["wire"] if self.to == "basic" else [n for n in BASIC.names if n in batch.schema.names]
+        )
         given = [batch.column(self.column if name == "wire" else name) for name in read]
         made = translator.run(dict(zip(read, given, strict=True)))
         stats.add_sizes(given[0] if self.to == "basic" else _column(batch, "payload", pa.binary()))
@@ -291,7 +300,7 @@ class Job:
 
     def _profile(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        found = arrow.decode(wire, columns=[*MAPS, "creation_time", *ERRORS])
+        found = decoded(wire, [*MAPS, "creation_time", *ERRORS])
         stats.add_sizes(wire)
         if not _count_times(batch, stats):
             stats.add_times(found.column("creation_time"))
@@ -306,7 +315,7 @@ class Job:
             names += ["source", "offset"]
         columns = [column.to_pylist() for column in bad.select(names).columns]
         for code, clause, text, *place in zip(*columns, strict=True):
-            first = "{}: {}".format(*place) if place else ""
+            first = "{}@{}".format(*place) if place else ""
             found = RuleCount(clause or "", 1, first, text=(text or "")[:MAX_TEXT])
             stats.add_error(code or "", found)
 
@@ -346,8 +355,9 @@ def _text(octets: bytes, profile: str | None) -> str | None:
     try:
         Message.decode(octets)
     except DecodeError as error:
-        return printable(str(error))
-    for violation in validation.validate(octets, profile or "oasis"):
+        hint = advice(octets, "raw")
+        return printable(f"{error}; {hint}" if hint else str(error))
+    for violation in validation.validate(octets, validation.PROFILES[profile or "oasis"]):
         if violation.severity == "error":
             return printable(violation.text)
     return None

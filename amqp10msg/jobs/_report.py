@@ -1,23 +1,32 @@
-"""The page about a job: one file with charts, which needs nothing else and runs no script."""
+"""The page about a job: one file with charts and examples, which needs nothing else."""
 
 from __future__ import annotations
 
 import datetime
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
 
 from amqp10msg import pages
+from amqp10msg.jobs._job import UNREADABLE
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.pages.charts import COLORS, Bar, columns, horizontal_bars, stacked_bars
+from amqp10msg.notation import parse_tree
+from amqp10msg.notation.html import annotated
+from amqp10msg.pages.charts import COLORS, SLIM, WIDE, Bar, columns, proportions
+from amqp10msg.validation import RULES, validate
+from amqp10msg.validation.counts import RuleCount
 
 # Bars of a chart, and rows of a table, that a page can show at most.
 _MAX_BARS = 120
 _MAX_ROWS = 500
-_MAX_HORIZONTAL = 20
 _TICKS = 6
+# Of each rule, messages that are shown byte by byte; of each of them, fields and bytes.
+EXAMPLES = 2
+_MAX_EXAMPLES = 30
+_MAX_FIELDS, _MAX_OCTETS = 1_000, 2_048
+_LEAST = 2.0
 
 
 @attrs.frozen
@@ -41,11 +50,11 @@ class Run:
 
 @attrs.frozen
 class _Part:
-    """A part of the page: a heading, then what there is of a note, a chart and a table."""
+    """A part of the page: a heading, then what there is of a note, a chart twice, and a table."""
 
     title: str
     note: str = ""
-    chart: Any = None
+    charts: tuple[Any, ...] = ()
     legend: list[tuple[str, int]] = attrs.field(factory=list)
     head: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
@@ -53,8 +62,16 @@ class _Part:
     more: int = 0
 
 
-def page(run: Run, stats: Stats) -> str:
+def page(
+    run: Run, stats: Stats, *, examples: Sequence[Mapping[str, Any]] = (), quarantine: str = ""
+) -> str:
     """Return the page about a job. Needs ``amqp10msg[pages]``.
+
+    Args:
+        run: what the job was.
+        stats: what it counted.
+        examples: rows of its quarantine, which are shown byte by byte; see `examples_of`.
+        quarantine: where its quarantine is, seen from the page; the page links to it.
 
     Raises:
         ImportError: Jinja2 is not installed.
@@ -71,15 +88,41 @@ def page(run: Run, stats: Stats) -> str:
     ]
     if stats.skipped:
         counts.append(("rows without a message", f"{stats.skipped:,}", ""))
+    order = [code for code, _ in _by_frequency(stats)]
+    shown = [
+        row
+        for row in examples
+        if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE}
+    ]
+    shown.sort(key=lambda row: order.index(row["error_code"]))
+    shown = shown[:_MAX_EXAMPLES]
+    places = [_place(row, at) for at, row in enumerate(shown, 1)]
+    trees = [
+        parse_tree(row["wire"], violations=validate(row["wire"]), limit=_MAX_FIELDS)
+        for row in shown
+    ]
     return pages.render(
         "job.html",
         title=run.title,
+        script=bool(shown),
         source=run.source,
         output=run.output,
         engine=run.engine,
         counts=counts,
+        rules=_rules(stats, [row["error_code"] for row in shown], places),
+        quarantine=quarantine,
+        inspected=f"{run.output}/quarantine",
         parts=list(_parts(stats)),
+        each=EXAMPLES,
+        messages=annotated(trees, places, max_octets=_MAX_OCTETS),
+        more=0,
     )
+
+
+def _place(row: Mapping[str, Any], number: int) -> str:
+    """Name an example as commands take it."""
+    source = row.get("source")
+    return f"Message {number}" if source is None else f"{source}@{row.get('offset') or 0}"
 
 
 def _size(count: int) -> str:
@@ -93,18 +136,14 @@ def _size(count: int) -> str:
 
 def _parts(stats: Stats) -> Iterator[_Part]:
     """Yield the parts for which there is something to show."""
-    if stats.rules:
-        yield _rules(stats)
+    if stats.losses:
+        yield _losses(stats)
     if stats.hours:
         yield _hours(stats)
     if stats.sizes:
         yield _sizes(stats)
     if stats.types:
         yield _types(stats)
-    if stats.losses:
-        losses = ((path, act, f"{n:,}") for (path, act), n in stats.losses.most_common())
-        head = ("path", "action", "messages")
-        yield _Part("Lost in translation", **_table(head, ("", "", "n"), losses))
 
 
 def _table(
@@ -115,19 +154,43 @@ def _table(
     return {"head": head, "kinds": kinds, "rows": shown, "more": len(listed) - len(shown)}
 
 
-def _rules(stats: Stats) -> _Part:
-    rows = sorted(stats.rules.items(), key=lambda item: (-item[1].messages, item[0]))
-    bars = [(code, row.messages) for code, row in rows[:_MAX_HORIZONTAL]]
-    return _Part(
-        "Why messages are in quarantine",
-        "Messages by the rule that they break first.",
-        horizontal_bars(bars, "messages in quarantine by the code of the error", "error"),
-        **_table(
-            ("code", "clause", "messages", "first in (file: offset)", "what is wrong there"),
-            ("", "", "n", "", ""),
-            ((code, row.clause, f"{row.messages:,}", row.first, row.text) for code, row in rows),
-        ),
-    )
+def _by_frequency(stats: Stats) -> list[tuple[str, RuleCount]]:
+    return sorted(stats.rules.items(), key=lambda item: (-item[1].messages, item[0]))
+
+
+def _rules(stats: Stats, codes: Sequence[str], places: Sequence[str]) -> list[dict[str, Any]]:
+    """Return why messages are in quarantine as rows: the rules, and the examples of each."""
+    rows = _by_frequency(stats)
+    whole = sum(row.messages for _, row in rows)
+    return [
+        {
+            "id": code,
+            "text": RULES[code].text if code in RULES else "",
+            "clause": row.clause,
+            "severity": "error",
+            "share": proportions(
+                [("error", row.messages), ("rest", whole - row.messages)], least=_LEAST
+            ),
+            "cells": [
+                ("messages", "n", f"{row.messages:,}"),
+                ("first in", "", row.first),
+                ("what is wrong there", "", row.text),
+            ],
+            "examples": [(at, places[at - 1]) for at, one in enumerate(codes, 1) if one == code],
+        }
+        for code, row in rows
+    ]
+
+
+def _losses(stats: Stats) -> _Part:
+    rows = []
+    for (path, action), count in stats.losses.most_common():
+        recoverable, reason = stats.reasons.get((path, action), (True, ""))
+        shown = action if recoverable else ("drift", f"{action}, for good")
+        rows.append((path or "message", shown, f"{count:,}", reason))
+    note = "What the messages of the other protocol do not say, or say in another way."
+    head = ("path", "action", "messages", "why")
+    return _Part("Lost in translation", note, **_table(head, ("", "", "n", ""), rows))
 
 
 def _hours(stats: Stats) -> _Part:
@@ -145,7 +208,11 @@ def _hours(stats: Stats) -> _Part:
     ]
     unit = "an hour" if step == 1 else f"in {step:,} hours"
     note = f"Messages {unit}, by UTC."
-    return _Part("Messages over time", note, columns(bars, note))
+    return _Part("Messages over time", note, _columns(bars, note))
+
+
+def _columns(bars: list[Bar], note: str) -> tuple[Any, ...]:
+    return columns(bars, note, WIDE), columns(bars, note, SLIM)
 
 
 def _moment(hour: int) -> str:
@@ -163,7 +230,7 @@ def _sizes(stats: Stats) -> _Part:
         label = f"{1 << (bits - 1):,} to {(1 << bits) - 1:,} bytes"
         bars.append(Bar(stats.sizes.get(bits, 0), label, _power(bits - 1)))
     note = "Messages by size in bytes, from each power of two up."
-    return _Part("Sizes of messages", note, columns(bars, note))
+    return _Part("Sizes of messages", note, _columns(bars, note))
 
 
 def _power(exponent: int) -> str:
@@ -173,33 +240,30 @@ def _power(exponent: int) -> str:
 
 
 def _types(stats: Stats) -> _Part:
-    """Draw how the values of each property divide by type, those with the most types first."""
+    """Show the types of the values of each property, and how they divide if there are several."""
     listed = [
         (section, key, types)
         for section, keys in sorted(stats.types.items())
         for key, types in sorted(keys.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     drifting = {(section, key) for section, key, _ in stats.drifting()}
-    drawn = sorted(listed, key=lambda row: -len(row[2]))[:_MAX_HORIZONTAL]
     total: Counter[str] = Counter()
-    for _, _, types in drawn:
-        total.update(types)
+    for section, key, types in listed:
+        if (section, key) in drifting:
+            total.update(types)
     colors = {name: min(at, COLORS - 1) for at, (name, _) in enumerate(total.most_common())}
-    chart = stacked_bars(
-        [(key, dict(types.most_common())) for _, key, types in drawn],
-        colors.__getitem__,
-        "share of the types of each property",
-    )
-    rows = (
-        (
-            section.replace("_", "-"),
-            key,
-            ", ".join(f"{name} {count:,}" for name, count in types.most_common()),
-            ("drift", "drifts") if (section, key) in drifting else "",
-        )
-        for section, key, types in listed
-    )
+
+    def row(section: str, key: str, types: Counter[str]) -> tuple[Any, ...]:
+        common = types.most_common()
+        said = ", ".join(f"{name} {count:,}" for name, count in common)
+        if not drifting:
+            return section.replace("_", "-"), key, said
+        if (section, key) not in drifting:
+            return section.replace("_", "-"), key, said, ""
+        mix = proportions([(f"c{colors[name]}", count) for name, count in common], least=_LEAST)
+        return section.replace("_", "-"), key, ("drift", said), mix
+
     note = f"{len(drifting):,} of {len(listed):,} properties have more than one type."
-    head = ("section", "property", "messages by type", "")
-    table = _table(head, ("", "", "", ""), rows)
-    return _Part("Types of properties", note, chart, list(colors.items()), **table)
+    head = ("section", "property", "messages by type", "share of each")[: 4 if drifting else 3]
+    table = _table(head, ("", "", "", "mix"), (row(*one) for one in listed))
+    return _Part("Types of properties", note, legend=list(colors.items()), **table)

@@ -41,6 +41,7 @@ class Stats:
         hours: messages by the hour, counted from the Unix epoch.
         types: by section, key and AMQP type, how many messages have it so.
         losses: by path and action, what translations lost.
+        reasons: by path and action, whether the first of them can be recovered, and why it is so.
     """
 
     rows: int = 0
@@ -52,6 +53,7 @@ class Stats:
     hours: Counter[int] = attrs.field(factory=Counter)
     types: dict[str, dict[str, Counter[str]]] = attrs.field(factory=dict)
     losses: Counter[tuple[str, str]] = attrs.field(factory=Counter)
+    reasons: dict[tuple[str, str], tuple[bool, str]] = attrs.field(factory=dict)
 
     @property
     def good(self) -> int:
@@ -112,6 +114,7 @@ class Stats:
                 for name, count in types.items():
                     self._type(section, key, name, count)
         self.losses += other.losses
+        self.reasons = {**other.reasons, **self.reasons}
 
     def add_losses(self, losses: Iterable[dict[str, Any]]) -> None:
         """Count what one translation lost."""
@@ -119,6 +122,8 @@ class Stats:
             key = (loss["path"], loss["action"])
             if key in self.losses or len(self.losses) < _MAX_KEYS:
                 self.losses[key] += 1
+                if key not in self.reasons:
+                    self.reasons[key] = loss["recoverable"], loss["reason"]
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
         """List the keys that have more than one type: section, key, messages by type."""
@@ -142,6 +147,11 @@ class Stats:
             Counter({int(hour): n for hour, n in given["hours"].items()}),
             {s: {k: Counter(t) for k, t in keys.items()} for s, keys in given["types"].items()},
             Counter({(row["path"], row["action"]): row["messages"] for row in given["losses"]}),
+            {
+                (row["path"], row["action"]): (row["recoverable"], row["reason"])
+                for row in given["losses"]
+                if "reason" in row
+            },
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -165,7 +175,11 @@ class Stats:
             "hours": {str(hour): n for hour, n in sorted(self.hours.items())},
             "types": {s: {k: dict(t) for k, t in keys.items()} for s, keys in self.types.items()},
             "losses": [
-                {"path": path, "action": action, "messages": n}
+                {"path": path, "action": action, "messages": n, **self._reason(path, action)}
                 for (path, action), n in self.losses.most_common()
             ],
         }
+
+    def _reason(self, path: str, action: str) -> dict[str, Any]:
+        found = self.reasons.get((path, action))
+        return {} if found is None else {"recoverable": found[0], "reason": found[1]}

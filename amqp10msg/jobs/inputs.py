@@ -8,7 +8,7 @@ from __future__ import annotations
 import datetime
 import errno
 import glob
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
 from amqp10msg.errors import DecodeError
 from amqp10msg.files import Record
+from amqp10msg.files.recognition import PARQUET as MAGIC
+from amqp10msg.jobs.options import number_of
 from amqp10msg.message import Message
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
@@ -39,6 +41,7 @@ MESSAGES = pa.schema(
         ("payload", pa.binary()),
         ("exchange", pa.string()),
         ("routing_key", pa.string()),
+        ("redelivered", pa.bool_()),
         ("fault", pa.string()),
     ]
 )
@@ -81,9 +84,50 @@ def files_of(source: str) -> list[str]:
 def is_parquet(source: str) -> bool:
     """Return whether a file is, or a folder holds, Parquet."""
     path = Path(source.removeprefix("file://"))
-    return source.endswith(".parquet") or (
-        path.is_dir() and next(path.rglob("*.parquet"), None) is not None
-    )
+    if source.endswith(".parquet"):
+        return True
+    if path.is_file():
+        with path.open("rb") as file:
+            return file.read(len(MAGIC)) == MAGIC
+    return path.is_dir() and next(path.rglob("*.parquet"), None) is not None
+
+
+#: What one task reads.
+Part = tuple[files.Range, ...]
+# What opening a file costs, in bytes that could be read in the meantime.
+_OPENING = 64 << 10
+
+
+def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
+    """Put ranges together, in their order, to parts that have up to `most` bytes.
+
+    Args:
+        ranges: ranges, and how many bytes each has.
+        most: a larger range is a part of its own.
+    """
+    parts: list[Part] = []
+    held: list[files.Range] = []
+    room = most
+    for found, octets in ranges:
+        cost = octets + _OPENING
+        if held and cost > room:
+            parts.append(tuple(held))
+            held, room = [], most
+        held.append(found)
+        room -= cost
+    if held:
+        parts.append(tuple(held))
+    return parts
+
+
+def ranges_of(
+    paths: Iterable[str], form: str | None, octets: int
+) -> Iterator[tuple[files.Range, int]]:
+    """Divide files of messages into ranges of so many bytes; yield each with its size."""
+    for path in paths:
+        size = Path(path).stat().st_size
+        for found in files.ranges(path, form, octets=octets):
+            yield found, min(found.stop, size) - found.start
 
 
 @attrs.frozen
@@ -92,12 +136,12 @@ class Input:
 
     Attributes:
         names: its columns.
-        parts: what can be read side by side.
+        parts: what can be read side by side: ranges of files, several where files are small.
         octets: how large its files are, together.
     """
 
     names: list[str]
-    parts: list[files.Range]
+    parts: list[Part]
     octets: int
 
 
@@ -128,28 +172,30 @@ def input_of(
     octets = sum(Path(path).stat().st_size for path in paths)
     size = RANGE_OCTETS if size_of_part is None else size_of_part(octets)
     if not wants_parquet:
-        parts = [part for path in paths for part in files.ranges(path, form, octets=size)]
-        return Input(MESSAGES.names, parts, octets)
+        return Input(MESSAGES.names, packed(ranges_of(paths, form, size), size), octets)
     if any("=" in path.removeprefix(source) for path in paths):
         raise OnlySparkError(f"{source}: only Spark reads folders that are columns, name=value")
-    found = _parquet_parts(paths, min(size, _PART_OCTETS))
+    found = _parquet_ranges(paths, min(size, _PART_OCTETS))
     if found is None:
         raise OnlySparkError(f"{source}: only Spark reads Parquet files of several schemas as one")
-    return Input(list(found[0].names), found[1], octets)
+    most = min(size, _PART_OCTETS)
+    return Input(list(found[0].names), packed(found[1], most), octets)
 
 
-def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.Range]] | None:
-    """Divide Parquet files into parts of whole row groups, which they count from and to.
+def _parquet_ranges(
+    paths: list[str], most: int
+) -> tuple[pa.Schema, list[tuple[files.Range, int]]] | None:
+    """Divide Parquet files into ranges of whole row groups, which they count from and to.
 
-    A part ends with the row group that makes it `most` bytes or more.
+    A range ends with the row group that makes it `most` bytes or more.
 
     Returns:
-        The schema and the parts; None where the files have not one schema.
+        The schema and the ranges, each with its size; None where the files have not one schema.
 
     Raises:
         OSError: a file cannot be read, or is not Parquet.
     """
-    parts: list[files.Range] = []
+    ranges: list[tuple[files.Range, int]] = []
     schema = None
     for path in paths:
         with pq.ParquetFile(path) as file:
@@ -162,9 +208,9 @@ def _parquet_parts(paths: list[str], most: int) -> tuple[pa.Schema, list[files.R
         for group in range(metadata.num_row_groups):
             octets += metadata.row_group(group).total_byte_size
             if octets >= most or group == metadata.num_row_groups - 1:
-                parts.append(files.Range(path, PARQUET, start, group + 1))
+                ranges.append((files.Range(path, PARQUET, start, group + 1), octets))
                 start, octets = group + 1, 0
-    return None if schema is None else (schema, parts)
+    return None if schema is None else (schema, ranges)
 
 
 @attrs.frozen
@@ -257,7 +303,7 @@ class Reading:
         Raises:
             ValueError: one of them is wrong.
         """
-        return cls(int(options.get("maxSize", files.MAX_SIZE)), Filters.of(options))
+        return cls(number_of(options, "maxSize", files.MAX_SIZE, "bytes"), Filters.of(options))
 
     def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         """Read a part: rows of `MESSAGES`, or of Parquet as they are there."""
@@ -272,7 +318,9 @@ class Reading:
         records = files.read(
             part.path, part.form, start=part.start, stop=part.stop, max_size=self.max_size
         )
-        for record in filter(self.filters.admits, records):
+        if self.filters != Filters():
+            records = filter(self.filters.admits, records)
+        for record in records:
             rows.append((part.path, *_OF_RECORD(record), record.fault or None))
             octets += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from amqp10msg import validation
 from amqp10msg.columns import binary_chunks, suspects
+from amqp10msg.columns import decode as columns_decode
 from amqp10msg.files.text import printable
 from amqp10msg.limits import DEFAULT_LIMITS
 
@@ -31,6 +33,24 @@ _VIOLATIONS = pa.list_(
 VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
+def decoded(
+    array: Any, columns: list[str] | None, validate: str | None = None, message_format: Any = None
+) -> pa.RecordBatch:
+    """Decode an array of messages as `amqp10msg.columns.decode` does; no bytes are an error."""
+    made = columns_decode(array, columns, cast("Any", validate), message_format=message_format)
+    empty = pc.equal(pc.binary_length(array), 0)
+    if not pc.any(empty).as_py():
+        return made
+    rule = validation.RULES["body-missing"]
+    for name, value in zip(ERRORS, (rule.id, rule.clause, 0), strict=True):
+        place = made.schema.get_field_index(name)
+        if place >= 0:
+            field = made.schema.field(place)
+            column = pc.if_else(pc.fill_null(empty, False), value, made.column(place))
+            made = made.set_column(place, field, column.cast(field.type))
+    return made
+
+
 def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
     """Judge an array of messages by a profile; return the arrays of `VALIDATED`."""
     sound: list[bool | None] = []
@@ -41,7 +61,7 @@ def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
         for place in suspects(chunk, DEFAULT_LIMITS, profile):
             octets = chunk[place].as_py()
             if octets is not None:
-                violations = validation.validate(octets, profile)
+                violations = validation.validate(octets, validation.PROFILES[profile])
                 # A text about damaged bytes may quote what UTF-8 cannot hold.
                 judgements[place] = [
                     {**attrs.asdict(one), "path": printable(one.path), "text": printable(one.text)}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import itertools
 import json
+import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import attrs
 import pyarrow as pa
@@ -25,6 +29,8 @@ STATS = "_amqp10msg.json"
 GOOD, BAD = "messages", "quarantine"
 #: The folder with the counts of the batches of a stream.
 BATCHES = "_batches"
+# Rows that are looked through for examples, and the most bytes of one.
+_LOOKED_AT, _MAX_EXAMPLE = 20_000, 1 << 20
 # A row group ends with the first of these.
 _ROWS, _OCTETS = 65_536, 64 << 20
 # Texts that differ from row to row: a dictionary of them would be given up.
@@ -60,8 +66,31 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
     """
     for file in sorted((Path(path) / BAD).rglob("*.parquet")):
         with pq.ParquetFile(file) as rows:
-            for batch in rows.iter_batches(1_000):
+            for batch in rows.iter_batches(64):
                 yield from batch.to_pylist()
+
+
+def examples_of(path: str | Path, stats: Stats, each: int) -> list[dict[str, Any]]:
+    """Return the first rows of each code of the quarantine below an output folder.
+
+    Rows are looked for until there are as many as are wanted, or `_LOOKED_AT` are read.
+
+    Args:
+        path: the folder of a job.
+        stats: what the job counted.
+        each: how many of each code.
+    """
+    lacking = {code: min(each, row.messages) for code, row in stats.rules.items()}
+    found = []
+    for row in itertools.islice(quarantined(path), _LOOKED_AT):
+        if not any(lacking.values()):
+            break
+        code = row["error_code"] or ""
+        if lacking.get(code):
+            lacking[code] -= 1
+            if len(row["wire"] or b"") <= _MAX_EXAMPLE:
+                found.append(row)
+    return found
 
 
 @attrs.frozen
@@ -94,6 +123,8 @@ class Output:
         self._compression = compression
         self._parts = self.unfinished / "parts"
         self._aside = self.unfinished / "before"
+        self._plan = self.unfinished / "plan.json"
+        self._notes = self.unfinished / "done"
 
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
         """Do a job on the batches of one part, and write what it gives.
@@ -107,7 +138,7 @@ class Output:
         file_name = f"part-{number:05d}-{attempt:08d}-{uuid.uuid4().hex}.parquet"
         stats = Stats()
         outputs = {
-            folder: _ParquetFile(self._parts / folder / file_name, self._compression)
+            folder: ParquetFile(partial(_new, self._parts / folder / file_name), self._compression)
             for folder in (GOOD, BAD)
         }
         try:
@@ -157,9 +188,69 @@ class Output:
 
     def abort(self) -> None:
         """Remove what was written, and restore what a job had moved aside when it was killed."""
+        self._restore()
+        self.clear()
+
+    def _restore(self) -> None:
         if self._aside.exists() and not self.path.exists():
             self._aside.rename(self.path)
-        self.clear()
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Keep other jobs out, of all machines that see the folder; who is killed lets them in.
+
+        Raises:
+            BlockingIOError: another job writes to it.
+        """
+        import fcntl  # noqa: PLC0415  (Windows has none, and reads what was written elsewhere)
+
+        handle = self._opened()
+        try:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                said = "another job writes to it: wait for it, or give each a folder of its own"
+                raise BlockingIOError(errno.EWOULDBLOCK, said, str(self.path)) from None
+            yield
+        finally:
+            os.close(handle)
+
+    def _opened(self) -> int:
+        with contextlib.suppress(FileExistsError):
+            self.unfinished.mkdir(parents=True)
+        return os.open(self.unfinished, os.O_RDONLY)
+
+    def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
+        """Return the parts of a job, and what is done of them.
+
+        Args:
+            key: the same for the same job on the same input.
+            parts: how it would be divided now; what is done is of parts as they were then. JSON.
+        """
+        self._restore()
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            plan = json.loads(self._plan.read_text(encoding="utf-8"))
+            if plan["key"] == key:
+                return plan["parts"], self._noted(len(plan["parts"]))
+        for path in self.unfinished.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        write_whole(self._plan, json.dumps({"key": key, "parts": parts}))
+        return list(parts), {}
+
+    def note(self, number: int, done: Done) -> None:
+        """Keep what was made of a part, for the case that the job is interrupted."""
+        self._notes.mkdir(parents=True, exist_ok=True)
+        said = {"files": done.files, "stats": done.stats.as_json()}
+        write_whole(self._notes / f"{number}.json", json.dumps(said))
+
+    def _noted(self, count: int) -> dict[int, Done]:
+        found = {}
+        for number in range(count):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                said = json.loads((self._notes / f"{number}.json").read_text(encoding="utf-8"))
+                if all((self._parts / file).exists() for file in said["files"]):
+                    found[number] = Done(said["files"], Stats.from_json(said["stats"]))
+        return found
 
     def clear(self) -> None:
         """Remove what is not finished."""
@@ -176,19 +267,45 @@ class Output:
                 sync_folder(folder)
 
 
-class _ParquetFile:
-    """A Parquet file that is made with the first row, and is on disk once it is closed."""
+@contextlib.contextmanager
+def _new(path: Path) -> Iterator[IO[bytes]]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with synced(path) as file:
+        yield file
 
-    def __init__(self, path: Path, compression: str) -> None:
-        self._path = path
+
+class ParquetFile:
+    """A Parquet file that is made with the first row, and is there once it is closed.
+
+    Args:
+        make: opens the new file for writing.
+        compression: of the columns.
+
+    Attributes:
+        rows: how many were written.
+        size: of the file, in bytes, once it is closed.
+    """
+
+    def __init__(
+        self, make: Callable[[], contextlib.AbstractContextManager[Any]], compression: str
+    ) -> None:
+        self._make = make
         self._compression = compression
         self._writer: Any = None
+        self._file: Any = None
         self._open = contextlib.ExitStack()
         self._kept: list[pa.RecordBatch] = []
         self._octets = self._rows = 0
-        self.rows = 0
+        self.rows = self.size = 0
+        self._metadata: list[Any] = []
+
+    @property
+    def metadata(self) -> Any:
+        """What the file says of itself, once it is closed."""
+        return self._metadata[0]
 
     def write(self, batch: pa.RecordBatch) -> None:
+        """Add rows; those of the first batch give the schema."""
         if not batch.num_rows:
             return
         self._kept.append(batch)
@@ -204,24 +321,27 @@ class _ParquetFile:
         self._kept.clear()
         self._octets = self._rows = 0
         if self._writer is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = self._open.enter_context(self._make())
             self._writer = pq.ParquetWriter(
-                self._open.enter_context(synced(self._path)),
+                self._file,
                 table.schema,
                 compression=self._compression,
                 use_dictionary=_repeating(table.schema),
                 # Readers skip row groups by them, and never by what is inside of a map or a list.
                 write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
+                metadata_collector=self._metadata,
             )
         self._writer.write_table(table, row_group_size=_ROWS)
 
     def close(self) -> None:
+        """End the file, where there is one."""
         with self._open:
             if self._kept:
                 self._flush()
             if self._writer is not None:
                 self._writer.close()
                 self._writer = None
+                self.size = self._file.tell()
 
 
 def _repeating(schema: pa.Schema) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import threading
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import attrs
+import pyarrow as pa
 
-from amqp10msg import COMPILED
+from amqp10msg import COMPILED, __version__
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.inputs import Reading, input_of
+from amqp10msg.jobs.inputs import Part, Reading, input_of
+from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
 from amqp10msg.jobs.output import Done, Output, read_stats
 
 if TYPE_CHECKING:
@@ -38,6 +41,10 @@ _PARTS_OF_WORKER = 4
 
 class JobError(RuntimeError):
     """A job failed: not by its messages, but by a file, a disk, memory, or a process killed."""
+
+
+class InterruptedJobError(JobError):
+    """A job that failed for lack of memory or of a process, and goes on where it is run again."""
 
 
 def run(
@@ -80,21 +87,26 @@ def run(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         OSError: there is no such file, or it cannot be read.
-        JobError: it failed, or a worker was killed. Nothing of it is left.
+        BlockingIOError: another job writes to the folder.
+        JobError: it failed, and nothing of it is left.
+        InterruptedJobError: it was interrupted, as by Ctrl-C: a worker was killed, or memory ran
+            out. What is done stands beside the folder, and the same job goes on from there.
     """
     given = dict(options or {})
     if workers is not None and workers < 1:
         raise ValueError(f"at least 1 worker is needed, not {workers}")
-    Reading.of(given)  # raises where one is wrong, before anything is made
+    # These raise where one is wrong, before anything is made.
+    refuse_unknown(given, (*READING, *WRITING))
+    Reading.of(given)
+    output = Output(path, compression_of(given))
     cores = _cores() if workers is None else workers
 
     def size_of_part(octets: int) -> int:
         best = max(_LEAST, min(_MOST, octets // (cores * _PARTS_OF_WORKER)))
-        return int(given.get("rangeBytes", best))
+        return number_of(given, "rangeBytes", best, "bytes")
 
     found = input_of(str(source), form, size_of_part)
     job.check(found.names)
-    output = Output(path, given.get("compression", "snappy"))
     count = min(cores, len(found.parts))
     if workers is None:
         is_by_column = COMPILED and job.kind in {"decode", "profile"} and job.profile is None
@@ -103,18 +115,50 @@ def run(
     do = _alone if count <= 1 else _together
     work = Work(output, job, given)
     show = progress or (lambda _done, _total: None)
-    carry_out(output, lambda: do(work, found.parts, count, show), overwrite=overwrite)
+
+    def carry_on(parts: Sequence[Part], done: dict[int, Done]) -> None:
+        do(work, parts, count, show, done)
+
+    carry_out(work, found.parts, carry_on, overwrite=overwrite)
     return read_stats(path)
 
 
-def carry_out(output: Output, do: Callable[[], Sequence[Done]], *, overwrite: bool) -> None:
-    """Do all parts and publish the folder, or leave nothing of it."""
-    output.abort()  # what a job left behind that was killed
-    try:
-        output.commit(do(), overwrite=overwrite)
-    except BaseException:  # Ctrl-C, too
-        output.abort()
-        raise
+def carry_out(
+    work: Work,
+    parts: Sequence[Part],
+    carry_on: Callable[[Sequence[Part], dict[int, Done]], None],
+    *,
+    overwrite: bool,
+) -> None:
+    """Do all parts and publish the folder, or leave nothing of it.
+
+    Where that is interrupted, what is done stays, and the same job goes on from there.
+
+    Args:
+        work: what to do.
+        parts: of the input.
+        carry_on: does the parts that are not in a dict, which it fills.
+        overwrite: replace the folder where it is there.
+
+    Raises:
+        BlockingIOError: another job writes to the folder.
+    """
+    output = work.output
+    with output.held():
+        listed, done = output.resume(
+            work.key(parts), [[attrs.astuple(one) for one in part] for part in parts]
+        )
+        try:
+            given = [tuple(Range(*one) for one in part) for part in listed]
+            carry_on(given, done)
+            output.commit([done[number] for number in range(len(given))], overwrite=overwrite)
+        except (KeyboardInterrupt, InterruptedJobError):
+            if not done:
+                output.abort()
+            raise
+        except BaseException:
+            output.abort()
+            raise
 
 
 def _cores() -> int:
@@ -131,30 +175,49 @@ class Work:
     job: Job
     options: Mapping[str, str]
 
-    def __call__(self, number: int, part: Range, attempt: int = 0) -> Done:
-        """Do the job on one part; see `Output.write`."""
-        return self.output.write(number, attempt, Reading.of(self.options).batches(part), self.job)
+    def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
+        """Do the job on one part, and note that it is done; see `Output.write`."""
+        done = self.output.write(number, attempt, self._batches(part), self.job)
+        self.output.note(number, done)
+        return done
+
+    def _batches(self, part: Part) -> Iterator[pa.RecordBatch]:
+        reading = Reading.of(self.options)
+        for one in part:
+            with _faults_of((one,)):
+                yield from reading.batches(one)
+
+    def key(self, parts: Sequence[Part]) -> str:
+        """Return what is the same for the same work on files that nobody has changed."""
+        paths = sorted({Path(one.path) for part in parts for one in part})
+        states = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in paths]
+        form = {one.form for part in parts for one in part}
+        said = (__version__, self.job, sorted(self.options.items()), states, sorted(form))
+        return hashlib.sha256(repr(said).encode()).hexdigest()
 
 
-def _alone(work: Work, parts: Sequence[Range], _count: int, progress: Progress) -> list[Done]:
-    done: list[Done] = []
+def _alone(
+    work: Work, parts: Sequence[Part], _count: int, progress: Progress, done: dict[int, Done]
+) -> None:
     for number, part in enumerate(parts):
-        with _faults_of(part):
-            done.append(work(number, part))
-        progress(len(done), len(parts))
-    return done
+        if number not in done:
+            with _faults_of(part):
+                done[number] = work(number, part)
+            progress(len(done), len(parts))
 
 
-def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress) -> list[Done]:
-    """Do the work in processes; return what they made in the order of the parts."""
+def _together(
+    work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, Done]
+) -> None:
+    """Do the work in processes."""
     # No fork: Arrow has threads, and they would be missing in the children.
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)
-    done: dict[int, Done] = {}
     with ProcessPoolExecutor(count, context, _begin, (theirs,)) as pool:
         try:
             with _no_interrupts():
-                futures = {pool.submit(work, n, part): n for n, part in enumerate(parts)}
+                left = [(n, part) for n, part in enumerate(parts) if n not in done]
+                futures = {pool.submit(work, n, part): n for n, part in left}
             for future in as_completed(futures):
                 number = futures[future]
                 with _faults_of(parts[number]):
@@ -166,7 +229,6 @@ def _together(work: Work, parts: Sequence[Range], count: int, progress: Progress
                 pool.shutdown(cancel_futures=True)
     ours.close()
     theirs.close()
-    return [done[number] for number in range(len(parts))]
 
 
 def _begin(lifeline: Connection) -> None:
@@ -191,18 +253,22 @@ def _no_interrupts() -> Iterator[None]:
 
 
 @contextmanager
-def _faults_of(part: Range) -> Iterator[None]:
+def _faults_of(part: Part) -> Iterator[None]:
     """Raise `JobError` with the part that failed."""
+    place = part[0].path + (" and others" if len(part) > 1 else "")
     try:
         yield
+    except JobError:
+        raise
     except BrokenProcessPool as error:
-        raise JobError(
-            "a worker was killed, by a signal or because memory ran out: "
-            "fewer workers take less memory"
+        raise InterruptedJobError(
+            "a worker was killed, by a signal or because memory ran out: fewer workers take less "
+            "memory, and the same job goes on from what is done"
         ) from error
     except MemoryError as error:
-        raise JobError(
-            f"{part.path}: memory ran out: fewer workers, or smaller row groups, take less"
+        raise InterruptedJobError(
+            f"{place}: memory ran out: fewer workers, or smaller row groups, take less, and the "
+            "same job goes on from what is done"
         ) from error
     except Exception as error:
-        raise JobError(f"{part.path}: {type(error).__name__}: {error}") from error
+        raise JobError(f"{place}: {type(error).__name__}: {error}") from error

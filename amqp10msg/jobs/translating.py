@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.errors import AmqpError, DecodeError
+from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
@@ -35,16 +35,20 @@ REPORT = [
     ("error_offset", pa.int64()),
     ("error_text", pa.string()),
 ]
-TO_BASIC = pa.schema(
+#: The columns of a message of 0-9-1: all that a `BasicMessage` says. The last three may be absent.
+BASIC = pa.schema(
     [
         ("content_header", pa.binary()),
         ("payload", pa.binary()),
         ("exchange", pa.string()),
         ("routing_key", pa.string()),
-        *REPORT,
+        ("redelivered", pa.bool_()),
     ]
 )
+TO_BASIC = pa.schema([*BASIC, *REPORT])
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
+# Without one of these, a row has no message.
+_OCTETS = ("wire", "content_header", "payload")
 
 # Where AMQP 0-9-1 defines what cannot be decoded of a message.
 _CONTENT_HEADER = "0-9-1, 4.2.6.1"
@@ -73,7 +77,7 @@ class Translator:
         if to not in {"amqp10", "basic"}:
             raise ValueError(f"translate to 'amqp10' or to 'basic', not to {to!r}")
         if profile not in PROFILES:
-            raise ValueError(f"no profile is called {profile!r}: use {', '.join(PROFILES)}")
+            raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
         how = {"profile": profile, "strict": strict, "circumstances": circumstances}
         self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
@@ -91,7 +95,7 @@ class Translator:
 
     def _translated(self, given: dict[str, Any]) -> dict[str, Any]:
         """Translate one message; what goes wrong with it is part of the row."""
-        if all(value is None for value in given.values()):
+        if all(given.get(name) is None for name in _OCTETS):
             return {}
         try:
             return self._one(**given)
@@ -121,8 +125,9 @@ def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
     return {
         "content_header": encode_content_header(found.properties, len(found.body)),
         "payload": found.body,
-        "exchange": found.exchange,
-        "routing_key": found.routing_key,
+        "exchange": _text("exchange", found.exchange),
+        "routing_key": _text("routing key", found.routing_key),
+        "redelivered": found.redelivered,
         "losses": _losses(made),
     }
 
@@ -133,6 +138,7 @@ def _to_amqp10(
     payload: bytes | None,
     exchange: str | None = None,
     routing_key: str | None = None,
+    redelivered: bool | None = None,
 ) -> dict[str, Any]:
     header = decode_content_header(content_header or b"")
     body = payload or b""
@@ -143,9 +149,19 @@ def _to_amqp10(
             4,
             rule="truncated" if header.body_size > len(body) else "trailing-octets",
         )
-    message = BasicMessage(header.properties, body, exchange or "", routing_key or "")
+    message = BasicMessage(
+        header.properties, body, exchange or "", routing_key or "", bool(redelivered)
+    )
     made = to_amqp10(message, **how)
     return {"wire": made.message.encode(), "losses": _losses(made)}
+
+
+def _text(name: str, found: str) -> str:
+    """Return a text for a column, which holds UTF-8 alone."""
+    if printable(found) != found:
+        octets = found.encode("utf-8", "surrogateescape")
+        raise EncodeError(f"not UTF-8, as a column of text must be: {octets!r}", name)
+    return found
 
 
 def _losses(made: Translation[Any]) -> list[dict[str, Any]]:

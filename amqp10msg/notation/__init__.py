@@ -4,13 +4,15 @@
 - Plain JSON (`to_plain`, `from_plain`): for people to read and to write by hand.
 - CBOR (`to_cbor`, `from_cbor`): lossless, compact, deterministic; needs ``amqp10msg[cbor]``.
 - The diagnostic tree (`parse_tree`): what every byte means, also where a message is broken; as
-  text for a terminal (`render_text`) and as an HTML page (`render_html`).
+  text for a terminal (`render_text`), as an HTML page (`render_html`) and as a picture
+  (`render_svg`).
 """
 
 from amqp10msg.notation._error import NotationError
 from amqp10msg.notation.cbor import from_cbor, to_cbor
 from amqp10msg.notation.html import render_html
 from amqp10msg.notation.plain import from_plain, to_plain, value_from_plain
+from amqp10msg.notation.svg import render_svg
 from amqp10msg.notation.text import render_text
 from amqp10msg.notation.tree import Node, Tree, parse_tree
 from amqp10msg.notation.typed import from_typed, to_typed
@@ -24,6 +26,7 @@ __all__ = [
     "from_typed",
     "parse_tree",
     "render_html",
+    "render_svg",
     "render_text",
     "to_cbor",
     "to_plain",

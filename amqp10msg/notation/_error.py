@@ -16,6 +16,8 @@ class NotationError(AmqpError, ValueError):
         path: where in the notation, ``$`` being the whole: ``$[2][1][0]``, ``$.header.ttl``.
     """
 
+    __module__ = "amqp10msg.notation"  # where users import it from: tracebacks show it
+
     def __init__(self, reason: str, path: str = "$") -> None:
         super().__init__(reason, path)
         self.reason = reason

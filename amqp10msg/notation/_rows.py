@@ -38,8 +38,8 @@ class Row:
 
     Attributes:
         level: its depth, 0 for a section.
-        offset: where its octets begin.
-        stop: where the octets end that are shown in this line.
+        offset: where its bytes begin.
+        stop: where the bytes end that are shown in this line.
         end: where the whole value ends.
         name: the field's name; safe to print.
         type: its AMQP type and encoding; safe to print.
@@ -80,7 +80,7 @@ def problem_of(violation: Violation) -> Problem:
 
 
 def tree_of(data: Tree | Message | bytes | bytearray | memoryview, limit: int) -> Tree:
-    """Return a tree as it is; parse octets or a message, with the violations in it."""
+    """Return a tree as it is; parse bytes or a message, with the violations in it."""
     if isinstance(data, Tree):
         return data
     octets = data.encode() if isinstance(data, Message) else bytes(data)

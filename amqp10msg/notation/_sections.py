@@ -6,10 +6,10 @@ from typing import Any
 
 from amqp10msg import _core
 from amqp10msg.errors import DecodeError
+from amqp10msg.lenient import Malformed, located
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.parts import scan
-from amqp10msg.sections import SectionKind
+from amqp10msg.sections import KINDS, SectionKind
 
 
 def exact(value: Any) -> Any:
@@ -23,19 +23,22 @@ def exact(value: Any) -> Any:
     return _core.decode_value(_core.encode_value(value), limits=UNLIMITED)
 
 
-def sections_of(message: Message) -> list[tuple[SectionKind | None, Any]]:
-    """List the sections of a message in the order of the wire, their values as on the wire.
+def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
+    """List the sections of an encoded message in the order of the wire, their values as there.
 
-    What is not a section of Part 3 is there as a whole, with its descriptor, and None as its kind.
-
-    Raises:
-        EncodeError: the message holds what cannot be encoded.
+    What is not a section of Part 3 is there as a whole, with its descriptor, and None as its kind;
+    what is no encoding to the letter is `Malformed`.
     """
-    encoded = message.encode()
+    reader = _core.Reader(octets, 0, UNLIMITED)
     made = []
-    for part in scan(encoded, limits=UNLIMITED):
-        octets = encoded[part.content if part.kind else part.offset : part.end]
-        made.append((part.kind, _core.decode_value(octets, limits=UNLIMITED)))
+    for code, start, content, end in reader.scan():
+        reader.pos = start if code < 0 else content
+        try:
+            value = reader.value()
+        except _core.READ_FAULTS as error:
+            value = Malformed(octets[start:end], located(octets, start, end, reader.pos, error))
+            reader.end, reader.depth = len(octets), UNLIMITED.depth
+        made.append((None if code < 0 else KINDS[code - 0x70], value))
     return made
 
 
@@ -53,7 +56,7 @@ def message_of(octets: bytes, *, message_format: int = 0) -> Message:
     """Decode a message strictly where that is possible, else leniently.
 
     Raises:
-        DecodeError: the octets are not a sequence of encoded values.
+        DecodeError: the bytes are not a sequence of encoded values.
     """
     try:
         return Message.decode(octets, limits=UNLIMITED, message_format=message_format)

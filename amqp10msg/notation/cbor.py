@@ -13,9 +13,9 @@ ubyte ushort uint ulong     tags 41216 41217 41218 41219: integer
 byte short int              tags 41220 41221 41222: integer
 timestamp                   tag 41223: integer, milliseconds since the Unix epoch
 float                       tag 41224: floating-point number
-NaN with a payload          tag 41225 (double), tag 41224 (float): byte string of the 8 or 4 octets
+NaN with a payload          tag 41225 (double), tag 41224 (float): byte string of the 8 or 4 bytes
                             of the IEEE 754 bits
-decimal32 64 128            tag 41226: byte string of the 4, 8 or 16 octets of the IEEE 754 bits
+decimal32 64 128            tag 41226: byte string of the 4, 8 or 16 bytes of the IEEE 754 bits
 char                        tag 41227: integer, the code point
 symbol                      tag 41228: text string
 map                         tag 41229: array of key, value, key, value …: the order of an AMQP map
@@ -26,7 +26,8 @@ array                       tag 41230: array of the element constructor's format
 described                   tag 41231: array of the descriptor and what is described
 message                     tag 41232: array of the message-format and the sections, each an array
                             of the descriptor's code (112 to 120) and the section's value; for
-                            what is not a section of Part 3, null and the whole value
+                            what is not a section of Part 3, null and the whole value; where that
+                            is no value to the letter, the section's bytes alone
 =========================== =====================================================================
 
 The tags from 41216 on lie in the range for first come, first served (RFC 8949, 9.2). Tag 1 for
@@ -48,6 +49,7 @@ from typing import Any
 
 from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
@@ -123,8 +125,11 @@ class _CborWriter:
 
     def message(self, message: Message) -> Any:
         made: list[Any] = [int(message.message_format)]
-        for kind, value in sections_of(message):
-            made.append([None if kind is None else kind.code, self.item(value)])
+        for kind, value in sections_of(message.encode()):
+            if type(value) is Malformed:
+                made.append([value.data])
+            else:
+                made.append([None if kind is None else kind.code, self.item(value)])
         return self.tag(MESSAGE, made)
 
     def item(self, value: Any) -> Any:
@@ -201,7 +206,7 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
 
 
 def _check(data: bytes) -> None:
-    """Check that the octets are one well-formed item that this form can hold.
+    """Check that the bytes are one well-formed item that this form can hold.
 
     Leaves to cbor2 only what it makes plain values of: shared references, regular expressions,
     big fractions and the other things that tags can ask for never reach it.
@@ -275,6 +280,9 @@ class _CborReader(Reader):
         octets = []
         for index, section in enumerate(content[1:], 1):
             self.path = [index]
+            if isinstance(section, _ARRAYS) and len(section) == 1 and type(section[0]) is bytes:
+                octets.append(section[0])
+                continue
             if not isinstance(section, _ARRAYS) or len(section) != 2:
                 raise self.wrong("a section: an array of its code and its value", section)
             code = section[0]

@@ -63,7 +63,10 @@ def render_html(
     messages = iter(data)
     shown = annotated(itertools.islice(messages, max_messages), labels, max_octets=max_octets)
     more = sum(1 for _ in messages)
-    return pages.render("messages.html", title=title, messages=shown, more=more, script=True)
+    alone = len(shown) == 1 and not more
+    return pages.render(
+        "messages.html", title=title, messages=shown, more=more, alone=alone, script=True
+    )
 
 
 def annotated(data: Any, labels: Sequence[str] = (), *, max_octets: int = 16_384) -> list[Any]:
@@ -131,7 +134,7 @@ def _markup(text: str) -> Any:
 
 
 def _parts(row: Row) -> Iterator[tuple[int, str]]:
-    """Yield what each part of a row's octets is, by where it begins in the row."""
+    """Yield what each part of a row's bytes is, by where it begins in the row."""
     node: Node = row.node
     while node.type == "described" and node.content < row.stop:
         yield node.offset - row.offset, "described"
@@ -202,7 +205,7 @@ def _lines(
 
 
 def _piece(data: bytes, start: int, begin: int, end: int, kind: str) -> dict[str, Any]:
-    """Return the octets of one row in one line: their classes, and their markup in hex and text."""
+    """Return the bytes of one row in one line: their classes, and their markup in hex and text."""
     hexes = [_HEX[octet] for octet in data[begin:end]]
     if begin <= start + _PER_LINE // 2 < end:
         hexes.insert(start + _PER_LINE // 2 - begin, _GAP)

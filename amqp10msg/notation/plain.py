@@ -24,7 +24,7 @@ the footer). All else names its type:
                                      mean one number
 ``{"$timestamp": "2024-02-29T…Z"}``  ISO 8601; milliseconds outside of the years 1 to 9999
 ``{"$symbol": "a"}``                 so ``$string``, ``$char``, ``$uuid``
-``{"$binary": "text"}``              octets that are readable UTF-8; others are
+``{"$binary": "text"}``              bytes that are readable UTF-8; others are
                                      ``{"$base64": "AAEC"}``; ``{"$hex": "000102"}`` is read too
 ``{"$map": [[key, value], …]}``      a map that no object holds
 ``{"$array": "int", "values": […]}`` with ``"code": "0x71"`` where that is not the smallest
@@ -35,12 +35,13 @@ the footer). All else names its type:
 ==================================== =============================================================
 
 ``data`` is text or ``{"$base64": …}``. In place of ``data``, ``amqp_sequence`` and ``amqp_value``,
-``body`` is read as `Message` takes one: octets are data, all else is an amqp-value.
+``body`` is read as `Message` takes one: bytes are data, all else is an amqp-value.
 ``message_format`` is added to the sections where it is not 0.
 
 A message with several body sections, and one that was decoded with ``strict=False`` and breaks the
 specification, is ``{"sections": [[name, content], …]}``, in the order of the wire; there a section
-with the wrong content has a value with a marker, and what is not a section is called ``unknown``.
+with the wrong content has a value with a marker, what is not a section is called ``unknown``, and
+``raw`` has the bytes of a section that is no value to the letter.
 
 Reading returns an equal message.
 """
@@ -57,6 +58,7 @@ import amqp10msg.delivery  # noqa: F401  (its composites are shown by their name
 from amqp10msg._core import decode_value, encode_value
 from amqp10msg.composite import COMPOSITES, Field, from_described
 from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError
@@ -90,7 +92,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    sections = sections_of(message)
+    sections = sections_of(message.encode())
     made: dict[str, Any] = {}
     if message.message_format:
         made["message_format"] = int(message.message_format)
@@ -98,7 +100,12 @@ def _message(message: Message) -> dict[str, Any]:
     if len(set(kinds)) == len(kinds) and _is_strict(message):
         made |= {_name(kind): _content(kind, value) for kind, value in sections}
     else:
-        made["sections"] = [[_name(kind), _content(kind, value)] for kind, value in sections]
+        made["sections"] = [
+            ["raw", natural("binary", value.data)]
+            if type(value) is Malformed
+            else [_name(kind), _content(kind, value)]
+            for kind, value in sections
+        ]
     return made
 
 
@@ -186,7 +193,7 @@ def natural(name: str, value: Any) -> Any:
 
 
 def _binary(value: bytes) -> Any:
-    """Write octets as text where they are readable text, else in base64."""
+    """Write bytes as text where they are readable text, else in base64."""
     try:
         text = value.decode("utf-8")
     except UnicodeDecodeError:
@@ -247,8 +254,38 @@ def _array(value: Array) -> dict[str, Any]:
 
 def _default_code(value: Array) -> int:
     """Return the constructor that the array would be encoded with if it had none of its own."""
+    # Arrays in arrays would otherwise be encoded once for each array around them.
+    if value.code in _SHORT or (value.code in _LONG and any(map(_is_long, value.values))):
+        return value.code
     octets = encode_value(Array(value.type, value.values))
     return octets[3] if octets[0] == 0xE0 else octets[9]
+
+
+# Constructors of elements that have a size, in both forms.
+_SHORT = (0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
+_LONG = tuple(code + 0x10 for code in _SHORT)
+_MOST_SHORT = 255
+
+
+def _is_long(value: Any) -> bool:
+    """Return whether a value takes more than 255 bytes; False also where that takes a long look."""
+    pending = [value]
+    size = 0
+    while pending and size <= _MOST_SHORT:
+        one = pending.pop()
+        if isinstance(one, (str, bytes)):
+            size += len(one)
+        elif isinstance(one, Described):
+            pending += (one.descriptor, one.value)
+        elif isinstance(one, (list, Array, dict, AmqpMap)):
+            if isinstance(one, Array) and one.type == "null":
+                continue  # its elements take no bytes
+            if len(one) > _MOST_SHORT:
+                return True
+            pending += one.values if isinstance(one, Array) else one
+        else:
+            size += 1
+    return size > _MOST_SHORT
 
 
 def _composite(value: Described) -> Any:
@@ -373,9 +410,12 @@ def _listed(reader: PlainReader, sections: Any) -> bytes:
         if not isinstance(section, list) or len(section) != 2 or not isinstance(section[0], str):
             raise reader.wrong("a [name, content] pair", section)
         kind = _NAMES.get(section[0].replace("-", "_"))
-        if kind is None and section[0] != "unknown":
-            raise reader.wrong(f"a section, one of {', '.join(_NAMES)}, unknown", section[0])
+        if kind is None and section[0] not in ("unknown", "raw"):
+            raise reader.wrong(f"a section, one of {', '.join(_NAMES)}, unknown, raw", section[0])
         reader.path.append(1)
+        if section[0] == "raw":
+            octets.append(reader.natural("binary", section[1]))
+            continue
         octets.append(_written(reader, kind, _section(reader, kind, section[1])))
     return b"".join(octets)
 

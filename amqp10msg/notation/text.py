@@ -96,7 +96,7 @@ def render_text(
 
 
 def _octets(data: bytes, row: Row, width: int) -> Iterator[str]:
-    """Yield the octets of a line in hex, eight at a time; of many only the first."""
+    """Yield the bytes of a line in hex, eight at a time; of many only the first."""
     room = _PER_LINE * _MAX_LINES
     stop = row.stop if row.stop - row.offset <= room else row.offset + room - _PER_LINE
     yield f"{data[row.offset : min(row.offset + _PER_LINE, stop)].hex(' '):<{width}}"

@@ -267,7 +267,7 @@ def _node(data: bytes, value: Value) -> Node:
 
 
 def _reason(value: Value) -> str:
-    """Return why octets are not a value."""
+    """Return why bytes are not a value."""
     if value.fault == TOO_DEEP:
         return f"values are nested more than {LEVELS} deep"
     if value.fault == UNKNOWN:

@@ -62,7 +62,7 @@ _DOUBLE = struct.Struct(">d")
 
 
 def bits_of(value: Any) -> bytes:
-    """Return the octets of a value whose type has a width, as on the wire."""
+    """Return the bytes of a value whose type has a width, as on the wire."""
     if type(value) is float:
         return _DOUBLE.pack(value)
     if isinstance(value, uuid.UUID):

@@ -30,8 +30,9 @@ amqp-value                                  a value
 
 What a lenient decoding lets through has its own forms. A known section that holds what it must not
 has that value as its content: ``["header", ["map", []]]``; regular content never begins with the
-name of a type. What is not a section of Part 3 is ``["unknown", value]``. Written by hand,
-``["raw", hex]`` puts bytes into a message as they are.
+name of a type. What is not a section of Part 3 is ``["unknown", value]``. A section whose bytes are
+no value to the letter (text that is not UTF-8, a map with a key twice, an empty array without
+constructor) is ``["raw", hex]``, its bytes as they are.
 
 The typed form holds the values of a message and their types, not which of several encodings of a
 value it used; only an array's constructor is kept. A message's message-format is not part of it.
@@ -44,11 +45,19 @@ from typing import Any
 
 from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import EncodeError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
-from amqp10msg.notation._sections import exact, message_of, sections_of, written
-from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, bits_of, integer_range, of_bits
+from amqp10msg.notation._sections import message_of, sections_of, written
+from amqp10msg.notation._typed_octets import (
+    octets_of_message,
+    octets_of_value,
+    typed_message,
+    typed_octets,
+    typed_value,
+)
+from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, integer_range, of_bits
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
 
@@ -67,47 +76,26 @@ def to_typed(value: Any) -> list[Any]:
     """
     try:
         if isinstance(value, Message):
-            return [
-                ["unknown", _typed(content)]
-                if kind is None
-                else [kind.name, _content(kind, content)]
-                for kind, content in sections_of(value)
-            ]
-        return _typed(exact(value))
+            octets = value.encode()
+            # What was decoded leniently may have a key twice.
+            made: list[Any] | None = None if value._lenient else typed_message(octets)
+            if made is not None:
+                return made
+            return [_section(kind, content) for kind, content in sections_of(octets)]
+        typed: list[Any] = typed_octets(encode_value(value))
+        return typed
     except RecursionError:
         raise EncodeError(TOO_DEEP) from None
 
 
-def _content(kind: SectionKind, value: Any) -> Any:
-    """Return a section's content in the form of its kind, or as a value where it is not of it."""
-    typed = _typed(value)
-    return typed[1] if typed[0] == kind.source else typed
-
-
-# One frame of Python for each level of nesting: 256 levels must fit the interpreter's stack.
-def _typed(value: Any) -> list[Any]:
-    name = TYPES[type(value)]
-    if name == "list":
-        return [name, list(map(_typed, value))]
-    if name == "map":
-        pairs = value.pairs if type(value) is AmqpMap else value.items()
-        return [name, [[_typed(key), _typed(item)] for key, item in pairs]]
-    if name == "array":
-        typed = [name, f"{value.code:02x}", list(map(_typed, value.values))]
-        return [*typed, list(map(_typed, value.descriptors))] if value.descriptors else typed
-    if name == "described":
-        return [name, _typed(value.descriptor), _typed(value.value)]
-    if name in INTEGERS or name == "long":
-        return [name, int(value)]
-    if name in WIDTHS:
-        return [name, bits_of(value).hex()]
-    if name == "binary":
-        return [name, value.hex()]
-    if name == "char":
-        return [name, ord(value)]
-    if name == "symbol":
-        return [name, str(value)]
-    return [name] if value is None else [name, value]
+def _section(kind: SectionKind | None, value: Any) -> list[Any]:
+    """Return a section with its content in the form of its kind, or as what it is."""
+    if type(value) is Malformed:
+        return ["raw", value.data.hex()]
+    typed = typed_value(value)
+    if kind is None:
+        return ["unknown", typed]
+    return [kind.name, typed[1] if typed[0] == kind.source else typed]
 
 
 def from_typed(typed: Any) -> Any:
@@ -132,8 +120,13 @@ def from_typed(typed: Any) -> Any:
                 'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
             )
         if typed and isinstance(typed[0], str):
-            return decode_value(_encoded(reader.value(typed), typed), limits=UNLIMITED)
-        octets = b"".join(map(reader.section, typed, range(len(typed))))
+            octets = octets_of_value(typed)
+            if octets is None:
+                octets = _encoded(reader.value(typed), typed)
+            return decode_value(octets, limits=UNLIMITED)
+        octets = octets_of_message(typed)
+        if octets is None:
+            octets = b"".join(map(reader.section, typed, range(len(typed))))
     except RecursionError:
         raise NotationError(TOO_DEEP) from None
     return message_of(octets)

@@ -10,12 +10,14 @@ import attrs
 from amqp10msg import _core
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.reprs import shown
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._checks import Found
 from amqp10msg.validation._obligations import NOT_VISIBLE, Obligation
-from amqp10msg.validation._profiles import PROFILES, Profile
-from amqp10msg.validation._rules import RULES, Rule
-from amqp10msg.validation._view import LISTED, read
+from amqp10msg.validation._profiles import PROFILES, Profile, ProfileName
+from amqp10msg.validation._rules import RULES, Rule, Severity
+from amqp10msg.validation._view import LISTED, read, sound
+from amqp10msg.validation.prefilter import PREFILTERED, suspected
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
@@ -27,14 +29,20 @@ __all__ = [
     "RULES",
     "Obligation",
     "Profile",
+    "ProfileName",
     "Rule",
+    "Severity",
     "Violation",
     "rule_of",
     "validate",
 ]
 
+# Rules in the order of the table that may be broken where a message decodes.
+_ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
-@attrs.frozen
+
+@shown
+@attrs.frozen(repr=False)
 class Violation:
     """One rule that a message breaks, in one place.
 
@@ -53,7 +61,7 @@ class Violation:
 
     rule: str
     clause: str
-    severity: str
+    severity: Severity
     path: str
     offset: int
     text: str
@@ -88,7 +96,7 @@ def rule_of(error: DecodeError) -> tuple[str, str]:
 
 def validate(
     message: Message | bytes | bytearray | memoryview,
-    profile: str | Profile = "oasis",
+    profile: ProfileName | Profile = "oasis",
     *,
     limits: Limits | None = None,
 ) -> list[Violation]:
@@ -140,13 +148,22 @@ def validate(
     except DecodeError as error:
         report.add(error.rule, Found(error.offset, error.path, error.reason))
         return report.violations
-    view = read(data, limits)
+    suspects = suspected(data, limits, profile.known_keys)
+    if suspects is None:
+        view = read(data, limits)
+        for fault in view.faults:
+            name, _ = rule_of(fault)
+            report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
+        rules = list(RULES.values())
+    else:
+        # Nearly all messages decode, and break no rule that decoding leaves.
+        rules = [RULES[name] for name in _ORDER if name in suspects] if suspects else []
+        if not rules:
+            return report.violations
+        view = sound(data, limits)
     view.known_keys = dict(profile.known_keys)
-    for fault in view.faults:
-        name, _ = rule_of(fault)
-        report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
-    for rule in RULES.values():
-        if rule.check is not None and rule.id in profile:
+    for rule in rules:
+        if rule.check is not None and rule.id in profile.severities:
             for found in islice(rule.check(view), LISTED):
                 report.add(rule.id, found)
     # Stable, so that violations at one offset come in the order of the table.

@@ -101,6 +101,8 @@ def strangers(view: View, *, described: bool) -> Iterator[Found]:
 
 def misplaced(view: View, *, rule: str) -> Iterator[Found]:
     """Find sections in a place where they must not be, by one of the three rules on that."""
+    if view.in_order:
+        return
     seen = 0
     last = -1
     for section in view.sections:
@@ -156,9 +158,11 @@ def field_type(view: View) -> Iterator[Found]:
     """Find fields that are not of the type they are declared to be."""
     for section in view.of("header", "properties"):
         for row, child in section.fields():
-            wanted, clause = _ARCHETYPES.get(row.requires, ({row.type}, section.kind.clause))
             have = type_at(view.data, child.value)
-            if have and have not in wanted:
+            if have == row.type or not have:
+                continue
+            wanted, clause = _ARCHETYPES.get(row.requires, ({row.type}, section.kind.clause))
+            if have not in wanted:
                 says = _ARCHETYPE_NAMES.get(row.requires, row.type)
                 text = f"{row.wire_name} is {says}, not {have}"
                 yield Found(child.value, child.path, text, clause)

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
+from typing import Literal, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.validation._rules import RULES
+from amqp10msg.validation._rules import RULES, Severity
+
+#: The names of the profiles that `validate` knows. One that is known when the program runs only is
+#: taken from `PROFILES`, as ``PROFILES[name]``.
+ProfileName: TypeAlias = Literal["oasis", "rabbitmq-4", "azure"]
 
 
-def _severities(value: Mapping[str, str]) -> Mapping[str, str]:
+def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
     for name, severity in value.items():
         if name not in RULES:
             raise ValueError(f"there is no rule {name!r}: see RULES")
-        if severity not in ("error", "warning"):
+        if severity not in get_args(Severity):
             raise ValueError(f"{name}: a severity is 'error' or 'warning', not {severity!r}")
     return MappingProxyType(dict(value))
 
@@ -37,7 +42,7 @@ class Profile:
 
     name: str
     description: str
-    severities: Mapping[str, str] = attrs.field(converter=_severities, repr=False)
+    severities: Mapping[str, Severity] = attrs.field(converter=_severities, repr=False)
     known_keys: Mapping[str, tuple[str, ...]] = attrs.field(
         factory=lambda: MappingProxyType({}), converter=_frozen, repr=False
     )
@@ -56,7 +61,7 @@ class Profile:
         name: str,
         description: str,
         *,
-        severities: Mapping[str, str] | None = None,
+        severities: Mapping[str, Severity] | None = None,
         without: tuple[str, ...] = (),
         known_keys: Mapping[str, tuple[str, ...]] | None = None,
     ) -> Profile:
@@ -82,11 +87,13 @@ class Profile:
 
 
 _RABBITMQ = {rule.id: rule.severity for rule in RULES.values() if rule.clause == "RabbitMQ 4"}
+# Names that W3C's draft of trace context for AMQP gives to message-annotations.
+_TRACE = ("traceparent", "tracestate")
 _OASIS = Profile(
     "oasis",
     "OASIS AMQP 1.0, Part 3, section 3.2, to the letter.",
     {rule.id: rule.severity for rule in RULES.values() if rule.id not in _RABBITMQ},
-    {"delivery-annotations": ("rejected",)},
+    {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
 )
 _RABBITMQ_4 = _OASIS.derive(
     "rabbitmq-4",
@@ -102,7 +109,7 @@ _AZURE = _OASIS.derive(
     without=("body-missing", "message-format"),
     known_keys={
         "delivery-annotations": ("rejected", "iothub-*"),
-        "message-annotations": ("iothub-*",),
+        "message-annotations": (*_TRACE, "iothub-*"),
     },
 )
 #: The profiles that `validate` knows, by name.

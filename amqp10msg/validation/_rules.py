@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
+from typing import Literal, TypeAlias, cast
 
 import attrs
 
 from amqp10msg.validation._checks import CHECKS, Found
 from amqp10msg.validation._view import View
+
+#: ``error`` for what must not be, ``warning`` for what should not.
+Severity: TypeAlias = Literal["error", "warning"]
 
 
 @attrs.frozen
@@ -25,13 +29,14 @@ class Rule:
         text: what must be.
         quote: the specification's own words, where they are a sentence.
         refused: strict decoding refuses what breaks it.
-        structural: lenient decoding refuses it too, because it is about the encodings.
+        structural: it is about the encodings. Lenient decoding keeps a section that breaks it as
+            bytes, and refuses a message where it cannot tell where a section ends, or for a limit.
         check: finds what breaks it; None where that shows when the message is read or encoded.
     """
 
     id: str
     clause: str
-    severity: str
+    severity: Severity
     text: str
     quote: str = ""
     refused: bool = False
@@ -67,8 +72,10 @@ symbol-not-ascii | Part 1, 1.6.21 | error | structural
     A symbol is ASCII.
 map-odd-count | Part 1, 1.6.23 | error | structural
     A map has a value for every key.
-map-duplicate-key | Part 1, 1.6.23 | error | structural
+map-duplicate-key | Part 1, 1.6.23 | error | refused
     A map has every key once.
+array-without-constructor | Part 1, 1.6.24 | error | refused
+    An array has the constructor of its elements, also where it is empty.
 depth-limit | Part 2, 2.8.15 | error | structural
     Values are nested no deeper than Limits.depth.
 items-limit | Part 2, 2.8.15 | error | structural
@@ -185,7 +192,7 @@ rabbitmq-user-id-empty | RabbitMQ 4 | error
 # On annotation-key-reserved: a reserved key is the specification's to assign. Whether it has been
 # assigned since cannot be told from the message, and the clause says MUST only to receivers that do
 # not know the key: so an encoded message is suspect, not wrong. On keys-limit: lenient decoding
-# keeps such a map as a value, and so does a body.
+# reads such a map as an AmqpMap, and so does a body.
 
 
 def _rules() -> Iterator[Rule]:
@@ -195,7 +202,16 @@ def _rules() -> Iterator[Rule]:
         text = " ".join(line[4:] for line in lines if line[4] != ">")
         quote = " ".join(line[6:] for line in lines if line[4] == ">")
         structural = refused == ["structural"]
-        yield Rule(name, clause, severity, text, quote, bool(refused), structural, CHECKS.get(name))
+        yield Rule(
+            name,
+            clause,
+            cast("Severity", severity),
+            text,
+            quote,
+            bool(refused),
+            structural,
+            CHECKS.get(name),
+        )
 
 
 #: Every rule by its name, in the order of the clauses.

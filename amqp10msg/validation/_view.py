@@ -8,15 +8,19 @@ offsets need no second bookkeeping.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
 
 import attrs
 
 from amqp10msg import _core
-from amqp10msg._core import key_text
+from amqp10msg._core import FOLLOWERS, key_text
+from amqp10msg._core.codes import FIRST_CODE
 from amqp10msg._core.walk import end_of, head, type_at
 from amqp10msg.composite import Field, rows
 from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.lenient import located
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
@@ -24,13 +28,13 @@ from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
 
+# Faults behind which a value can be read on.
+_READ_OVER = ("map-duplicate-key", "array-without-constructor")
 # A map of fewer octets has no more keys than a dict takes from strangers.
 _LARGE = 4096
-_NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
 
 
-@attrs.frozen
-class Child:
+class Child(NamedTuple):
     """A field of a section's list, or an entry of its map.
 
     Attributes:
@@ -58,6 +62,7 @@ class Section:
         offset: where it begins, at its descriptor's constructor.
         content: where its value's constructor is; the end of the message if that is missing.
         end: where it ends; the end of the message if that cannot be told.
+        type: the AMQP type of its value; empty if there is none.
     """
 
     kind: SectionKind
@@ -65,21 +70,25 @@ class Section:
     offset: int
     content: int
     end: int
+    type: str = attrs.field(init=False)
+    _opened: tuple[int, int, int] | None = attrs.field(default=None, init=False, repr=False)
     _starts: list[int] | None = attrs.field(default=None, init=False, repr=False)
     _fields: list[tuple[Field, Child]] | None = attrs.field(default=None, init=False, repr=False)
     _torn: bool = attrs.field(default=False, init=False, repr=False)
 
-    @property
-    def type(self) -> str:
-        """The AMQP type of the section's value; empty if there is none."""
-        return type_at(self.data, self.content)
+    def __attrs_post_init__(self) -> None:
+        self.type = type_at(self.data, self.content)
 
     def _open(self) -> tuple[int, int, int]:
         """Return the count of the list or map, where its first child is and where it ends."""
-        value = head(self.data, self.content, self.end)
-        if not value.holds or value.stop > self.end or value.count > value.end - value.content:
-            return (0, self.content, self.content)
-        return (value.count, value.content, value.end)
+        if self._opened is None:
+            value = head(self.data, self.content, self.end)
+            broken = not value.holds or value.stop > self.end
+            if broken or value.count > value.end - value.content:
+                self._opened = (0, self.content, self.content)
+            else:
+                self._opened = (value.count, value.content, value.end)
+        return self._opened
 
     @property
     def count(self) -> int:
@@ -161,15 +170,29 @@ class View:
     known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
-    def of(self, *names: str) -> Iterator[Section]:
-        """Yield the sections of these names whose value is of the required type."""
+    @cached_property
+    def in_order(self) -> bool:
+        """Whether every section may stand where it does."""
+        codes = [section.kind.code for section in self.sections]
+        before = [-1, *(code - FIRST_CODE for code in codes)]
+        return all(FOLLOWERS[last + 1][code] for last, code in zip(before, codes, strict=False))
+
+    def of(self, *names: str) -> Iterable[Section]:
+        """Return the sections of these names whose value is of the required type."""
         if self._by_name is None:
             self._by_name = {}
             for section in self.sections:
                 if section.type == section.kind.source:
                     self._by_name.setdefault(section.kind.name, []).append(section)
-        for name in names:
-            yield from self._by_name.get(name, ())
+        if len(names) == 1:
+            return self._by_name.get(names[0], ())
+        return [section for name in names for section in self._by_name.get(name, ())]
+
+
+def sound(data: bytes, limits: Limits) -> View:
+    """Take a message apart that decodes: nothing is wrong with its encodings and its sections."""
+    parts = _core.Reader(data, 0, UNLIMITED).scan()
+    return View(data, limits, [Section(KINDS[part[0] - 0x70], data, *part[1:]) for part in parts])
 
 
 def read(data: bytes, limits: Limits) -> View:
@@ -210,16 +233,18 @@ def read(data: bytes, limits: Limits) -> View:
             sort = getattr(error, "rule", "") or getattr(error, "encoding", "")
             faults[sort] = faults.get(sort, 0) + 1
             if faults[sort] <= LISTED:
-                fault = _located(data, start, end, reader.pos, error)
+                fault = located(data, start, end, reader.pos, error)
                 # A new reader has a new budget for what no octet pays for. Each has half the last
                 # one, so that damage does not buy more than twice the whole; what is then beyond
                 # it is not the message's fault.
                 if limits is whole or fault.condition != RESOURCE_LIMIT_EXCEEDED:
                     view.faults.append(fault)
-                if kind is not None and fault.rule == "map-duplicate-key":
-                    other = _typed(Section(kind, data, start, content, end), limits)
-                    if other is not None and other.rule != fault.rule and not _of_model(other):
-                        view.faults.append(other)
+                if fault.rule in _READ_OVER and view.complete:
+                    first = content if kind is not None else start
+                    section = Section(kind or KINDS[0], data, start, first, end)
+                    for other in _further(section, limits, fault.rule, known=kind is not None):
+                        if limits is whole or other.rule != "zero-width-limit":
+                            view.faults.append(other)
             if limits is whole or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
             reader = _core.Reader(data, end, limits)
@@ -233,17 +258,36 @@ def read(data: bytes, limits: Limits) -> View:
     return view
 
 
-def _typed(section: Section, limits: Limits) -> DecodeError | None:
+def _further(section: Section, limits: Limits, rule: str, *, known: bool) -> Iterator[DecodeError]:
+    """Yield what else is wrong with a section that breaks a rule which can be read over.
+
+    Strict decoding finds that first where it looks for duplicate keys only when all has been read,
+    and lenient decoding finds nothing else.
+    """
+    strict = _typed(section, limits) if known else None
+    if strict is not None and strict.rule != rule and not _of_model(strict):
+        yield strict
+    lenient = _typed(section, limits, lenient=True)
+    if lenient is not None and (strict is None or lenient.offset != strict.offset):
+        yield lenient
+
+
+def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> DecodeError | None:
     """Read a section as its own class, for a fault that it does not have as a plain value.
 
     That refuses maps that a dict cannot safely hold, and it looks for duplicate keys when all has
-    been read, so that it may find something else before.
+    been read, so that it may find something else before. Leniently it is read as a plain value.
     """
     reader = _core.Reader(section.data, section.content, limits)
+    reader.end = section.end
+    reader.lenient = lenient
     try:
+        if lenient:
+            reader.value()
+            return None
         reader.section(SPECS[section.kind.code - 0x70])
     except _core.READ_FAULTS as error:
-        return _located(section.data, section.offset, section.end, reader.pos, error)
+        return located(section.data, section.offset, section.end, reader.pos, error)
     return None
 
 
@@ -258,19 +302,3 @@ def _kind_of(descriptor: object) -> SectionKind | None:
         if code is not None:
             return KINDS[code - 0x70]
     return None
-
-
-def _located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
-    """Make the DecodeError of what was raised while reading data[start:end].
-
-    The section's own octets are enough to find the path, and not looking at the others keeps a
-    message of many damaged sections from costing the square of its size.
-    """
-    reader = _core.Reader(data[start:end], 0, UNLIMITED)
-    reader.pos = pos - start
-    if isinstance(error, DecodeError):
-        error.offset -= start
-    fault: DecodeError = reader.fault(error, _NAMES)
-    fault.offset += start
-    fault.data = data
-    return fault

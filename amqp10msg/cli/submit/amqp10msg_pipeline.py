@@ -5,4 +5,4 @@ import sys
 from amqp10msg.cli import main
 
 if __name__ == "__main__":
-    main(["pipeline", *sys.argv[1:]])
+    sys.exit(main(["pipeline", *sys.argv[1:]]))

@@ -5,6 +5,11 @@
   const messages = [];
   let pinned = null;
 
+  // In the frame of a notebook the page has no address of its own.
+  const goTo = (address) => {
+    if (location.protocol !== "about:") history.replaceState(null, "", address);
+  };
+
   class Message {
     constructor(article, number) {
       this.number = number;
@@ -113,7 +118,7 @@
       if (bytes) bytes[0].scrollIntoView({ block: "nearest" });
       if (!quiet) {
         const prefix = messages.length > 1 ? `message-${this.number}-` : "";
-        history.replaceState(null, "", `#${prefix}byte-${octet === null ? row.start : octet}`);
+        goTo(`#${prefix}byte-${octet === null ? row.start : octet}`);
       }
     }
 
@@ -207,7 +212,7 @@
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !pinned) return;
     pinned = null;
-    history.replaceState(null, "", location.pathname + location.search);
+    goTo(location.pathname + location.search);
     restore();
   });
   addEventListener("hashchange", follow);

@@ -1,0 +1,64 @@
+"""What bytes are, by how they begin."""
+
+from __future__ import annotations
+
+import re
+
+from amqp10msg.files._packets import PCAP, PCAPNG
+
+#: How a message begins: the descriptor of a section, as a number or as a symbol.
+SECTION = re.compile(
+    rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
+)
+# The same of AMQP 0-9-1: the payload of a content header frame, of class 60 and weight 0.
+_CONTENT_HEADER = re.compile(rb"\x00\x3c\x00\x00")
+# Empty messages have a size, too: the first that is not empty says what this is.
+_PREFIXED = re.compile(
+    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, _CONTENT_HEADER.pattern), re.DOTALL
+)
+_CBORSEQ = re.compile(
+    rb"(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION.pattern, re.DOTALL
+)
+_HEX = re.compile(rb"\s*(?:0x)?(?:[0-9a-fA-F]{2}[\s:]*){3,}[0-9a-fA-F]?\s*")
+_JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[{\[]")
+#: Bytes from the beginning of a file that tell what it is.
+HEAD = 64
+#: What Parquet files begin, and end, with.
+PARQUET = b"PAR1"
+
+_WORDS = {
+    "raw": "this is one message, not preceded by its size: read it as raw",
+    "prefixed": "these are messages after their sizes: read them as prefixed",
+    "cborseq": "this is a CBOR sequence: read it as cborseq",
+    "pcap": "this is a capture of a network: read it as pcap",
+    "parquet": "this is Parquet: read it as parquet",
+    "jsonl": "this is JSON: read it as jsonl",
+}
+
+
+def form_of_head(head: bytes) -> str | None:
+    """Return the form of a file by its first `HEAD` bytes; None where they do not tell."""
+    if head[:4] in {*PCAP, PCAPNG}:
+        return "pcap"
+    if head[:4] == PARQUET:
+        return "parquet"
+    patterns = {"raw": SECTION, "prefixed": _PREFIXED, "cborseq": _CBORSEQ}
+    return next((form for form, pattern in patterns.items() if pattern.match(head)), None)
+
+
+def advice(head: bytes, form: str = "") -> str:
+    """Say what bytes are that were read as something else; empty where they do not tell.
+
+    Args:
+        head: how they begin.
+        form: what they were read as.
+    """
+    head = head[:HEAD]
+    found = form_of_head(head) or ("jsonl" if _JSON.match(head) else None)
+    if found is not None:
+        return "" if found == form else _WORDS[found]
+    if _CONTENT_HEADER.match(head):
+        return "this is a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
+    if _HEX.fullmatch(head):
+        return "these are hex digits, not the bytes: amqp10msg convert --to jsonl makes records"
+    return ""

@@ -1,0 +1,116 @@
+"""Translation of columns: what the translator gives for one message, and nothing less."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
+from amqp10msg.testing import basic_messages, messages
+from amqp10msg.translate import to_amqp10, to_basic
+
+pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed: make setup")
+
+import pyarrow.parquet as pq  # noqa: E402
+
+from amqp10msg import jobs  # noqa: E402
+from amqp10msg.jobs import Job  # noqa: E402
+
+translating = importlib.import_module("amqp10msg.jobs.translating")
+TO_BASIC = translating.Translator("basic", "lossless")
+TO_AMQP10 = translating.Translator("amqp10", "lossless")
+
+
+def cells_of(basic: BasicMessage) -> dict[str, Any]:
+    """The columns of a message of 0-9-1."""
+    header = encode_content_header(basic.properties, len(basic.body))
+    cells = {"content_header": header, "payload": basic.body}
+    return cells | {name: getattr(basic, name) for name in translating.BASIC.names[2:]}
+
+
+def is_text(text: str) -> bool:
+    return text == text.encode(errors="replace").decode()
+
+
+def columns_of(rows: list[dict[str, Any]], schema: Any) -> dict[str, Any]:
+    return dict(zip(schema.names, pa.Table.from_pylist(rows, schema).columns, strict=True))
+
+
+def rows_of(made: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pa.table(made).to_pylist()
+    return rows
+
+
+def test_every_field_of_a_message_is_a_column() -> None:
+    said = {field.name for field in attrs.fields(BasicMessage)}
+
+    columns = {"content_header": "properties", "payload": "body"}
+    assert said == {columns.get(name, name) for name in translating.BASIC.names}
+
+
+@given(st.lists(messages().map(Message.encode), max_size=3))
+def test_messages_go_there_and_back_as_one_by_one(wires: list[bytes]) -> None:
+    there = rows_of(TO_BASIC.run({"wire": pa.array(wires, pa.binary())}))
+    back = rows_of(TO_AMQP10.run(columns_of(there, translating.BASIC)))
+
+    for wire, basic, row in zip(wires, there, back, strict=True):
+        expected = to_basic(Message.decode(wire)).message
+        if basic["error_code"] is not None:
+            assert not (is_text(expected.exchange) and is_text(expected.routing_key))
+            continue
+        assert cells_of(expected) == {name: basic[name] for name in translating.BASIC.names}
+        # As another process reads it.
+        header = decode_content_header(basic["content_header"])
+        came = attrs.evolve(expected, properties=header.properties)
+        assert to_amqp10(came).message.encode() == row["wire"]
+
+
+@given(st.lists(basic_messages(), max_size=3))
+def test_messages_of_0_9_1_come_back_octet_for_octet(found: list[BasicMessage]) -> None:
+    given = [cells_of(basic) for basic in found]
+    texts = [is_text(basic.exchange) and is_text(basic.routing_key) for basic in found]
+    wires = [to_amqp10(basic).message.encode() for basic in found]
+
+    there = TO_AMQP10.run(
+        columns_of([row for row, good in zip(given, texts, strict=True) if good], translating.BASIC)
+    )
+    back = rows_of(TO_BASIC.run({"wire": pa.array(wires, pa.binary())}))
+
+    assert [w for w, good in zip(wires, texts, strict=True) if good] == there["wire"].to_pylist()
+    for cells, good, row in zip(given, texts, back, strict=True):
+        if good:
+            assert cells == {name: row[name] for name in cells}
+        else:
+            assert ("not-translatable", None) == (row["error_code"], row["payload"])
+            assert "not UTF-8" in row["error_text"]
+
+
+def test_a_row_that_has_no_message_but_says_how_it_was_delivered_is_none() -> None:
+    row = {"redelivered": False, "exchange": "e"}
+
+    (made,) = rows_of(TO_AMQP10.run(columns_of([row], translating.BASIC)))
+
+    assert {None} == {*made.values()}
+
+
+@pytest.mark.parametrize("count", [0, 1, 2])
+def test_a_job_carries_that_a_message_was_delivered_before(tmp_path: Path, count: int) -> None:
+    wire = Message(b"x", header=Header(delivery_count=count)).encode()
+    # What a spooler says of a message of 1.0 is in its header, too.
+    row = {"wire": wire, "redelivered": count > 0}
+    pq.write_table(pa.Table.from_pylist([row]), tmp_path / "in.parquet")
+
+    jobs.run(tmp_path / "in.parquet", tmp_path / "basic", Job("translate", to="basic"), workers=1)
+    jobs.run(tmp_path / "basic" / "messages", tmp_path / "out", Job("translate"), workers=1)
+
+    (there,) = pq.read_table(tmp_path / "basic" / "messages").to_pylist()
+    (back,) = pq.read_table(tmp_path / "out" / "messages").to_pylist()
+    assert (count > 0, wire) == (there["redelivered"], back["wire"])
+    assert "redelivered" not in back
