@@ -62,6 +62,22 @@ def test_spark_submit_runs_the_job_file(environment: dict[str, str], tmp_path: P
     assert (tmp_path / "out" / "_report.html").exists()
 
 
+def test_the_job_file_fails_where_the_driver_has_no_command_line(tmp_path: Path) -> None:
+    (tmp_path / "click.py").write_text("raise ModuleNotFoundError('none', name='click')")
+    job_file = CliRunner().invoke(main, ["pipeline", "--job-file"]).stdout.strip()
+
+    done = subprocess.run(
+        [sys.executable, job_file, "decode", "IN", "OUT"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (1, "") == (done.returncode, done.stdout)
+    assert "pip install 'amqp10msg[cli]'" in done.stderr
+
+
 def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: Path) -> None:
     folder = tmp_path / "in"
     folder.mkdir()
@@ -114,9 +130,11 @@ def test_spark_connect_runs_every_function(environment: dict[str, str], tmp_path
         "metrics": {"rows": 2, "errors": 1},
         "validate": [True, False],
         "translate": [None, "truncated"],
+        "sql": "body-missing",
         "encode": [True],
         "decode_values": ["x"],
         "written": 1,
+        "counts": [[1, 0], [1, 1]],
         "ran": [1, 1],
     } == json.loads(done.stdout.splitlines()[-1])
 

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import decimal
 import itertools
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 
 import attrs
 import pytest
 
-from amqp10msg import Message, Properties, corpus, encode_value, validate
-from amqp10msg.validation import PROFILES
+from amqp10msg import Message, Properties, corpus, encode_value, primitives, validate
+from amqp10msg.validation import PROFILES, ProfileName
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 from pyspark.sql import Observation  # noqa: E402
+from pyspark.sql.pandas.types import to_arrow_schema  # noqa: E402
+from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
+from amqp10msg.jobs import judging  # noqa: E402
+from amqp10msg.spark import _typed as typed  # noqa: E402
+from amqp10msg.spark import sql  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -41,7 +48,7 @@ def rows(df: Any) -> list[dict[str, Any]]:
 
 
 def test_decode_gives_what_columns_gives(spark_session: Any) -> None:
-    expected = columns.decode(pa.array(WIRES, pa.binary()))
+    expected = judging.decoded(pa.array(WIRES, pa.binary()), None)
 
     made = spark.decode(frame(spark_session, WIRES).repartition(3))
 
@@ -51,11 +58,12 @@ def test_decode_gives_what_columns_gives(spark_session: Any) -> None:
 
 
 @pytest.mark.parametrize("profile", [None, *PROFILES])
-def test_decode_of_some_columns_with_a_profile(spark_session: Any, profile: str | None) -> None:
+def test_decode_of_some_columns_with_a_profile(
+    spark_session: Any, profile: ProfileName | None
+) -> None:
     wanted = ["subject", "application_properties.tenant", "wire"]
-    expected = columns.decode(
-        pa.array(WIRES, pa.binary()), columns=[*wanted, *spark.ERRORS], validate=profile
-    )
+    given = pa.array(WIRES, pa.binary())
+    expected = judging.decoded(given, [*wanted, *spark.ERRORS], profile)
 
     made = spark.decode(frame(spark_session, WIRES), columns=wanted, validate=profile, keep=[])
 
@@ -99,7 +107,7 @@ def test_a_batch_that_decodes_to_too_much_is_decoded_in_pieces(spark_session: An
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_validate_gives_what_validate_gives(spark_session: Any, profile: str) -> None:
+def test_validate_gives_what_validate_gives(spark_session: Any, profile: ProfileName) -> None:
     made = rows(spark.validate(frame(spark_session, WIRES), profile))
 
     for row, octets in zip(made, WIRES, strict=True):
@@ -112,7 +120,7 @@ def test_validate_gives_what_validate_gives(spark_session: Any, profile: str) ->
                 k: v.encode("utf-8", "backslashreplace").decode() if isinstance(v, str) else v
                 for k, v in attrs.asdict(violation).items()
             }
-            for violation in validate(octets, profile)
+            for violation in validate(octets, PROFILES[profile])
         ]
         assert found == row["violations"]
         assert row["valid"] == all(v["severity"] != "error" for v in found)
@@ -132,6 +140,113 @@ def test_what_was_decoded_encodes_to_equal_messages(spark_session: Any) -> None:
 
     assert [None] * 50 == [row["encode_error"] for row in made]
     assert [Message.decode(w) for w in wires if w] == [Message.decode(row["made"]) for row in made]
+
+
+PLAIN = [
+    ("map<string,string>", ["a", None, ""]),
+    ("map<string,boolean>", [True, None]),
+    ("map<string,tinyint>", [primitives.Byte(-1)]),
+    ("map<string,smallint>", [primitives.Short(300)]),
+    ("map<string,int>", [primitives.Int(5)]),
+    ("map<string,bigint>", [1 << 40, None]),
+    ("map<string,float>", [primitives.Float(1.5)]),
+    ("map<string,double>", [0.1]),
+    ("map<string,binary>", [b"\xff"]),
+    ("map<string,decimal(20,0)>", [primitives.ULong(2**64 - 1)]),
+    ("map<string,timestamp>", [primitives.Timestamp(1_700_000_000_123)]),
+]
+
+
+@pytest.mark.parametrize("kind, values", PLAIN, ids=[kind for kind, _ in PLAIN])
+def test_maps_of_plain_values_encode(kind: str, values: list[Any]) -> None:
+    """In Arrow alone, as workers get them, slices included."""
+    field = pa.field(
+        "application_properties", to_arrow_schema(_schema(kind), timezone="UTC").field(0).type
+    )
+    found = {f"k{i}": value for i, value in enumerate(values)}
+    cells = [None, [(k, _plain(v, field.type.item_type)) for k, v in found.items()], [], None]
+    array = pa.array([*cells, *cells], field.type).slice(1, 5)
+
+    made = typed.converter(field, columns.SCHEMA.field(field.name).type)(array)
+
+    wires = columns.encode(pa.record_batch({field.name: made})).to_pylist()
+    decoded: list[Any] = [None if wire is None else Message.decode(wire) for wire in wires]
+    assert [found, {}, None, None, found] == [
+        None if one is None else dict(one.application_properties or {}) for one in decoded
+    ]
+    types = {type(value) for value in values} - {type(None)}
+    assert types == {type(v) for v in dict(decoded[0].application_properties).values()} - {
+        type(None)
+    }
+
+
+def _schema(kind: str) -> Any:
+    return StructType.fromDDL(f"m {kind}")
+
+
+def _plain(value: Any, kind: Any) -> Any:
+    if value is not None and pa.types.is_timestamp(kind):
+        return value * 1000
+    if value is not None and pa.types.is_decimal(kind):
+        return decimal.Decimal(int(value))
+    return value
+
+
+def test_what_cannot_be_encoded_is_a_row_that_says_why(spark_session: Any) -> None:
+    df = spark_session.sql(
+        "select id, if(id = 1, 'no number', '7') ttl, map('tenant', 'x') application_properties, "
+        "'hello' body from range(3)"
+    )
+
+    made = rows(spark.encode(df))
+
+    assert [True, False, True] == [row["encode_error"] is None for row in made]
+    assert "no number" in made[1]["encode_error"]
+    message: Any = Message.decode(made[2]["wire"])
+    assert (7, {"tenant": "x"}, b"hello") == (
+        message.header.ttl,
+        dict(message.application_properties),
+        message.body.data,
+    )
+
+
+def test_messages_decode_in_sql(spark_session: Any) -> None:
+    df = frame(spark_session, WIRES)
+    df.createOrReplaceTempView("raw")
+    wanted = [*sql.USUAL, *spark.ERRORS]
+    expected = judging.decoded(pa.array(WIRES, pa.binary()), wanted).to_pylist()
+
+    made = rows(
+        spark_session.sql("select id, m.* from (select id, amqp10_decode(wire) m from raw)")
+    )
+
+    wanted_rows = [{"id": i, **row} for i, row in enumerate(expected)]
+    assert list(map(repr, wanted_rows)) == list(map(repr, made))
+    spark.register(spark_session, "ids", columns="message_id", validate="oasis")
+    (row,) = spark_session.sql(f"select ids(x'{SOUND.hex()}') m").collect()
+    assert {"message_id": "m-1", **dict.fromkeys(spark.ERRORS)} == row["m"].asDict()
+
+
+def test_filters_reach_the_scan_behind_the_function(spark_session: Any, tmp_path: Path) -> None:
+    df = frame(spark_session, [SOUND, SOUND])
+    df.withColumnRenamed("id", "day").write.partitionBy("day").parquet(str(tmp_path / "in"))
+    spark_session.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("days")
+
+    found = spark_session.sql(
+        "select m.message_id from (select day, amqp10_decode(wire) m from days) where day = 1"
+    )
+
+    assert ["m-1"] == [row["message_id"] for row in found.collect()]
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "day#" in plan.partition("PartitionFilters: [")[2].partition("]")[0]
+
+
+def test_no_bytes_are_an_error_and_a_null_is_none(spark_session: Any) -> None:
+    made = rows(spark.decode(frame(spark_session, [b"", None, SOUND]), columns="message_id"))
+
+    assert [("body-missing", "Part 3, 3.2", 0, None), (None,) * 4, (None, None, None, "m-1")] == [
+        tuple(row[name] for name in (*spark.ERRORS, "message_id")) for row in made
+    ]
 
 
 HEADERS: list[list[tuple[str, bytes | None]] | None] = [
@@ -203,7 +318,27 @@ def test_metrics_count_each_row_once(spark_session: Any) -> None:
         (lambda df: spark.decode(df, "id"), "'id' is bigint and must be binary"),
         (lambda df: spark.decode(df, columns=["wire"], keep=["wire"]), "wire: a column of the"),
         (lambda df: spark.decode(df, keep=["gone"]), "there is no column 'gone'"),
-        (lambda df: spark.validate(df, "nobody"), "no profile is called 'nobody'"),
+        (lambda df: spark.decode(df, columns="gone"), "unknown column 'gone'"),
+        (
+            lambda df: spark.decode(df.withColumnRenamed("id", "Subject")),
+            "Subject: a column of the DataFrame and a new one",
+        ),
+        (
+            lambda df: spark.decode(
+                df, columns=["application_properties.a", "application_properties.A"]
+            ),
+            "application_properties.A: SQL does not tell it",
+        ),
+        (
+            lambda df: spark.encode(df.selectExpr("array(1) body")),
+            "'body' is list<.*> and must be binary",
+        ),
+        (
+            lambda df: spark.encode(df.selectExpr("map(1, 'x') footer")),
+            "'footer' is map<.*or a map of strings or numbers",
+        ),
+        (lambda df: spark.encode(df.select("id")), "no column belongs to a message"),
+        (lambda df: spark.validate(df, cast("Any", "nobody")), "unknown profile 'nobody'"),
         (lambda df: spark.decode_values(df, "id"), "must be binary, map<string,binary>"),
     ],
 )

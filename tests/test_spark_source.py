@@ -167,7 +167,10 @@ def test_decode_divides_good_and_bad(spark_session: Any, tmp_path: Path) -> None
     expected = columns.decode(pa.array(WIRES, pa.binary()), [*columns.SCHEMA.names, "wire"])
     by_error: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
     for row in expected.to_pylist():
+        if not row["wire"]:  # to a job no bytes are an error
+            row |= {"error_code": "body-missing", "error_clause": "Part 3, 3.2", "error_offset": 0}
         by_error[row["error_code"] is not None].append(row)
+    assert b"" in [row["wire"] for row in by_error[True]]
     good, bad = (read(folder) for folder in output_of(out))
     left_out = {"message_format", "section_offsets", *spark.ERRORS}
     names = [name for name in columns.SCHEMA.names if name not in left_out]
@@ -273,10 +276,10 @@ def test_a_job_that_fails_leaves_what_was_there(spark_session: Any, tmp_path: Pa
 @pytest.mark.parametrize(
     "options, text",
     [
-        ({"job": "guess"}, "no job is called 'guess'"),
+        ({"job": "guess"}, "unknown job 'guess'"),
         ({"column": "body"}, "there is no column 'body'"),
         ({"columns": "nothing"}, "unknown column 'nothing'"),
-        ({"job": "validate", "profile": "nobody"}, "no profile is called 'nobody'"),
+        ({"job": "validate", "profile": "nobody"}, "unknown profile 'nobody'"),
     ],
 )
 def test_a_wrong_job_is_told(
@@ -334,4 +337,4 @@ def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Pa
 
 
 def test_the_forms_of_files_are_those_of_the_module() -> None:
-    assert {"prefixed", "jsonl", "cborseq", "pcap"} == set(files.FORMS)
+    assert {"raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet"} == set(files.FORMS)

@@ -211,18 +211,18 @@ def test_a_crash_between_the_tables_is_made_good(
     deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
     quarantine = stream.folder / "bad"
     land(stream.landing, *range(20))
-    honest: Callable[..., None] = deltalake.write_deltalake
+    honest: Callable[..., None] = deltalake.DeltaTable.create_write_transaction
 
-    def fail(place: str, *given: Any, **options: Any) -> None:
-        if place == str(quarantine):
+    def fail(table: Any, *given: Any, **options: Any) -> None:
+        if table.table_uri.rstrip("/").endswith("bad"):
             raise OSError("no more room")
-        honest(place, *given, **options)
+        honest(table, *given, **options)
 
-    monkeypatch.setattr(deltalake, "write_deltalake", fail)
+    monkeypatch.setattr(deltalake.DeltaTable, "create_write_transaction", fail)
     with pytest.raises(Exception, match="no more room"):
         stream.to_delta(quarantine)
     assert 18 == len(delta(stream.out).to_pyarrow_table())
-    monkeypatch.setattr(deltalake, "write_deltalake", honest)
+    monkeypatch.undo()
 
     stream.to_delta(quarantine)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Message, Properties
+from amqp10msg import Header, Message, Properties
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
@@ -20,6 +20,8 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg import spark  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
+from amqp10msg.jobs.translating import BASIC  # noqa: E402
+from amqp10msg.translate import ProfileName  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -27,6 +29,11 @@ WIRES = [
     Message(b"x", properties=Properties(message_id="m"), application_properties={"a": 1}).encode(),
     Message({"a": [1, None]}, message_annotations={"x-opt-a": 1.5}).encode(),
     Message("text", properties=Properties(user_id=b"\xff", subject="s")).encode(),
+    *(
+        Message(b"x", header=Header(True, first_acquirer=first, delivery_count=count)).encode()
+        for first in (False, True)
+        for count in (0, 1, 2)
+    ),
 ]
 BROKEN = b"\x00\x53\x75\xa0\x05x"
 
@@ -42,7 +49,7 @@ def rows(df: Any) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("profile", ["lossless", "rabbitmq-4.3"])
-def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: str) -> None:
+def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: ProfileName) -> None:
     made = rows(spark.translate(frame(spark_session, [*WIRES]), "basic", profile))
 
     for wire, row in zip(WIRES, made, strict=True):
@@ -54,9 +61,8 @@ def test_to_basic_is_what_the_translator_gives(spark_session: Any, profile: str)
             continue
         message = expected.message
         header = basic.encode_content_header(message.properties, len(message.body))
-        assert (header, message.body, message.exchange, message.routing_key) == tuple(
-            row[name] for name in ("content_header", "payload", "exchange", "routing_key")
-        )
+        said = message.body, message.exchange, message.routing_key, message.redelivered
+        assert (header, *said) == tuple(row[name] for name in BASIC.names)
         assert [(loss.path, loss.action) for loss in expected.losses] == [
             (loss["path"], loss["action"]) for loss in row["losses"]
         ]
@@ -69,7 +75,7 @@ def test_there_and_back_is_lossless(spark_session: Any) -> None:
 
     back = rows(spark.translate(there.drop("losses", *_ERRORS), "amqp10"))
 
-    assert [Message.decode(wire) for wire in WIRES] == [Message.decode(row["wire"]) for row in back]
+    assert WIRES == [row["wire"] for row in back]
     assert [[]] * len(WIRES) == [[x for x in row["losses"] if not x["recoverable"]] for row in back]
 
 
@@ -115,16 +121,18 @@ def test_a_job_translates(spark_session: Any, tmp_path: Path) -> None:
     spark.write(frame(spark_session, [*WIRES, BROKEN]), tmp_path / "out", job)
 
     good, bad = (pq.ParquetDataset(f).read().to_pylist() for f in output_of(tmp_path / "out"))
-    assert {0, 1, 2} == {row["id"] for row in good}
-    assert [(3, BROKEN, "truncated")] == [(r["id"], r["wire"], r["error_code"]) for r in bad]
-    assert 4 == spark.read_stats(tmp_path / "out").rows
+    assert {*range(len(WIRES))} == {row["id"] for row in good}
+    assert [(len(WIRES), BROKEN, "truncated")] == [
+        (r["id"], r["wire"], r["error_code"]) for r in bad
+    ]
+    assert len(WIRES) + 1 == spark.read_stats(tmp_path / "out").rows
 
 
 @pytest.mark.parametrize(
     "arguments, text",
     [
         (("amqp11",), "translate to 'amqp10' or to 'basic'"),
-        (("basic", "nobody"), "no profile is called 'nobody'"),
+        (("basic", "nobody"), "unknown profile 'nobody'"),
         (("amqp10",), "there is no column 'content_header'"),
     ],
 )

@@ -30,6 +30,7 @@ from amqp10msg.spark.running import run
 from amqp10msg.spark.session import java_home, session
 from amqp10msg.spark.sink import SparkError, write
 from amqp10msg.spark.source import Amqp10
+from amqp10msg.spark.sql import register
 
 __all__ = [
     "ERRORS",
@@ -46,6 +47,7 @@ __all__ = [
     "metrics",
     "page",
     "read_stats",
+    "register",
     "run",
     "session",
     "to_delta",

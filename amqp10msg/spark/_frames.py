@@ -12,6 +12,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
 from amqp10msg.columns import in_pieces
+from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import schema_for_spark
 
 #: What makes the new columns of a batch, in the order of their schema.
@@ -48,15 +49,21 @@ def kept_names(
     Raises:
         ValueError: one is not there, or has the name of a new one.
     """
-    names = [name for name in df.columns if name not in without] if keep is None else list(keep)
+    if keep is None:
+        names = [name for name in df.columns if name not in without]
+    else:
+        names = [keep] if isinstance(keep, str) else list(keep)
     for name in names:
         required(df, name)
-    both = sorted(set(names) & set(new))
+    both = sorted(shared(names, new))
     if both:
         raise ValueError(
             f"{', '.join(both)}: a column of the DataFrame and a new one: rename it, or name "
             "others in keep"
         )
+    twice = [name for at, name in enumerate(new) if shared([name], new[:at])]
+    if twice:
+        raise ValueError(f"{', '.join(twice)}: SQL does not tell it from a column of other case")
     return names
 
 

@@ -8,38 +8,40 @@ from typing import Any, Literal
 import pyarrow as pa
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
     IntegerType,
     LongType,
     MapType,
-    StringType,
     StructType,
 )
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
-from amqp10msg.jobs.judging import ERRORS, VALIDATED, judged
-from amqp10msg.jobs.translating import REPORT, Translator
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, judged
+from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
-from amqp10msg.translate import Circumstances
+from amqp10msg.spark._typed import converter
+from amqp10msg.translate import Circumstances, ProfileName
 
 
 def decode(
     df: DataFrame,
     column: str = "wire",
     *,
-    columns: Sequence[str] | None = None,
-    validate: str | None = None,
+    columns: str | Sequence[str] | None = None,
+    validate: validation.ProfileName | None = None,
     message_format: str | None = None,
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
     """Decode the messages of a column to typed columns.
 
     The new columns are those of `amqp10msg.columns.SCHEMA`. A message that cannot be decoded is a
-    row of nulls with ``error_code``, ``error_clause`` and ``error_offset``; it never raises.
+    row of nulls with ``error_code``, ``error_clause`` and ``error_offset``; it never raises. No
+    bytes are no message: such a row has an error, and that of a null has none.
 
     Args:
         df: a DataFrame with a column of encoded messages.
@@ -62,16 +64,14 @@ def decode(
     if message_format is not None:
         required(df, message_format, LongType(), IntegerType())
         read.append(message_format)
-    wanted = None if columns is None else [*columns, *(e for e in ERRORS if e not in columns)]
-    schema = arrow.decode(pa.array([], pa.binary()), columns=wanted, validate=validate).schema
+    named = [columns] if isinstance(columns, str) else columns
+    wanted = None if named is None else [*named, *(e for e in ERRORS if e not in named)]
+    schema = decoded(pa.array([], pa.binary()), wanted, validate).schema
     names = kept_names(df, keep, read, schema.names)
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
         formats = None if message_format is None else batch.column(message_format)
-        found = arrow.decode(
-            batch.column(column), columns=wanted, validate=validate, message_format=formats
-        )
-        return list(found.columns)
+        return list(decoded(batch.column(column), wanted, validate, formats).columns)
 
     return mapped(df, work, schema, keep=names, read=read)
 
@@ -81,7 +81,8 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
 
     Args:
         df: a DataFrame with columns of `amqp10msg.columns.SCHEMA`; what is not there is absent in
-            the messages.
+            the messages. The map sections may also be maps of plain values, such as
+            ``map<string,string>``, which get the AMQP types of Spark's: bigint is long.
         column: the name of the new column.
         keep: the columns of `df` to carry through; those that the schema does not know where None.
 
@@ -90,22 +91,33 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         encoded (it is null then), null otherwise.
 
     Raises:
-        ValueError: a column is not there, or is ambiguous.
+        ValueError: a column is not there, is of a type that cannot be encoded, or is ambiguous.
     """
     known = {**{field.name: field.type for field in arrow.SCHEMA}, "wire": pa.binary()}
     read = [name for name in df.columns if name in known]
     new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
     names = kept_names(df, keep, read, new.names)
+    if not read:
+        raise ValueError(f"no column belongs to a message: use {', '.join(known)}")
     types = pa.schema([(name, known[name]) for name in read])
+    given = to_arrow_schema(df.select(*map(quoted, read)).schema, timezone="UTC")
+    ways = [converter(field, known[field.name]) for field in given]
+
+    def encoded(batch: pa.RecordBatch) -> pa.Array:
+        columns = [way(batch.column(name)) for way, name in zip(ways, types.names, strict=True)]
+        return arrow.encode(pa.RecordBatch.from_arrays(columns, schema=types))
+
+    def one(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
+        try:
+            return encoded(row)[0].as_py(), None
+        except (EncodeError, pa.ArrowInvalid) as error:
+            return None, str(error)
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
-        given = pa.RecordBatch.from_arrays(
-            [batch.column(field.name).cast(field.type) for field in types], schema=types
-        )
         try:
-            octets, errors = arrow.encode(given), pa.nulls(len(batch), pa.string())
-        except EncodeError:
-            rows = [_encoded(given.slice(row, 1)) for row in range(len(batch))]
+            octets, errors = encoded(batch), pa.nulls(len(batch), pa.string())
+        except (EncodeError, pa.ArrowInvalid):
+            rows = [one(batch.slice(row, 1)) for row in range(len(batch))]
             octets = pa.array([found for found, _ in rows], pa.binary())
             errors = pa.array([error for _, error in rows], pa.string())
         return [octets, errors]
@@ -113,16 +125,9 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
     return mapped(df, work, new, keep=names, read=read)
 
 
-def _encoded(row: pa.RecordBatch) -> tuple[bytes | None, str | None]:
-    try:
-        return arrow.encode(row)[0].as_py(), None
-    except EncodeError as error:
-        return None, str(error)
-
-
 def validate(
     df: DataFrame,
-    profile: str = "oasis",
+    profile: validation.ProfileName = "oasis",
     *,
     column: str = "wire",
     keep: Sequence[str] | None = None,
@@ -144,7 +149,7 @@ def validate(
         ValueError: there is no such profile; a column is not there, or is ambiguous.
     """
     if profile not in validation.PROFILES:
-        raise ValueError(f"no profile is called {profile!r}: use {', '.join(validation.PROFILES)}")
+        raise ValueError(f"unknown profile {profile!r}: use {', '.join(validation.PROFILES)}")
     required(df, column, BINARY)
     names = kept_names(df, keep, [], VALIDATED.names)
 
@@ -157,7 +162,7 @@ def validate(
 def translate(
     df: DataFrame,
     to: Literal["amqp10", "basic"],
-    profile: str = "lossless",
+    profile: ProfileName = "lossless",
     *,
     column: str = "wire",
     strict: bool = False,
@@ -166,8 +171,9 @@ def translate(
 ) -> DataFrame:
     """Translate the messages of a DataFrame between AMQP 0-9-1 and 1.0.
 
-    A message of 0-9-1 has four columns: ``content_header``, the payload of its content header
-    frame; ``payload``, the body; ``exchange`` and ``routing_key``, which may be absent on input.
+    A message of 0-9-1 has five columns: ``content_header``, the payload of its content header
+    frame; ``payload``, the body; ``exchange``, ``routing_key`` and ``redelivered``, which may be
+    absent on input.
 
     Args:
         df: a DataFrame with messages: a column of encoded 1.0 messages, or the columns above.
@@ -192,12 +198,11 @@ def translate(
         required(df, column, BINARY)
         read, new = [column], translator.schema
     else:
-        required(df, "content_header", BINARY)
-        required(df, "payload", BINARY)
-        optional = [name for name in ("exchange", "routing_key") if name in df.columns]
-        for name in optional:
-            required(df, name, StringType())
-        read = ["content_header", "payload", *optional]
+        types = {field.name: field.dataType for field in from_arrow_schema(BASIC).fields}
+        needed = ("content_header", "payload")
+        read = [name for name in types if name in needed or name in df.columns]
+        for name in read:
+            required(df, name, types[name])
         new = pa.schema([(column, pa.binary()), *REPORT])
     names = kept_names(df, keep, read, new.names)
     # The message of 1.0 may be in a column of any name.

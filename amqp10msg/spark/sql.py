@@ -1,0 +1,82 @@
+"""The functions of this package by name, for SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from amqp10msg import validation
+from amqp10msg.columns import binary_chunks, in_pieces
+from amqp10msg.jobs.judging import ERRORS, decoded
+from amqp10msg.jobs.spark_types import schema_for_spark
+from amqp10msg.spark.source import Amqp10
+
+#: The columns of ``amqp10_decode`` where no others are named.
+USUAL = (
+    "message_id",
+    "correlation_id",
+    "subject",
+    "content_type",
+    "creation_time",
+    "application_properties",
+    "body",
+    "body_json",
+)
+
+
+def register(
+    session: SparkSession,
+    name: str = "amqp10_decode",
+    *,
+    columns: str | Sequence[str] = USUAL,
+    validate: validation.ProfileName | None = None,
+) -> None:
+    """Make the data source ``amqp10`` and a function that decodes known to a session.
+
+    `amqp10msg.spark.session` does this. The function takes a column of encoded messages and gives a
+    struct, for SQL and for ``selectExpr``: ``select m.subject from (select amqp10_decode(wire) m
+    from raw)``. Unlike `decode`, it is an expression: filters on other columns reach the scan.
+
+    Args:
+        session: where; with Spark Connect, too.
+        name: of the function, so that there can be several.
+        columns: the fields of the struct, as for `decode`; the three of errors come behind them.
+            A function decodes all of them, whichever are selected: name the few that are needed.
+        validate: a profile of `amqp10msg.validate`; None for none.
+
+    Raises:
+        ValueError: a column or a profile is unknown.
+    """
+    session.dataSource.register(Amqp10)
+    named = [columns] if isinstance(columns, str) else list(columns)
+    wanted = [*named, *(error for error in ERRORS if error not in named)]
+    schema = schema_for_spark(decoded(pa.array([], pa.binary()), wanted, validate).schema)
+    function: Any = arrow_udf  # its overloads know no types of structs
+    decode = _decoding(wanted, validate, schema)
+    session.udf.register(name, function(decode, from_arrow_schema(schema)))
+
+
+def _decoding(
+    wanted: list[str], validate: validation.ProfileName | None, schema: pa.Schema
+) -> Callable[[pa.Array], pa.Array]:
+    def decode(messages: pa.Array) -> pa.Array:
+        found = [
+            made
+            for chunk in binary_chunks(messages)
+            for _, made in in_pieces(
+                pa.record_batch({"wire": chunk}),
+                lambda batch: decoded(batch.column(0), wanted, validate),
+            )
+        ]
+        arrays = [
+            pa.concat_arrays([made.column(field.name) for made in found]).cast(field.type)
+            for field in schema
+        ]
+        return pa.StructArray.from_arrays(arrays, fields=list(schema))
+
+    return decode

@@ -1,0 +1,160 @@
+"""`amqp10msg.spark.to_delta`: the files, as workers write them, and the transactions."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqp10msg import Message, Properties
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
+
+from amqp10msg import spark  # noqa: E402
+from amqp10msg.spark import _delta_files  # noqa: E402
+from amqp10msg.spark._delta_files import Files, TableFiles  # noqa: E402
+
+pytestmark = pytest.mark.xdist_group("spark")
+
+WIRES = [
+    Message(
+        b"x", properties=Properties(message_id=f"m-{n}", group_id=f"g{n % 3}", creation_time=n)
+    ).encode()
+    for n in range(20)
+]
+COLUMNS = ["message_id", "group_id", "creation_time", "body"]
+
+
+def rows_of(place: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = deltalake.DeltaTable(place).to_pyarrow_table().to_pylist()
+    return rows
+
+
+def frame(session: Any, wires: list[bytes]) -> Any:
+    return spark.decode(session.createDataFrame(pa.table({"wire": wires})), columns=COLUMNS)
+
+
+def test_no_message_goes_through_the_driver(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    df = frame(spark_session, [*WIRES, WIRES[0][:-1]])
+
+    def fail(_: object) -> None:
+        raise AssertionError("the rows come to the driver")
+
+    monkeypatch.setattr(type(df), "toArrow", fail)
+    write = spark.to_delta(
+        tmp_path / "good", "app", quarantine=tmp_path / "bad", partition_by=["group_id"]
+    )
+    for _ in range(2):  # the second time it is there
+        write(df, 0)
+
+    good, bad = rows_of(tmp_path / "good"), rows_of(tmp_path / "bad")
+    assert sorted((f"m-{n}", f"g{n % 3}", b"x") for n in range(20)) == sorted(
+        (row["message_id"], row["group_id"], row["body"]) for row in good
+    )
+    assert ["truncated"] == [row["error_code"] for row in bad]
+    table = deltalake.DeltaTable(tmp_path / "good")
+    assert ["group_id"] == table.metadata().partition_columns
+    assert {"g0", "g1", "g2"} == {
+        *pa.table(table.get_add_actions())["partition"]
+        .combine_chunks()
+        .field("group_id")
+        .to_pylist()
+    }
+
+
+def test_new_columns_are_added_and_others_are_null(spark_session: Any, tmp_path: Path) -> None:
+    df = frame(spark_session, WIRES[:2])
+    write = spark.to_delta(tmp_path / "t", "app")
+
+    write(df.select("message_id"), 0)
+    write(df.select("body"), 1)
+
+    found = [(row["message_id"], row["body"]) for row in rows_of(tmp_path / "t")]
+    assert {("m-0", None), ("m-1", None), (None, b"x")} == {*found}
+    assert 4 == len(found)
+
+
+def test_what_does_not_fit_a_table_is_told(spark_session: Any, tmp_path: Path) -> None:
+    df = frame(spark_session, WIRES[:2])
+    spark.to_delta(tmp_path / "t", "app")(df, 0)
+
+    with pytest.raises(ValueError, match=r"message_id of .*string.*and the rows have message_id"):
+        spark.to_delta(tmp_path / "t", "app")(df.selectExpr("length(message_id) message_id"), 1)
+    with pytest.raises(ValueError, match="partitioned by nothing, and not by group_id"):
+        spark.to_delta(tmp_path / "t", "app", partition_by=["group_id"])(df, 1)
+    with pytest.raises(ValueError, match="the column body is binary, and must be a string"):
+        spark.to_delta(tmp_path / "u", "app", partition_by=["body"])(df, 0)
+    with pytest.raises(ValueError, match="there is no column gone"):
+        spark.to_delta(tmp_path / "u", "app", partition_by=["gone"])(df, 0)
+    with pytest.raises(ValueError, match="there is no column error_code"):
+        spark.to_delta(tmp_path / "u", "app", quarantine="q")(df.select("body"), 0)
+
+
+SCHEMA = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("flag", pa.bool_()),
+        ("n", pa.int64()),
+        ("text", pa.string()),
+        ("at", pa.timestamp("us", "UTC")),
+        ("octets", pa.binary()),
+    ]
+)
+ROWS = st.fixed_dictionaries(
+    {
+        "day": st.none() | st.sampled_from([datetime.date(2026, 1, 1), datetime.date(1, 1, 1)]),
+        "flag": st.none() | st.booleans(),
+        "n": st.none() | st.integers(-(2**63), 2**63 - 1),
+        "text": st.none()
+        | st.text(max_size=3)
+        | st.sampled_from(["x" * 100, "x" * 64 + "\U0010ffff" * 2, "\U00020000"]),
+        "at": st.none() | st.datetimes(timezones=st.just(datetime.UTC)),
+        "octets": st.none() | st.binary(max_size=3),
+    }
+)
+
+
+@settings(max_examples=25)  # each makes a table
+@given(st.lists(st.lists(ROWS, max_size=6), max_size=3), st.sampled_from([[], ["day", "flag"]]))
+def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
+    tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], by: list[str]
+) -> None:
+    place = tmp_path_factory.mktemp("delta")
+    files = Files([TableFiles(str(place), by, None)])
+    given = [pa.RecordBatch.from_pylist(rows, schema=SCHEMA) for rows in batches]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_delta_files, "_MOST_OPEN", 2)
+        (made,) = files.write(iter(given))
+
+    deltalake.transaction.create_table_with_add_actions(
+        str(place),
+        deltalake.Schema.from_arrow(SCHEMA),
+        [
+            deltalake.transaction.AddAction(
+                row["path"], row["size"], dict(row["partition"]), row["time"], True, row["stats"]
+            )
+            for row in made.to_pylist()
+        ],
+        partition_by=by,
+    )
+
+    expected = [row for rows in batches for row in rows]
+    table = deltalake.DeltaTable(place)
+    assert len(expected) == sum(pa.table(table.get_add_actions())["num_records"].to_pylist())
+    shown = sorted(table.to_pyarrow_table().select(SCHEMA.names).to_pylist(), key=repr)
+    expected = [{name: row[name] for name in SCHEMA.names} for row in expected]
+    assert sorted(expected, key=repr) == shown
+    for row in expected:
+        for name in ("n", "text", "at"):
+            # A file whose bounds leave the row out would not be read.
+            if row[name] is not None:
+                found = table.to_pyarrow_table(filters=[(name, "=", row[name])]).to_pylist()
+                assert row[name] in [one[name] for one in found]
