@@ -17,6 +17,9 @@ extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "amqp_tables",
 ]
 exclude_patterns = ["_build"]
@@ -25,6 +28,8 @@ html_title = f"amqp10msg {release}"
 
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 3
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
 
 default_role = "code"  # `name` in a docstring is code
 # What is large or C need not be there; its part of the reference needs no more than its names.
@@ -45,11 +50,18 @@ nitpick_ignore_regex = [
     # Nor is what a node's links and deliveries hold; an alias of the four outcomes.
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
-    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|T)"),
+    ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|_?T)"),
+    # Objects of packages beside this one, and aliases of names.
+    ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
+    ("py:class", r"BaseCloudEvent|Context|Format|TextMapPropagator"),
+    ("py:class", r"Coding|ContentMode|ProfileName"),
     # Neither is what stands behind a job's sink and statistics.
     ("py:class", r"amqp10msg\.spark\.sink\..*"),
     # Neither is what a profile of the translator calls, what a row remembers, the type variable of
     # its result (a compiled module's is said to be the import system's) and the choices of a loss.
     ("py:class", r"amqp10msg\.translate\.(profiles\._Bridge|report\.M|_vocabulary\..*)"),
     ("py:class", r"importlib\._bootstrap\.M|Action"),
+    # Another name of an error of pyspark's.
+    ("py:exc", "SparkError"),
+    ("py:class", r"amqp10msg\.net\.bridge\.route\.Route"),
 ]

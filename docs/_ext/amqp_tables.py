@@ -92,7 +92,7 @@ def type_of(field: Field) -> str:
     elif field.restricted:
         name = f"{field.restricted} ({field.type})"
         if field.size is not None:
-            name += f" of up to {field.size} octets"
+            name += f" of up to {field.size} bytes"
     else:
         name = field.type
     if field.enum is not None:
@@ -135,7 +135,7 @@ def rules() -> str:
                 code(rule.id),
                 rule.clause,
                 rule.text,
-                "always refused" if rule.structural else "refused" if rule.refused else "",
+                "refused (encodings)" if rule.structural else "refused" if rule.refused else "",
                 *(profile.severities.get(rule.id, "") for profile in PROFILES.values()),
             )
             for rule in RULES.values()

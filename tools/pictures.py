@@ -1,0 +1,47 @@
+"""Draw the pictures of the documentation: ``python tools/pictures.py``.
+
+What ``amqp10msg inspect --svg`` makes of a message; a test holds the files to it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from amqp10msg import Header, Int, Message, Properties, Timestamp
+from amqp10msg.notation import parse_tree, render_svg
+from amqp10msg.validation import validate
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+#: A message of an order, with what a queue adds, and one mistake.
+MESSAGE = Message(
+    b'{"order": 4711}',
+    header=Header(durable=True, priority=7),
+    message_annotations={"x-opt-origin": "shop"},
+    properties=Properties(
+        message_id="order-4711",
+        to="/queues/orders",
+        content_type="application/json",
+        content_encoding="utf-8",
+        creation_time=Timestamp(1_767_225_600_000),
+    ),
+    application_properties={"tenant": "acme", "retries": Int(2)},
+)
+
+
+def pictures() -> dict[str, str]:
+    """Return the pictures by the names of their files."""
+    octets = MESSAGE.encode()
+    tree = parse_tree(octets, violations=validate(octets))
+    return {"message.svg": render_svg(tree, title="An AMQP 1.0 message, byte by byte")}
+
+
+def main() -> None:
+    """Write them."""
+    FOLDER.mkdir(exist_ok=True)
+    for name, text in pictures().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        print(FOLDER / name)
+
+
+if __name__ == "__main__":
+    main()
