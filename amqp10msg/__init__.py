@@ -4,7 +4,8 @@ import importlib
 from typing import Any
 
 from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
-from amqp10msg.errors import AmqpError, DecodeError, EncodeError, ValidationError
+from amqp10msg.errors import AmqpError, ContentError, DecodeError, EncodeError, ValidationError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 from amqp10msg.parts import Part, Scan, scan
@@ -52,6 +53,7 @@ __all__ = [
     "Array",
     "Byte",
     "Char",
+    "ContentError",
     "Data",
     "Decimal32",
     "Decimal64",
@@ -65,6 +67,7 @@ __all__ = [
     "Header",
     "Int",
     "Limits",
+    "Malformed",
     "Message",
     "MessageAnnotations",
     "Part",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amqp10msg.errors import DecodeError
+from amqp10msg.errors import DecodeError, expect
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 from amqp10msg.sections import Data
@@ -28,8 +28,10 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
     Raises:
         ValueError: no messages, or an envelope with a body.
+        TypeError: what is given is no Message.
     """
-    body = [Data(message.encode()) for message in messages]
+    expect(messages, Iterable, "wrap", "several messages", {Message: "wrap([message])"})
+    body = [Data(_encoded(message)) for message in messages]
     if not body:
         raise ValueError("a batch holds at least one message")
     if envelope is None:
@@ -37,6 +39,11 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
     if envelope.body is not None:
         raise ValueError("the body of the envelope is the batch: give one without a body")
     return envelope.evolve(body=body, message_format=BATCH_FORMAT)
+
+
+def _encoded(message: Message) -> bytes:
+    expect(message, Message, "wrap", "messages", {bytes: "decode it with Message.decode"})
+    return message.encode()
 
 
 def is_batch(message: Message) -> bool:

@@ -1,6 +1,6 @@
 """Checksums and HMACs over the bare message, in its footer (Part 3, 3.2.9).
 
-The octets covered are those of `Message.bare`: no intermediary may change them (Part 3, 3.2), so
+The bytes covered are those of `Message.bare`: no intermediary may change them (Part 3, 3.2), so
 a checksum made by the producer can be verified by the consumer. ``x-opt-crc-32`` and
 ``x-opt-adler-32`` are what RabbitMQ's Erlang client writes; ``x-opt-hmac-sha-256`` is ours.
 """
@@ -11,6 +11,7 @@ import hmac
 import zlib
 from collections.abc import Callable, Mapping
 
+from amqp10msg.errors import expect
 from amqp10msg.message import Message
 from amqp10msg.primitives import UInt
 from amqp10msg.sections import Footer
@@ -35,7 +36,9 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
 
     Raises:
         ValueError: an algorithm is not known.
+        TypeError: that is no Message.
     """
+    _check(message)
     bare = message.bare
     footer = Footer(message.footer or {})
     for name in algorithms or ("crc-32",):
@@ -46,7 +49,13 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
 
 
 def sign(message: Message, key: bytes) -> Message:
-    """Return the message with an HMAC-SHA-256 of its bare message in the footer."""
+    """Return the message with an HMAC-SHA-256 of its bare message in the footer.
+
+    Raises:
+        ValueError: the key is empty: anybody could sign with it.
+        TypeError: the key is not bytes, or that is no Message.
+    """
+    _check(message, key)
     digest = hmac.digest(key, message.bare, "sha256")
     return message.evolve(footer=Footer({**(message.footer or {}), HMAC_KEY: digest}))
 
@@ -62,7 +71,12 @@ def verify(message: Message, key: bytes | None = None) -> dict[str, bool]:
         For each checksum found, by its key in the footer, whether it is right. With a key, the
         HMAC's entry is always there, and False where the footer has none: a signature that was
         taken away must not pass for a message that was never signed.
+
+    Raises:
+        ValueError: the key is empty.
+        TypeError: the key is not bytes, or that is no Message.
     """
+    _check(message, key)
     footer: Mapping[str, object] = message.footer or {}
     bare = message.bare
     found: dict[str, bool] = {}
@@ -78,3 +92,13 @@ def verify(message: Message, key: bytes | None = None) -> dict[str, bool]:
             held, hmac.digest(key, bare, "sha256")
         )
     return found
+
+
+def _check(message: Message, key: bytes | None = None) -> None:
+    expect(message, Message, "a checksum", "a Message", {bytes: "decode it with Message.decode"})
+    if key is None:
+        return
+    how = {str: "encode it, key.encode()"}
+    expect(key, (bytes, bytearray), "the key of an HMAC", "bytes", how)
+    if not key:
+        raise ValueError("the key of an HMAC is empty: give 32 random bytes or more")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import importlib
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from types import NoneType
 from typing import Any, TypeVar
 
@@ -34,6 +35,7 @@ from amqp10msg.primitives import (
     string,
     symbol,
 )
+from amqp10msg.reprs import cut, short_repr
 
 __all__ = [
     "COMPOSITES",
@@ -45,6 +47,7 @@ __all__ = [
     "decode_composite",
     "encode_composite",
     "from_described",
+    "read_composite",
     "rows",
 ]
 
@@ -65,7 +68,7 @@ class Field:
         default: what null means, or None.
         requires: the archetype of the value, such as ``address``.
         enum: the choices of a restricted type.
-        size: octets that a restricted type has at most, or None for no bound of its own.
+        size: bytes that a restricted type has at most, or None for no bound of its own.
     """
 
     name: str
@@ -100,6 +103,8 @@ class Composite:
     provides: tuple[str, ...]
     fields: tuple[Field, ...]
     spec: Any = attrs.field(repr=False, eq=False)
+    #: The rows whose values the kernel leaves to be looked at, with their places.
+    refined: tuple[tuple[int, Field], ...] = attrs.field(repr=False, eq=False)
 
 
 #: Every composite, by its numeric descriptor (int) and by its symbolic one (str).
@@ -178,24 +183,23 @@ def composite(
             tuple(i for i, field in enumerate(fields) if field.mandatory),
             bytes(field.multiple for field in fields) if any(f.multiple for f in fields) else b"",
         )
-        entry = Composite(cls, spec.name, code, symbol, provides, fields, spec)
+        refined = tuple((i, field) for i, field in enumerate(fields) if _is_refined(field))
+        entry = Composite(cls, spec.name, code, symbol, provides, fields, spec, refined)
         COMPOSITES[code] = COMPOSITES[symbol] = _BY_CLASS[cls] = entry
         _FIELD_NAMES[code] = _FIELD_NAMES[symbol] = (spec.name, spec.names)
         _core.register(cls, spec)
-        cls.__repr__ = _short_repr  # type: ignore[method-assign]
+        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
+        cls.__repr__ = short_repr  # type: ignore[method-assign]
         return cls
 
     return register
 
 
-def _short_repr(self: Any) -> str:
+def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
     """Show the fields that say something: most composites have many and use few."""
-    shown = ", ".join(
-        f"{field.name}={value!r}"
-        for field in rows(type(self))
-        if (value := getattr(self, field.name)) != field.default or field.mandatory
-    )
-    return f"{type(self).__name__}({shown})"
+    for field in rows(type(self)):
+        default = () if field.mandatory else (field.default,)
+        yield (field.name, cut(getattr(self, field.name)), *default)
 
 
 def _kind_of(field: Field) -> int:
@@ -258,15 +262,38 @@ def rows(cls: type) -> tuple[Field, ...]:
     return composite_of(cls).fields
 
 
-def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
+def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = True) -> Any:
     """Decode one composite that fills the input into its class.
+
+    Args:
+        data: bytes, bytearray or memoryview.
+        limits: what decoding may cost; the defaults of `Limits` where None.
+        strict: refuse what breaks the declaration. If False, fields of wrong types hold what came,
+            missing ones are None, and surplus ones are passed over.
 
     Raises:
         DecodeError: the input is not a registered composite, or breaks its declaration.
     """
+    return _read(data, limits, whole=True, strict=strict)[0]
+
+
+def read_composite(data: bytes, *, limits: Limits | None = None) -> tuple[Any, int]:
+    """Decode the composite that the input begins with, such as the performative of a frame.
+
+    Returns:
+        The composite, and the offset of what follows it.
+
+    Raises:
+        DecodeError: as `decode_composite`, but for what follows.
+    """
+    return _read(data, limits, whole=False, strict=True)
+
+
+def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tuple[Any, int]:
     limits = limits or DEFAULT_LIMITS
     octets = _core.octets_of(data, limits)
     reader = _core.Reader(octets, 0, limits)
+    reader.lenient = not strict
     try:
         if octets[:1] != b"\x00":
             reader.value()
@@ -275,21 +302,33 @@ def decode_composite(data: Any, *, limits: Limits | None = None) -> Any:
         entry = _registered(reader.value())
         start = reader.pos
         made = reader.composite(entry.spec)
-        if reader.pos != len(octets):
+        end = reader.pos
+        if whole and end != len(octets):
             raise reader.trailing()
-        return _refined(made, entry, octets, start)
+        refined = _refined(made, entry, octets, start) if strict else _loosely_refined(made, entry)
+        return refined, end
     except _core.READ_FAULTS as error:
         raise reader.fault(error, _FIELD_NAMES) from None
 
 
-def from_described(value: Described, *, limits: Limits | None = None) -> Any:
+def from_described(value: Described, *, limits: Limits | None = None, strict: bool = True) -> Any:
     """Turn a described value into the object of its composite's class.
+
+    Args:
+        value: the composite as it came.
+        limits: as in `decode_composite`.
+        strict: likewise.
 
     Raises:
         DecodeError: no composite has this descriptor, or the fields break its declaration. Its
             offset counts in the value's own encoding, since there is no input.
     """
-    return decode_composite(_core.encode_value(value), limits=limits)
+    writer = _core.Writer(not strict)
+    try:
+        writer.value(value)
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise _core.encode_fault(error) from None
+    return decode_composite(writer.finish(), limits=limits, strict=strict)
 
 
 def _known(descriptor: Any) -> Composite | None:
@@ -315,7 +354,7 @@ def _registered(descriptor: Any) -> Composite:
 
 
 def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
-    for index, field in enumerate(entry.fields):
+    for index, field in entry.refined:
         raw = getattr(made, field.name)
         if raw is not None and raw is not field.default:
             try:
@@ -324,6 +363,16 @@ def _refined(made: Any, entry: Composite, octets: bytes, start: int) -> Any:
                 raise _placed(error, octets, offset_of_field(octets, start, index)) from None
             if better is not raw:
                 setattr(made, field.name, better)
+    return made
+
+
+def _loosely_refined(made: Any, entry: Composite) -> Any:
+    for field in entry.fields:
+        raw = getattr(made, field.name)
+        if raw is None or raw is field.default:
+            continue
+        with suppress(DecodeError, EncodeError, TypeError):  # what came stays
+            setattr(made, field.name, _refine(field, raw, entry, strict=False))
     return made
 
 
@@ -353,7 +402,7 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
     return pos
 
 
-def _refine(field: Field, raw: Any, entry: Composite) -> Any:
+def _refine(field: Field, raw: Any, entry: Composite, *, strict: bool = True) -> Any:
     """Turn enum values, multiple values and nested composites into what the class declares."""
     if field.multiple:
         values = raw.values if isinstance(raw, Array) else [raw]
@@ -367,16 +416,21 @@ def _refine(field: Field, raw: Any, entry: Composite) -> Any:
             choices = ", ".join(str(choice.value) for choice in field.enum)
             raise _wrong(field, entry, f"one of {choices}, not {raw!r}") from None
     if field.size is not None and len(raw) > field.size:
-        raise _wrong(field, entry, f"at most {field.size} octets, not {len(raw)}")
+        raise _wrong(field, entry, f"at most {field.size} bytes, not {len(raw)}")
     if _is_open(field):
         if not isinstance(raw, Described):
             raise _wrong(field, entry, f"a described {field.requires}, not {raw!r}")
         if _known(raw.descriptor) is not None:
-            nested = from_described(raw)
+            nested = from_described(raw, strict=strict)
             if field.requires not in composite_of(type(nested)).provides:
                 raise _wrong(field, entry, f"{_a(field)}, which {raw.descriptor!r} is not")
             return nested
     return raw
+
+
+def _is_refined(field: Field) -> bool:
+    """Return whether `_refine` has something to do for a field."""
+    return field.multiple or field.enum is not None or field.size is not None or _is_open(field)
 
 
 def _is_open(field: Field) -> bool:
@@ -423,7 +477,7 @@ def _check(value: Any) -> None:
             continue
         path = f"{entry.name}.{field.wire_name}"
         if field.size is not None and len(held) > field.size:
-            raise EncodeError(f"must be at most {field.size} octets, not {len(held)}", path)
+            raise EncodeError(f"must be at most {field.size} bytes, not {len(held)}", path)
         if field.enum is not None:
             try:
                 field.enum(held)

@@ -7,12 +7,19 @@ or `ValidationError`. Each is also a `ValueError`, so that plain handlers keep w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from amqp10msg.validation import Violation
 
-__all__ = ["AmqpError", "DecodeError", "EncodeError", "TranslationError", "ValidationError"]
+__all__ = [
+    "AmqpError",
+    "ContentError",
+    "DecodeError",
+    "EncodeError",
+    "TranslationError",
+    "ValidationError",
+]
 
 DECODE_ERROR = "amqp:decode-error"
 INVALID_FIELD = "amqp:invalid-field"
@@ -98,6 +105,10 @@ class ValidationError(AmqpError, ValueError):
         return "; ".join(f"{v.path or 'message'}: {v.text}" for v in self.violations)
 
 
+class ContentError(AmqpError, ValueError):
+    """The body of a message is not the text, JSON or compressed data that it is asked for as."""
+
+
 class TranslationError(AmqpError, ValueError):
     """A message has no translation: the bridge of this profile refuses it or fails on it.
 
@@ -106,7 +117,7 @@ class TranslationError(AmqpError, ValueError):
     Attributes:
         path: where in the message, such as ``properties.headers['k']``; empty for the whole.
         reason: what the bridge does, or what would be lost.
-        delivered: the octets that the bridge delivers instead, where it delivers some that are no
+        delivered: the bytes that the bridge delivers instead, where it delivers some that are no
             message, so that no receiver can read them.
     """
 
@@ -118,3 +129,34 @@ class TranslationError(AmqpError, ValueError):
 
     def __str__(self) -> str:
         return f"{self.path}: {self.reason}" if self.path else self.reason
+
+
+def wrong_type(where: str, wanted: str, given: object, how: str = "") -> TypeError:
+    """Return the error for an argument of a wrong type: what is wanted, what was given, and how."""
+    return TypeError(
+        f"{where} takes {wanted}, not {type(given).__name__}{f': {how}' if how else ''}"
+    )
+
+
+def expect(
+    given: object,
+    kinds: type | tuple[type, ...],
+    where: str,
+    wanted: str,
+    hows: dict[Any, str] | None = None,
+) -> None:
+    """Refuse an argument that is of none of some types.
+
+    Args:
+        given: the argument.
+        kinds: the types.
+        where: what it is an argument of.
+        wanted: the types, for people.
+        hows: what to do instead, by the type of what is given.
+
+    Raises:
+        TypeError: it is of another type.
+    """
+    if not isinstance(given, kinds):
+        how = next((how for kind, how in (hows or {}).items() if isinstance(given, kind)), "")
+        raise wrong_type(where, wanted, given, how)

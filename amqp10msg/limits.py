@@ -30,7 +30,7 @@ class Limits:
         items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
             count a section as four.
         zero_width: elements of arrays whose elements take no octets, in the whole input.
-        size: octets of input, or None for no bound of its own.
+        size: bytes of input, or None for no bound of its own.
     """
 
     depth: int = attrs.field(

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
 from amqp10msg import _core
 from amqp10msg.limits import Limits
-from amqp10msg.sections import KINDS, SPECS, SectionKind
+from amqp10msg.sections import (
+    KINDS,
+    SPECS,
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+    SectionKind,
+)
 
 __all__ = ["FIELD_NAMES", "Part", "Scan", "scan"]
 
@@ -49,7 +62,7 @@ class Part:
 
     @property
     def length(self) -> int:
-        """Octets from the descriptor to the end."""
+        """Bytes from the descriptor to the end."""
         return self.end - self.offset
 
 
@@ -81,6 +94,39 @@ class Scan(_core.Scanned):
     def __repr__(self) -> str:
         return f"Scan({', '.join(f'{p.name}[{p.offset}:{p.end}]' for p in self)})"
 
+    @overload
+    def section(self, name: Literal["header"]) -> Header | None: ...
+
+    @overload
+    def section(
+        self, name: Literal["delivery-annotations", "delivery_annotations"]
+    ) -> DeliveryAnnotations | None: ...
+
+    @overload
+    def section(
+        self, name: Literal["message-annotations", "message_annotations"]
+    ) -> MessageAnnotations | None: ...
+
+    @overload
+    def section(self, name: Literal["properties"]) -> Properties | None: ...
+
+    @overload
+    def section(
+        self, name: Literal["application-properties", "application_properties"]
+    ) -> ApplicationProperties | None: ...
+
+    @overload
+    def section(self, name: Literal["data"]) -> Data | None: ...
+
+    @overload
+    def section(self, name: Literal["amqp-sequence"]) -> AmqpSequence | None: ...
+
+    @overload
+    def section(self, name: Literal["amqp-value"]) -> AmqpValue | None: ...
+
+    @overload
+    def section(self, name: Literal["footer"]) -> Footer | None: ...
+
     def section(self, name: str) -> Any:
         """Decode the first section of this name; None where the message has none.
 
@@ -89,7 +135,7 @@ class Scan(_core.Scanned):
                 ``message-annotations`` or ``message_annotations``.
 
         Raises:
-            DecodeError: the section's octets are malformed or of the wrong types.
+            DecodeError: the section's bytes are malformed or of the wrong types.
             ValueError: no section is called so.
         """
         kind = _BY_NAME.get(name) or _BY_ATTRIBUTE.get(name)
@@ -100,9 +146,20 @@ class Scan(_core.Scanned):
                 return read_section(self.data, kind, content, end, self.limits)
         return None
 
+    if TYPE_CHECKING:
+
+        def replace(  # noqa: D102  (the kernel's function has the docstring)
+            self,
+            *,
+            header: Header | Literal[False] | None = False,
+            delivery_annotations: Mapping[Any, Any] | Literal[False] | None = False,
+            message_annotations: Mapping[Any, Any] | Literal[False] | None = False,
+            footer: Mapping[Any, Any] | Literal[False] | None = False,
+        ) -> bytes: ...
+
     @property
     def bare(self) -> bytes:
-        """The octets of the bare message, properties to body, exactly as they came."""
+        """The bytes of the bare message, properties to body, exactly as they came."""
         start, end = self._bare_range()
         return bytes(self.data[start:end])
 

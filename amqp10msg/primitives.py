@@ -20,6 +20,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import attrs
 
+from amqp10msg.errors import wrong_type
+
 __all__ = [
     "FORMAT_CODES",
     "AmqpMap",
@@ -48,14 +50,14 @@ __all__ = [
 
 @attrs.frozen
 class FormatCode:
-    """One constructor of Part 1, 1.6: the octet, the type, the encoding's name and its width.
+    """One constructor of Part 1, 1.6: the byte, the type, the encoding's name and its width.
 
     Attributes:
-        code: the octet, 0x40 to 0xF0.
+        code: the byte, 0x40 to 0xF0.
         type: the AMQP type it constructs.
         encoding: the encoding's name in the specification, empty where the type has only one.
         category: ``fixed``, ``variable``, ``compound`` or ``array``.
-        width: octets of a fixed-width value; for the others, octets of the size (and count).
+        width: bytes of a fixed-width value; for the others, bytes of the size (and count).
     """
 
     code: int
@@ -119,7 +121,12 @@ class _Integer(int):
     max: ClassVar[int]
 
     # In __init__ and not in __new__, which the decoder calls with what is in range already.
-    def __init__(self, _: Any = 0) -> None:
+    def __init__(self, value: Any = 0, /) -> None:
+        if not hasattr(value, "__index__"):  # which int() takes, and cuts off or parses
+            name = type(self).__name__
+            raise wrong_type(
+                name, "an int", value, f"if it is a number, {name}(int({value!r:.40}))"
+            )
         if not self.min <= self <= self.max:
             raise ValueError(
                 f"{type(self).__name__} holds {self.min} to {self.max}, not {int(self)}"
@@ -397,7 +404,9 @@ class Char(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
-        """Take one code point; ValueError for more, none or a surrogate."""
+        """Take one code point; ValueError for more, none or a surrogate, TypeError for no str."""
+        if not isinstance(value, str):
+            raise wrong_type("Char", "a str", value)
         self = str.__new__(cls, value)
         if len(self) != 1 or "\ud800" <= self <= "\udfff":
             raise ValueError(f"a char must be one Unicode scalar value, not {value!r}")
@@ -413,7 +422,9 @@ class Symbol(str):
     __slots__ = ()
 
     def __new__(cls, value: str = "") -> Self:
-        """Take ASCII text; ValueError for any other."""
+        """Take ASCII text; ValueError for any other, TypeError for what is no str."""
+        if not isinstance(value, str):
+            raise wrong_type("Symbol", "a str", value)
         self = str.__new__(cls, value)
         if not self.isascii():
             raise ValueError(f"a symbol must be ASCII, not {value!r}")
@@ -443,7 +454,7 @@ _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
 class Array(Sequence[Any]):
     """An AMQP array: values of one type behind one constructor.
 
-    ``Array("int", [1, 2])`` takes the smallest constructor of one octet or more that fits all
+    ``Array("int", [1, 2])`` takes the smallest constructor of one byte or more that fits all
     values when it is encoded; ``Array(0x71, [1, 2])`` keeps that very constructor, and so does an
     array that was read. Plain Python values are taken as the array's type.
 
@@ -651,7 +662,7 @@ class Wire:
         multiple: null, one value or an array of values (Part 1, 1.4).
         requires: the archetype that the value must provide, such as address.
         enum: the choices of a restricted type.
-        size: octets that a restricted type has at most, or None for no bound of its own.
+        size: bytes that a restricted type has at most, or None for no bound of its own.
     """
 
     type: str

@@ -17,7 +17,7 @@ Names = Mapping[Any, tuple[str, tuple[str, ...]]]
 
 
 def path_of(data: bytes, offset: int, names: Names) -> str:
-    """Return the path of the value at an offset, as far as the octets before it make sense.
+    """Return the path of the value at an offset, as far as the bytes before it make sense.
 
     The way to it passes over whole lists and maps, so that it costs no more than it did to read
     what stands before the offset.

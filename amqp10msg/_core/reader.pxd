@@ -26,7 +26,7 @@ cdef class Reader(QuickReader):
     cdef object field(self, int kind, int code, Spec spec, int index)
 
     @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, code=int,
-                   count="long long", i=Py_ssize_t, values=list, buf=bytes)
+                   count="long long", i=Py_ssize_t, known=Py_ssize_t, values=list, buf=bytes)
     cdef list fields(self, Spec spec)
 
     cpdef object composite(self, Spec spec)
@@ -45,13 +45,13 @@ cdef class Reader(QuickReader):
     @cython.locals(shape=int, start=Py_ssize_t, code=int)
     cpdef object section(self, Spec spec)
 
-    @cython.locals(pos=Py_ssize_t, buf=bytes, code=int)
+    @cython.locals(pos=Py_ssize_t, buf=bytes, code=int, kind=int)
     cdef int section_code(self) except -2
 
     @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, shape=int,
                    followers=bytes,  several=bint,
                    found=list, spec=Spec, kind=type, buf=bytes, layout=Layout)
-    cdef message(self, cls, message_format)
+    cpdef message(self, cls, message_format)
 
     @cython.locals(start=Py_ssize_t, code=int)
     cdef int part(self) except -2

@@ -46,7 +46,7 @@ from amqp10msg.errors import (
     DecodeError,
 )
 from amqp10msg.limits import DEFAULT_LIMITS
-from amqp10msg.primitives import Symbol, ULong
+from amqp10msg.primitives import Symbol
 
 # A section found costs a tuple and its numbers, some 170 bytes: as much as a few items.
 _PART_ITEMS = 4
@@ -74,7 +74,7 @@ class Reader(QuickReader):
         if kind == KIND_FIELDS and have == KIND_MAP:
             start = self.pos - 1
             made = self.read(code)
-            if type(made) is dict and all(type(key) is Symbol for key in made):
+            if self.lenient or (type(made) is dict and all(type(key) is Symbol for key in made)):
                 return made
             raise DecodeError(
                 f"the keys of {spec.names[index]} must be symbols",
@@ -86,6 +86,8 @@ class Reader(QuickReader):
             return self.read(code)
         if code != 0 and have == 0:
             raise self.unknown(code, self.pos - 1)
+        if self.lenient:
+            return self.read(code)
         raise DecodeError(
             f"{spec.names[index]} must be {WANTED[kind]}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
             self.pos - 1,
@@ -111,9 +113,10 @@ class Reader(QuickReader):
                 raise self.wrong_value(spec, code, "a list", start)
             stop = self.open(code)
             count = self.count
-            if count > len(values):
+            known = len(values)
+            if count > known and not self.lenient:
                 raise DecodeError(
-                    f"{spec.name} has {len(values)} fields, not {count}",
+                    f"{spec.name} has {known} fields, not {count}",
                     start,
                     rule="too-many-fields",
                     condition=INVALID_FIELD,
@@ -127,10 +130,12 @@ class Reader(QuickReader):
                     raise self.truncated(pos, 1)
                 self.pos = pos + 1
                 code = buf[pos]
-                if code != 0x40:
+                if i >= known:
+                    self.read(code)
+                elif code != 0x40:
                     values[i] = self.field(spec.kinds[i], code, spec, i)
             self.close(stop, outer)
-        if spec.mandatory:
+        if spec.mandatory and not self.lenient:
             for i in spec.mandatory:
                 if values[i] is None:
                     raise DecodeError(
@@ -269,7 +274,10 @@ class Reader(QuickReader):
         return spec.layout.build([self.read(code)])
 
     def section_code(self) -> int:
-        """Read a section's constructor and descriptor; return its code, or -1 if it is none."""
+        """Pass over a section's constructor and descriptor; return its code, or -1 if it is none.
+
+        A descriptor that is no section's is not read, so that it may be malformed.
+        """
         pos = self.pos
         buf = self.buf
         if buf[pos] != 0:
@@ -279,14 +287,17 @@ class Reader(QuickReader):
             if 0x70 <= code <= 0x78:
                 self.pos = pos + 3
                 return code
+        pos += 1
+        code = buf[pos] if pos < self.end else 0
+        kind = KIND_OF[code]
+        found = None
         self.pos = pos + 1
-        descriptor = self.value()
-        kind = type(descriptor)
-        if kind is ULong or kind is Symbol:
-            found = CODES.get(descriptor)
-            if found is not None:
-                return found
-        return -1
+        if kind == KIND_ULONG:
+            found = CODES.get(self.number(code))
+        elif kind == KIND_SYMBOL:
+            pos = self.span(code)
+            found = CODES.get(buf[pos : self.pos])
+        return -1 if found is None else found
 
     def message(self, cls: Any, message_format: int) -> Any:
         """Read the sections of a message into an instance of this class."""
@@ -345,6 +356,9 @@ class Reader(QuickReader):
 
     def no_section(self, start: int) -> DecodeError:
         # Whatever stands here must still be an encoding; if it is not, that is the better report.
+        if self.buf[start] == 0:
+            self.pos = start + 1
+            self.value()
         self.pos = start
         self.skip()
         if self.buf[start] != 0:

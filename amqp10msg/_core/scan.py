@@ -152,7 +152,7 @@ def scan(data: Any, *, limits: Any = None) -> Any:
         limits: what decoding a section on demand may cost.
 
     Raises:
-        DecodeError: the octets are not a sequence of encoded values.
+        DecodeError: the bytes are not a sequence of encoded values.
     """
     return scanned(data, DEFAULT_LIMITS if limits is None else limits)
 

@@ -70,7 +70,7 @@ SPECS: dict[type, Spec] = {}
 #: The nine kinds of section, in the order of their codes; those of bodies also on their own.
 SECTIONS: list[Any] = []
 BODIES: list[Any] = []
-#: The codes of sections by descriptor.
+#: The codes of sections by descriptor: its number, or its symbol as bytes.
 CODES: dict[Any, int] = {}
 #: Names of sections and their fields by descriptor, for the paths in errors.
 NAMES: dict[Any, Any] = {}
@@ -90,9 +90,8 @@ def register_section(cls: type, spec: Spec) -> None:
     SPECS[cls] = spec
     SECTIONS.append(spec)
     BODIES[:] = SECTIONS[DATA:FOOTER]
-    for key in (spec.code, spec.symbol):
-        CODES[key] = spec.code
-        NAMES[key] = (spec.name, spec.names)
+    CODES[spec.code] = CODES[spec.symbol.encode()] = spec.code
+    NAMES[spec.code] = NAMES[spec.symbol] = (spec.name, spec.names)
 
 
 def register_message(cls: type, lenient: Callable[..., Any]) -> None:

@@ -54,9 +54,10 @@ cdef class Cursor:
     # What Reader keeps; a class that adds attributes would not use the list of free objects.
     cdef long long count
     cdef Py_ssize_t first
-    cdef int depth
+    cdef public int depth
     cdef long long items
     cdef long long zero_width
+    cdef public bint lenient
 
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop)
 

@@ -63,6 +63,7 @@ class Cursor:
     depth: int
     items: int
     zero_width: int
+    lenient: bool = False
 
     def u32(self, pos: int) -> int:
         """Return the unsigned number of the four bytes here."""
@@ -103,7 +104,7 @@ _PAIRS = {
 
 
 class Output:
-    """A run of octets that grows.
+    """A run of bytes that grows.
 
     Each part is one bytes object in a list, joined at the end: in Python that is faster than
     growing a buffer, and copies large data once.
@@ -116,7 +117,7 @@ class Output:
         self.size = 0
 
     def finish(self) -> bytes:
-        """Return the octets; the output is empty then."""
+        """Return the bytes; the output is empty then."""
         made = b"".join(self.parts)
         self.parts = []
         self.size = 0
@@ -133,12 +134,12 @@ class Output:
         self.size += stop - start
 
     def octet(self, octet: int) -> None:
-        """Append one octet."""
+        """Append one byte."""
         self.parts.append(_OCTETS[octet])
         self.size += 1
 
     def pair(self, code: int, octet: int) -> None:
-        """Append a constructor and a value or length of one octet."""
+        """Append a constructor and a value or length of one byte."""
         self.parts.append(_PAIRS[code][octet])
         self.size += 2
 

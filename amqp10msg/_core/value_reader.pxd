@@ -81,6 +81,8 @@ cdef class ValueReader(Cursor):
                    values=list, descriptors=list)
     cdef object read_array(self, int code)
 
+    cdef object no_constructor(self, Py_ssize_t pos, Py_ssize_t size, int width)
+
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)
 

@@ -94,7 +94,9 @@ def _bytes(count: int, which: str) -> str:
 class ValueReader(Cursor):
     """A bounded cursor over encoded values.
 
-    What takes a format code expects the cursor after it.
+    What takes a format code expects the cursor after it. With `lenient` set, what can be told in
+    spite of a fault is read: a map with a key that stands twice, an empty array without
+    constructor, and fields that are not as they were declared.
     """
 
     def __init__(self, data: Any, pos: int, limits: Any) -> None:
@@ -490,12 +492,16 @@ class ValueReader(Cursor):
     ) -> Any:
         """Go on with a map whose keys a dict cannot hold, from the pair that showed it."""
         pairs = list(made.items())
-        seen = {encode_key(known) for known, _ in pairs}
+        # A single key is compared with none, and lenient reading takes what stands twice.
+        compared = not self.lenient and (left or pairs)
+        seen = {encode_key(known) for known, _ in pairs} if compared else set()
         while True:
-            octets = encode_key(key)
-            if octets in seen:
-                raise DecodeError(f"duplicate map key {key!r:.80}", at, rule="map-duplicate-key")
-            seen.add(octets)
+            if compared:
+                octets = encode_key(key)
+                if octets in seen:
+                    shown = f"{key!r:.80}" if key.__hash__ else f"a {type(key).__name__}"
+                    raise DecodeError(f"duplicate map key {shown}", at, rule="map-duplicate-key")
+                seen.add(octets)
             pairs.append((key, value))
             if not left:
                 break
@@ -514,7 +520,7 @@ class ValueReader(Cursor):
                 raise self.truncated(pos, 1)
             size = self.buf[pos]
             if size < 2:
-                raise self.too_small(pos, size, 2)
+                return self.no_constructor(pos, size, 1)
             pos += 1
             if size > self.end - pos:
                 raise self.truncated(pos, size)
@@ -526,7 +532,7 @@ class ValueReader(Cursor):
                 raise self.truncated(pos, 4)
             size = self.u32(pos)
             if size < 5:
-                raise self.too_small(pos, size, 5)
+                return self.no_constructor(pos, size, 4)
             pos += 4
             if size > self.end - pos:
                 raise self.truncated(pos, size)
@@ -574,6 +580,30 @@ class ValueReader(Cursor):
         self.depth += len(descriptors)
         self.close(stop, outer)
         return Array(code, values, descriptors=descriptors)
+
+    def no_constructor(self, pos: int, size: int, width: int) -> Any:
+        """Read an array whose size has no room for a constructor: lenient, where it is empty.
+
+        Args:
+            pos: where its size is.
+            size: what that says.
+            width: the bytes of the size, and of the count.
+        """
+        if size < width:
+            raise self.too_small(pos, size, width + 1)
+        if size > self.end - pos - width:
+            raise self.truncated(pos + width, size)
+        if any(self.buf[pos + width : pos + 2 * width]):
+            raise self.too_small(pos, size, width + 1)
+        if not self.lenient:
+            raise DecodeError(
+                "an empty array has no constructor of its elements, though Part 1, 1.6.24 requires "
+                "one: some clients write it so, and strict=False reads it",
+                pos - 1,
+                rule="array-without-constructor",
+            )
+        self.pos = pos + 2 * width
+        return Array("null")
 
     # Passing over.
 

@@ -198,7 +198,7 @@ class ValueWriter(Output):
             self.text(text.encode("ascii"), 0xA3)
 
     def text(self, octets: Any, code: int) -> None:
-        """Write a variable-width value; the code is that of the one-octet length."""
+        """Write a variable-width value; the code is that of the one-byte length."""
         if type(octets) is not bytes:
             # A memoryview may have strides, or items of more than an octet; a bytearray changes.
             octets = bytes(octets)
@@ -308,6 +308,11 @@ class ValueWriter(Output):
             for key, value in pairs:
                 self.put(KIND_STRING if type(key) is str else 21, key)
                 self.put(KINDS.get(type(value), 0), value)
+        elif self.lenient or count < 2:
+            # Nothing to compare: a key that holds keys is not copied once for each map around it.
+            for key, value in pairs:
+                self.value(key)
+                self.value(value)
         else:
             seen = set()
             for key, value in pairs:
@@ -315,7 +320,7 @@ class ValueWriter(Output):
                 apart.value(key)
                 octets = apart.finish()
                 if octets in seen:
-                    raise EncodeError(f"duplicate map key {key!r}")
+                    raise EncodeError(f"duplicate map key {key!r:.80}")
                 seen.add(octets)
                 self.add(octets)
                 self.put(KINDS.get(type(value), 0), value)
@@ -482,7 +487,7 @@ class ValueWriter(Output):
         elif isinstance(value, datetime.datetime):
             self.typed(kind, Timestamp.from_datetime(value))
         else:
-            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}")
+            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{_hint(kind, value)}")
 
     def fields(self, value: Any) -> None:
         """Write a map whose keys are symbols, also where they are plain str."""
@@ -494,7 +499,7 @@ class ValueWriter(Output):
 
 
 def shared_code(kind: int, elements: Any) -> int:
-    """Choose the smallest constructor, of one octet or more, that fits all encoded elements.
+    """Choose the smallest constructor, of one byte or more, that fits all encoded elements.
 
     Not one of no octets, though they exist: brokers refuse such arrays, whose count costs nothing.
     """
@@ -519,6 +524,10 @@ def _base(value: Any) -> type:
 def _hint(kind: int, value: Any) -> str:
     if kind == KIND_LONG and isinstance(value, int) and 0 <= value < 2**64:
         return ": a plain int is a long; use ULong"
+    if isinstance(value, datetime.timedelta):
+        return ": give a number of milliseconds, value // timedelta(milliseconds=1)"
+    if kind == KIND_BINARY and isinstance(value, str):
+        return ": encode it, value.encode()"
     return ""
 
 

@@ -1,7 +1,7 @@
 """One walk over encoded values, whole or broken: where each value begins and ends, and its parts.
 
 It looks at constructors, sizes and counts (Part 1, 1.2) and at no content, and raises nothing. Each
-step passes at least one octet, except in arrays whose elements have none. The path of an error, the
+step passes at least one byte, except in arrays whose elements have none. The path of an error, the
 rules of validation and the diagnostic tree are read from it.
 """
 
@@ -55,8 +55,10 @@ TOO_SMALL = "size too small"  # for the count
 _FIXED = [-1] * 256
 _SIZE = [0] * 256
 _HEAD = [0] * 256
+_TYPES = ["described", *[""] * 255]
 for _row in FORMAT_CODES.values():
     _FIXED[_row.code] = 0
+    _TYPES[_row.code] = _row.type
     if _row.category == "fixed":
         _FIXED[_row.code] = _row.width
     else:
@@ -279,11 +281,7 @@ def _in_array(data: bytes, pos: int, array: Value) -> Value:
 
 def type_at(data: bytes, pos: int) -> str:
     """Return the AMQP type of the value whose constructor is at `pos`; empty if there is none."""
-    code = data[pos] if pos < len(data) else -1
-    if code == 0:
-        return "described"
-    row = FORMAT_CODES.get(code)
-    return row.type if row else ""
+    return _TYPES[data[pos]] if pos < len(data) else ""
 
 
 def text_at(data: bytes, pos: int, end: int) -> str:

@@ -252,7 +252,7 @@ def not_simple(value: Any) -> bool:
 
 
 def encode_key(key: Any) -> bytes:
-    """Encode a key that was decoded, to tell it from others: equal octets are identical keys."""
+    """Encode a key that was decoded, to tell it from others: equal bytes are identical keys."""
     writer = Writer(True)
     writer.value(key)
     return writer.finish()

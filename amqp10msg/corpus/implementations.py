@@ -9,15 +9,22 @@ import struct
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Self
+from typing import Any, Self, cast
 
-from amqp10msg import COMPILED, DecodeError, Message, __version__, decode_value, encode_value
+from amqp10msg import (
+    COMPILED,
+    DecodeError,
+    Message,
+    __version__,
+    decode_value,
+    encode_value,
+)
 from amqp10msg.composite import decode_composite, from_described
 from amqp10msg.corpus.runner import RefusedError, UnsupportedError
 from amqp10msg.limits import Limits
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.sections import KINDS
-from amqp10msg.validation import validate
+from amqp10msg.validation import ProfileName, validate
 
 
 class Amqp10msg:
@@ -43,7 +50,11 @@ class Amqp10msg:
         limits = self.limits
         try:
             if kind == "message":
-                return to_typed(Message.decode(data, strict=self.strict, limits=limits))
+                message = Message.decode(data, strict=self.strict, limits=limits)
+                typed = to_typed(message)
+                if any(section[0] == "raw" for section in typed):
+                    Message.decode(data, limits=limits)  # says why this was kept and not read
+                return typed
             if kind == "composite":
                 return to_typed(decode_composite(data, limits=limits))
             return to_typed(decode_value(data, limits=limits))
@@ -59,7 +70,7 @@ class Amqp10msg:
 
     def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
         """Return the rules that a message violates."""
-        found = validate(data, profile, limits=self.limits)
+        found = validate(data, cast("ProfileName", profile), limits=self.limits)
         return {(violation.rule, violation.severity) for violation in found}
 
 

@@ -24,7 +24,9 @@ def _belongs(cls: type) -> bool:
     return cls in _BODIES or not _ARCHETYPES.isdisjoint(composite_of(cls).provides)
 
 
-def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None) -> Any:
+def decode(
+    data: bytes | bytearray | memoryview, *, limits: Limits | None = None, strict: bool = True
+) -> Any:
     """Decode a delivery state, a terminus or a part of one.
 
     That is a delivery state or outcome (Part 3, 3.4; Part 4), a source, target or coordinator, a
@@ -34,6 +36,9 @@ def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None
     Args:
         data: one encoded described value.
         limits: limits on decoding; None for the defaults of `Limits`.
+        strict: refuse what breaks the declaration. If False, fields of wrong types hold what came,
+            such as the info of an error with strings as keys; missing ones are None, surplus ones
+            are passed over. What is wrong, strict decoding says.
 
     Returns:
         An object of its class; a shared one for outcomes without fields and lifetime policies.
@@ -42,7 +47,7 @@ def decode(data: bytes | bytearray | memoryview, *, limits: Limits | None = None
         DecodeError: the bytes are malformed, are none of these, or break their declaration.
     """
     octets = _core.octets_of(data, limits or DEFAULT_LIMITS)
-    made = decode_composite(octets, limits=limits)
+    made = decode_composite(octets, limits=limits, strict=strict)
     if not _belongs(type(made)):
         raise DecodeError(
             f"expected a delivery state, a terminus or a part of one, not a "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import attrs
 
@@ -37,7 +37,7 @@ def apply(
       If a link ends before there is an outcome, apply the default_outcome of its source; when a
       transaction is discharged, apply the ``outcome`` of the transactional state.
 
-    The bare message stays as it is, octet for octet.
+    The bare message stays as it is, byte for byte.
 
     Args:
         state: the state of the delivery at the receiver.
@@ -53,7 +53,7 @@ def apply(
     Raises:
         ValueError: the state has no known effect on a message: it is an extension's, or declared,
             which is about a transaction.
-        DecodeError: the message is octets that do not parse.
+        DecodeError: the message is bytes that do not parse.
         EncodeError: the message, read leniently, has a delivery-count that is no number.
     """
     match state:
@@ -87,7 +87,7 @@ def _changed(
     else:
         parts = scan(message, limits=limits)
         header, held = parts.section("header"), parts.section("message-annotations")
-    sections: dict[str, Header | MessageAnnotations] = {}
+    sections: dict[str, Any] = {}
     if failed:
         sections["header"] = _counted(header)
     if annotations:

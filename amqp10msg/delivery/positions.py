@@ -1,4 +1,4 @@
-"""Places in the payload of a delivery, as octets and as section number and offset (3.4.1)."""
+"""Places in the payload of a delivery, as bytes and as section number and offset (3.4.1)."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def position(
 ) -> Received:
     """Return the place in the payload after a number of octets (Part 3, 3.4.1).
 
-    With it a receiver that has the first octets of a payload states what need not be sent again,
-    and a sender from where on it can send again. Sections count from 0 in their order, and octets
+    With it a receiver that has the first bytes of a payload states what need not be sent again,
+    and a sender from where on it can send again. Sections count from 0 in their order, and bytes
     of a section from 0 at its descriptor. The end of a section is the beginning of the next one,
     also after the last.
 
     Args:
-        message: the payload, or the first octets of one: at least byte_count of them. A `Message`
-            is encoded; if it was decoded and not changed, those are the octets it came from.
-        byte_count: the number of octets before the place, 0 to the length; all of them if None.
+        message: the payload, or the first bytes of one: at least byte_count of them. A `Message`
+            is encoded; if it was decoded and not changed, those are the bytes it came from.
+        byte_count: the number of bytes before the place, 0 to the length; all of them if None.
 
     Raises:
         ValueError: byte_count is negative, or more than there are.
@@ -40,7 +40,7 @@ def position(
     octets = _octets(message)
     count = len(octets) if byte_count is None else byte_count
     if not 0 <= count <= len(octets):
-        raise ValueError(f"byte_count is {count}, and there are {len(octets)} octets: 0 to that")
+        raise ValueError(f"byte_count is {count}, and there are {len(octets)} bytes: 0 to that")
     number = start = 0
     while start < count:
         end = _end(octets, start)
@@ -51,17 +51,17 @@ def position(
 
 
 def octets_before(message: Message | bytes | bytearray | memoryview, received: Received) -> int:
-    """Return the number of octets of the payload before a place: the inverse of `position`.
+    """Return the number of bytes of the payload before a place: the inverse of `position`.
 
     ``Received(1, 0)`` and ``Received(0, n)``, where section 0 has n octets, are the same place.
 
     Args:
-        message: the payload, or the first octets of one, up to the place at least; a `Message` is
+        message: the payload, or the first bytes of one, up to the place at least; a `Message` is
             encoded.
         received: the place, as either end states it.
 
     Raises:
-        DecodeError: there is no such place: the section has fewer octets or there are fewer
+        DecodeError: there is no such place: the section has fewer bytes or there are fewer
             sections (condition ``amqp:invalid-field``), or the payload does not parse.
     """
     octets = _octets(message)
@@ -91,7 +91,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
 
 
 def bytes_from(message: Message | bytes | bytearray | memoryview, received: Received) -> bytes:
-    """Return the octets of the payload from a place on: what a resumed delivery sends.
+    """Return the bytes of the payload from a place on: what a resumed delivery sends.
 
     Args:
         message: the whole payload, or a `Message`, which is encoded.
@@ -113,7 +113,7 @@ def _sections_of(count: int) -> str:
 
 
 def _end(octets: bytes, start: int) -> int | None:
-    """Return the end of a section; None if the octets at hand end before it."""
+    """Return the end of a section; None if the bytes at hand end before it."""
     try:
         end: int = _core.skip_value(octets, start)
     except DecodeError as error:

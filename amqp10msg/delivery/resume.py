@@ -170,7 +170,7 @@ def resume(
             settled (Part 2, 2.7.5), so the sender settles by a disposition right behind.
 
     Raises:
-        EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 octets),
+        EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 bytes),
             or a value that is no delivery state.
         DecodeError: the receiver's map has; or a described value in either map is no known delivery
             state, or a place is not in the payload.
@@ -203,7 +203,7 @@ def _states(unsettled: Mapping[bytes, Any] | None, end: str) -> dict[bytes, Deli
     for tag, held in given.items():
         if not isinstance(tag, bytes) or len(tag) > _MAX_TAG:
             raise _fault(
-                f"a delivery-tag must be binary of up to {_MAX_TAG} octets, not {tag!r:.80}", end
+                f"a delivery-tag must be binary of up to {_MAX_TAG} bytes, not {tag!r:.80}", end
             )
         state = from_described(held) if isinstance(held, Described) else held
         if state is not None and not isinstance(state, DeliveryState):
@@ -300,7 +300,7 @@ class _Decision:
                 ResumeAction.ABORT,
                 aborted=True,
                 then=self.again(tag, ours),
-                text="the receiver lacks octets that the sender cannot send any more",
+                text="the receiver lacks bytes that the sender cannot send any more",
             )
         transaction = _transaction_of(ours)
         if transaction is not None:

@@ -8,7 +8,7 @@ from types import MappingProxyType
 import attrs
 
 from amqp10msg.delivery import _terminus_checks as check
-from amqp10msg.validation import Obligation
+from amqp10msg.validation import Obligation, Severity
 
 __all__ = ["BOTH_CLAUSES", "TERMINUS_NOT_VISIBLE", "TERMINUS_RULES", "TerminusRule"]
 
@@ -31,7 +31,7 @@ class TerminusRule:
 
     id: str
     clause: str
-    severity: str
+    severity: Severity
     subject: tuple[str, ...]
     text: str
     quote: str = ""

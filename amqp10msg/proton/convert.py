@@ -9,14 +9,16 @@ memory that it reuses. The result is then encoded, decoded and compared: nothing
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 import attrs
 import proton
 
+from amqp10msg import _core
 from amqp10msg.composite import rows
 from amqp10msg.errors import DecodeError, EncodeError
+from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
@@ -283,6 +285,9 @@ def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
             specification; or proton cannot express it at all: a map key that Python cannot hash,
             an array with several descriptors, or more values than fit its buffers.
     """
+    usual = _usual(message)
+    if usual is not None:
+        return usual
     made, lost = _convert(message)
     if lost and not lossy:
         more = f" and {len(lost) - 1} more, see losses()" if len(lost) > 1 else ""
@@ -296,7 +301,100 @@ def losses(message: Message) -> tuple[Loss, ...]:
     Raises:
         EncodeError: proton cannot express the message even with losses, as `to_proton` says.
     """
-    return tuple(_convert(message)[1])
+    return () if _usual(message) is not None else tuple(_convert(message)[1])
+
+
+#: What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
+_SIMPLE = frozenset((*_SAME, *_CLASSES))
+_BODIES = frozenset((Data, AmqpSequence, AmqpValue))
+_KEYS: tuple[set[type], ...] = (set(), {str}, {Symbol})
+_TEXTS = {str, Symbol}
+_TIMES = (type(None), int, Timestamp)
+_MOST = 1_000
+
+
+def _usual(message: Message) -> proton.Message | None:
+    """Convert a message that proton holds whole, as its table says; None where that is not certain.
+
+    What is certain needs no look at what proton makes of it, which costs three times as much.
+    """
+    if message.message_format or message.footer is not None or message._lenient:
+        return None
+    try:
+        octets = message.encode()
+        said = message if octets == message._wire else Message.decode(octets)
+    except (DecodeError, EncodeError):
+        return None
+    body: Any = said.body
+    if not (
+        (said.header is None or said.header.ttl != 0)
+        and _is_usual_properties(said.properties)
+        and (body is None or type(body) in _BODIES)
+    ):
+        return None
+    content = _content(body)
+    is_usual = body is None
+    if type(content) is list:
+        is_usual = _are_simple(content)
+    elif type(content) is dict:
+        is_usual = set(map(type, content)) in _KEYS and _are_simple(content.values())
+    elif content is not None:
+        is_usual = _are_simple((content,))
+    maps = (said.delivery_annotations, said.message_annotations, said.application_properties)
+    for entries in maps:
+        if entries is not None and is_usual:
+            # Keys of several types may be equal in proton's dict.
+            keys = set(map(type, entries))
+            is_usual = keys <= _TEXTS if entries is not maps[2] else keys <= {str}
+            is_usual = is_usual and _are_simple(entries.values())
+    if not is_usual:
+        return None
+    made: Any = proton.Message()
+    head = b"".join(
+        octets[start:end]
+        for code, start, _, end in _core.Reader(octets, 0, UNLIMITED).scan()
+        if code in (0x70, 0x73)
+    )
+    if head:
+        made.decode(head)
+    made.inferred = isinstance(body, (Data, AmqpSequence))
+    made.body = _to_value(content)
+    made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
+    made.properties = _simple(maps[2], str)
+    return made  # type: ignore[no-any-return]
+
+
+def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+    """Convert a map of simple values, without a call for those that stay as they are."""
+    if entries is None:
+        return None
+    find = _CLASSES.get
+    return {
+        key if key_type is str else key_type(key): (
+            value if (cls := find(type(value))) is None else cls(value)
+        )
+        for key, value in entries.items()
+    }
+
+
+def _are_simple(values: Collection[Any]) -> bool:
+    """Return whether proton holds values as they are."""
+    kinds = set(map(type, values))
+    if not kinds <= _SIMPLE or len(values) > _MOST:
+        return False
+    return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124
+
+
+def _is_usual_properties(given: Properties | None) -> bool:
+    # Proton holds 0 for what is absent, and a group has always a sequence.
+    return given is None or (
+        all(
+            type(time) in _TIMES and time != 0
+            for time in (given.creation_time, given.absolute_expiry_time)
+        )
+        and (given.group_id is None) is (given.group_sequence is None)
+        and not any("\0" in (getattr(given, name) or "") for name in _C_STRINGS)
+    )
 
 
 def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
@@ -333,8 +431,11 @@ def _left_out(message: Message, said: Message) -> Iterator[Loss]:
     if message.footer is not None:
         yield Loss("footer", "proton has no footer: it is left out")
     for name, section in message.sections():
-        if isinstance(section, Described):
+        if isinstance(section, (Described, Malformed)):
             yield Loss(name, "a section that is unknown, repeated or unreadable is left out")
+    for violation in message.violations:
+        if violation.rule == "too-many-fields":
+            yield Loss(violation.path, "the fields behind those that are defined are left out")
     for name in _C_STRINGS:
         if "\0" in (getattr(said.properties, name, None) or ""):
             path = f"properties.{name.replace('_', '-')}"
@@ -349,15 +450,19 @@ def _joined(body: list[Any]) -> Any:
     return body
 
 
+def _or_none(section: Any) -> Any:
+    return None if isinstance(section, AmqpMap) else section
+
+
 def _exact(message: Message, body: Any) -> Message:
     """Return what proton can hold of a message, all values in their exact types."""
     fresh = Message(
         body,
         header=message.header,
-        delivery_annotations=message.delivery_annotations,
-        message_annotations=message.message_annotations,
+        delivery_annotations=_or_none(message.delivery_annotations),
+        message_annotations=_or_none(message.message_annotations),
         properties=message.properties,
-        application_properties=message.application_properties,
+        application_properties=_or_none(message.application_properties),
     )
     try:
         return Message.decode(fresh.encode(), limits=UNLIMITED)

@@ -6,24 +6,29 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.reprs import shown
+
 __all__ = ["AmqpSequence", "AmqpValue", "Data"]
 
 
-@attrs.define(weakref_slot=False)
+@shown
+@attrs.define(weakref_slot=False, repr=False)
 class Data:
     """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together."""
 
     data: bytes | bytearray | memoryview = b""
 
 
-@attrs.define(weakref_slot=False)
+@shown
+@attrs.define(weakref_slot=False, repr=False)
 class AmqpSequence:
     """A list of values (Part 3, 3.2.7). A body may have several, which belong together."""
 
     values: list[Any] = attrs.Factory(list)
 
 
-@attrs.define(weakref_slot=False)
+@shown
+@attrs.define(weakref_slot=False, repr=False)
 class AmqpValue:
     """One AMQP value of any type (Part 3, 3.2.8)."""
 

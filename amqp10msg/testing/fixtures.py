@@ -4,7 +4,7 @@ In a ``conftest.py``:
 
     pytest_plugins = ["amqp10msg.testing.fixtures"]
 
-Needs the extras ``amqp10msg[net,testing]``, and pytest.
+Needs pytest.
 """
 
 from __future__ import annotations

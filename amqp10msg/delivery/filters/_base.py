@@ -81,6 +81,8 @@ class ExpressionError(EncodeError):
         problem: what is wrong there, and what was expected.
     """
 
+    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
+
     def __init__(self, problem: str, text: str, position: int) -> None:
         self.problem = problem
         self.text = text
@@ -122,9 +124,13 @@ class EvaluationError(AmqpError, ValueError):
     end the session.
     """
 
+    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
+
 
 class FilterWarning(UserWarning):
     """A filter that a broker does not apply as its definition says."""
+
+    __module__ = "amqp10msg.delivery.filters"  # where users import it from: tracebacks show it
 
 
 @attrs.frozen

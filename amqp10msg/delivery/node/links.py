@@ -94,11 +94,11 @@ class Delivery:
     Attributes:
         link: the link.
         number: counts the node's deliveries from 1.
-        tag: a delivery-tag of eight octets that no other delivery of the node has, nor one before a
+        tag: a delivery-tag of eight bytes that no other delivery of the node has, nor one before a
             restart, as long as the clock does not go back.
         octets: the encoded message to transfer: the message at the node with the header of this
             delivery (delivery-count, first-acquirer, remaining ttl) and without the delivery
-            annotations of the previous hop. The bare message is octet for octet as it came.
+            annotations of the previous hop. The bare message is byte for byte as it came.
         message_format: of the transfer that brought the message.
         state: the last delivery state at the receiver, terminal or not.
         outcome: the terminal state at the node, once it is settled there. It never changes again.

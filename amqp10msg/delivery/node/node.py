@@ -31,7 +31,7 @@ from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Store
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError, EncodeError, expect, wrong_type
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
@@ -154,7 +154,7 @@ class DistributionNode(Contents):
         """Accept a message. When this returns outside of a `batch`, a durable one is in the store.
 
         Args:
-            message: a Message or the octets of one; the bare message is kept as it is.
+            message: a Message or the bytes of one; the bare message is kept as it is.
             message_format: of the transfer that brought it, 0 to 2^32 - 1; if None, the Message's
                 own, and 0 for octets.
             origin: where it comes from, such as a connection; see `attach`.
@@ -167,8 +167,9 @@ class DistributionNode(Contents):
             NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
                 ``amqp:precondition-failed``: it is durable and the store is not;
                 ``amqp:resource-deleted``: the node was deleted. Its `error` is for the sender.
-            DecodeError: the octets are no message.
+            DecodeError: the bytes are no message.
             EncodeError: the Message cannot be encoded.
+            TypeError: that is neither a Message nor bytes.
             StoreError: it could not be stored, and is not at the node.
         """
         if self._deleted:
@@ -178,6 +179,9 @@ class DistributionNode(Contents):
             if message_format is None:
                 message_format = message.message_format
         else:
+            how = {str: "make one, Message('text')"}
+            kinds = (bytes, bytearray, memoryview)
+            expect(message, kinds, "publish", "a Message or the bytes of one", how)
             octets = bytes(message)
         self.expire()
         self._admit(octets)
@@ -221,11 +225,11 @@ class DistributionNode(Contents):
         most = self.capacity
         what = ""
         if most.message_octets is not None and len(octets) > most.message_octets:
-            what = f"{most.message_octets} octets in a message, and this one has {len(octets)}"
+            what = f"{most.message_octets} bytes in a message, and this one has {len(octets)}"
         elif most.messages is not None and len(self._entries) >= most.messages:
             what = f"{most.messages} messages"
         elif most.octets is not None and self._octets + len(octets) > most.octets:
-            what = f"{most.octets} octets, has {self._octets}, and this message {len(octets)} more"
+            what = f"{most.octets} bytes, has {self._octets}, and this message {len(octets)} more"
         if what:
             raise NodeError(f"the node {self.name!r} takes at most {what}", RESOURCE_LIMIT_EXCEEDED)
 
@@ -270,7 +274,7 @@ class DistributionNode(Contents):
     def quarantined(self) -> list[Quarantined]:
         """The stored messages of this node that could not be read, each with the reason.
 
-        They are not delivered. Their octets stay in the store until `Store.discard`.
+        They are not delivered. Their bytes stay in the store until `Store.discard`.
 
         Raises:
             StoreError: the store cannot be read.
@@ -307,12 +311,22 @@ class DistributionNode(Contents):
         Raises:
             NodeError: the node was deleted.
             ValueError: that is no mode, or no outcome.
+            TypeError: the filter has no method ``matches``, or the name is not text.
         """
         if self._deleted:
             raise self._gone()
         if default_outcome is not None and not is_outcome(default_outcome):
             raise ValueError(f"the default-outcome must be an outcome, not {default_outcome!r}")
-        mode = StdDistMode(mode)
+        if filter is not None and not callable(getattr(filter, "matches", None)):
+            text = isinstance(filter, str)
+            how = f"Selector({filter!r:.40}) of amqp10msg.delivery.filters" if text else "FilterSet"
+            raise wrong_type("filter", "an object with a method matches", filter, how)
+        expect(name, str, "the name of a link", "a str")
+        try:
+            mode = StdDistMode(mode)
+        except ValueError:
+            modes = " or ".join(repr(str(one)) for one in StdDistMode)
+            raise ValueError(f"a distribution mode is {modes}, not {mode!r}") from None
         table = self._table
         view = table.view(private=filter is not None or mode is StdDistMode.COPY)
         link = OutgoingLink(
@@ -439,7 +453,7 @@ class DistributionNode(Contents):
     def _applied(
         self, outcome: Outcome, entry: Entry, link: OutgoingLink
     ) -> tuple[MessageState, bytes]:
-        """Apply an outcome to the octets of a message, and check that they are readable."""
+        """Apply an outcome to the bytes of a message, and check that they are readable."""
         state, octets = apply(outcome, entry.octets, limits=UNLIMITED)
         ends = state is MessageState.ARCHIVED
         if octets is entry.octets or (

@@ -34,7 +34,7 @@ class Quarantined:
 
     Attributes:
         node: the node's name.
-        stored: the message, its octets as they are.
+        stored: the message, its bytes as they are.
         reason: why it could not be read.
     """
 

@@ -1,0 +1,162 @@
+"""Messages that break the rules, read as far as that goes: what ``strict=False`` does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.parts import FIELD_NAMES
+from amqp10msg.primitives import AmqpMap, Described, ULong
+from amqp10msg.sections import KINDS, SPECS, SectionKind
+
+__all__ = ["Malformed", "located", "read_again", "read_message", "value_at", "with_surplus"]
+
+# What `Reader.scan` returns: code or -1, start, start of the value, end.
+PartOf = tuple[int, int, int, int]
+
+
+@attrs.frozen
+class Malformed:
+    """A section whose bytes are no encoded value, though it is known where they end.
+
+    Attributes:
+        data: the section, from the constructor of its descriptor on.
+        error: what is wrong; its offset counts in the message.
+    """
+
+    data: bytes
+    error: DecodeError = attrs.field(eq=False)
+
+
+def _reader(data: bytes, pos: int, end: int, limits: Limits = UNLIMITED) -> Any:
+    reader = _core.Reader(data, pos, limits)
+    reader.end = end
+    reader.lenient = True
+    return reader
+
+
+def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
+    """Read every section that can be read: return the input, and the sections by their attributes.
+
+    Raises:
+        DecodeError: where the sections end cannot be told, or a limit is exceeded.
+    """
+    octets = _core.octets_of(data, limits)
+    found: dict[str, Any] = {}
+    body: list[Any] = []
+    reader = _core.Reader(octets, 0, limits)
+    try:
+        parts = reader.scan()
+        # One other reader for all of them, so that the limits hold for the whole input.
+        reader = _reader(octets, 0, len(octets), limits)
+        for code, start, content, end in parts:
+            # Read everything, so that what is beyond a limit is reported now and not later.
+            reader.pos = content if code >= 0 else start
+            reader.end = end
+            reader.depth = limits.depth
+            try:
+                value = reader.value()
+            except _core.READ_FAULTS as error:
+                if not _is_local(error):
+                    raise
+                continue
+            if code < 0:
+                continue
+            kind = KINDS[code - 0x70]
+            section = _section(octets, kind, content, end, value)
+            if section is None:
+                continue
+            if kind.attribute == "body":
+                body.append(section)
+            else:
+                found.setdefault(kind.attribute, section)
+    except _core.READ_FAULTS as error:
+        raise reader.fault(error, FIELD_NAMES) from None
+    found["body"] = None if not body else body[0] if len(body) == 1 else body
+    return octets, found
+
+
+def _is_local(error: BaseException) -> bool:
+    """Return whether a fault concerns the one section that it was found in."""
+    if isinstance(error, DecodeError):
+        return error.condition != RESOURCE_LIMIT_EXCEEDED
+    return isinstance(error, UnicodeDecodeError)
+
+
+def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
+    """Make a section of its value, or None where that cannot be; values keep their types."""
+    try:
+        # Not `read_section`: a search for the place of what is wrong would cost more, and there
+        # may be as many unreadable sections as a third of the input has bytes.
+        return _reader(octets, content, end).section(SPECS[kind.code - 0x70])
+    except _core.READ_FAULTS:
+        pass
+    if kind.source == "map":
+        # A key that stands twice, or keys that a dict cannot tell apart.
+        if isinstance(value, AmqpMap):
+            return value
+        return kind.cls(value) if isinstance(value, dict) else None
+    return None
+
+
+def read_again(octets: bytes, part: PartOf) -> Any:
+    """Read a section as `read_message` did; None where it was not readable as what it is."""
+    code, _, content, end = part
+    try:
+        value = _reader(octets, content, end).value()
+    except _core.READ_FAULTS:
+        return None
+    return _section(octets, KINDS[code - 0x70], content, end, value)
+
+
+def value_at(octets: bytes, start: int, end: int) -> Any:
+    """Read what stands there as a value, or give it as `Malformed`."""
+    reader = _reader(octets, start, end)
+    try:
+        return reader.value()
+    except _core.READ_FAULTS as error:
+        return Malformed(octets[start:end], located(octets, start, end, reader.pos, error))
+
+
+def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -> DecodeError:
+    """Make the DecodeError of what was raised while reading data[start:end].
+
+    The section's own bytes are enough to find the path, and not looking at the others keeps a
+    message of many damaged sections from costing the square of its size.
+    """
+    reader = _reader(data[start:end], 0, end - start)
+    reader.pos = pos - start
+    if isinstance(error, DecodeError):
+        error.offset -= start
+    fault: DecodeError = reader.fault(error, FIELD_NAMES)
+    fault.offset += start
+    fault.data = data
+    return fault
+
+
+def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
+    """Return a section that was encoded anew, with the fields behind those that are defined.
+
+    Args:
+        encoded: the section as it is now.
+        octets: the message as it came.
+        part: where the section stands in that.
+    """
+    code, start, _, end = part
+    known = len(SPECS[code - 0x70].names)
+    came = value_at(octets, start, end)
+    if not known or not isinstance(came, Described) or not isinstance(came.value, list):
+        return encoded
+    surplus = came.value[known:]
+    if not surplus:
+        return encoded
+    fields = value_at(encoded, 0, len(encoded)).value
+    fields += [None] * (known - len(fields)) + surplus
+    writer = _core.Writer(True)
+    writer.value(Described(ULong(code), fields))
+    made: bytes = writer.finish()
+    return made

@@ -1,0 +1,474 @@
+"""The annotated message (Part 3, 3.2).
+
+A message that was decoded keeps the bytes it came from. `encode` compares each section with what
+its bytes decode to, by their canonical encodings, and emits the bytes again where nothing
+changed: that notices a change inside a mapping, and a change of the wire type alone, at the price
+of encoding once more.
+"""
+
+from __future__ import annotations
+
+import datetime
+import importlib
+from collections.abc import Iterator, Mapping
+from html import escape
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg.errors import EncodeError
+from amqp10msg.lenient import Malformed, read_message, value_at
+from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.message import _content
+from amqp10msg.message._bodies import BODY_SPECS, Body, body_sections, to_body
+from amqp10msg.message._changes import SECTION_KINDS, body_parts, encode_changes, holders
+from amqp10msg.message._writing import write
+from amqp10msg.primitives import AmqpMap, Timestamp, plain
+from amqp10msg.reprs import Text, short_repr
+from amqp10msg.sections import (
+    KINDS,
+    SPECS,
+    ApplicationProperties,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+)
+from amqp10msg.validation import Violation, validate
+
+if TYPE_CHECKING:
+    from amqp10msg.codings import Coding
+
+__all__ = ["Body", "Message", "MessageChanges"]
+
+_T = TypeVar("_T")
+
+
+class MessageChanges(TypedDict, total=False):
+    """What `Message.evolve` takes: the attributes of a message, as its constructor takes them."""
+
+    body: Any
+    header: Header | None
+    delivery_annotations: Mapping[Any, Any] | None
+    message_annotations: Mapping[Any, Any] | None
+    properties: Properties | None
+    application_properties: Mapping[str, Any] | None
+    footer: Mapping[Any, Any] | None
+    message_format: int
+
+
+@attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
+class Message:
+    """One annotated message: up to seven sections, each None where it is absent.
+
+        Message(body="text")
+        Message(body=Data(b"..."), properties=Properties(message_id="m-1"))
+        Message(body={"a": 1}, application_properties={"tenant": "x"})
+
+    A body of bytes becomes `Data`, a list of Data or of AmqpSequence stays as it is, anything else
+    becomes an `AmqpValue`. Plain dicts are taken for the map sections. Two messages are equal if
+    they have the same sections with the same values of the same AMQP types and the same
+    message-format, however they were encoded.
+
+    Attributes:
+        body: the body section, or a list of them where there are several.
+        header: transfer details (3.2.1).
+        delivery_annotations: for this hop (3.2.2).
+        message_annotations: for the infrastructure (3.2.3).
+        properties: standard properties (3.2.4).
+        application_properties: the application's own (3.2.5).
+        footer: checksums and the like (3.2.9).
+        message_format: what goes into the message-format field of the transfer frame, 0 to
+            2^32 - 1; it is no part of the encoded message.
+    """
+
+    __match_args__ = (
+        *("body", "properties", "application_properties", "message_annotations", "header"),
+        *("delivery_annotations", "footer", "message_format"),
+    )
+
+    # The order in which the kernel's decode_message sets them.
+    header: Header | None
+    delivery_annotations: DeliveryAnnotations | None
+    message_annotations: MessageAnnotations | None
+    properties: Properties | None
+    application_properties: ApplicationProperties | None
+    body: Body | None
+    footer: Footer | None
+    message_format: int
+    _wire: bytes | None = attrs.field(alias="_wire")
+    _lenient: bool = attrs.field(alias="_lenient")
+
+    def __init__(
+        self,
+        body: Any = None,
+        *,
+        header: Header | None = None,
+        delivery_annotations: Mapping[Any, Any] | None = None,
+        message_annotations: Mapping[Any, Any] | None = None,
+        properties: Properties | None = None,
+        application_properties: Mapping[str, Any] | None = None,
+        footer: Mapping[Any, Any] | None = None,
+        message_format: int = 0,
+        _wire: bytes | None = None,  # what attrs.evolve hands on: the octets that it came from
+        _lenient: bool = False,
+    ) -> None:
+        self.header = header
+        self.delivery_annotations = (
+            delivery_annotations
+            if delivery_annotations is None or type(delivery_annotations) is DeliveryAnnotations
+            else DeliveryAnnotations(delivery_annotations)
+        )
+        self.message_annotations = (
+            message_annotations
+            if message_annotations is None or type(message_annotations) is MessageAnnotations
+            else MessageAnnotations(message_annotations)
+        )
+        self.properties = properties
+        self.application_properties = (
+            application_properties
+            if application_properties is None
+            or type(application_properties) is ApplicationProperties
+            else ApplicationProperties(application_properties)
+        )
+        self.body = body if body is None or type(body) in BODY_SPECS else to_body(body)
+        self.footer = footer if footer is None or type(footer) is Footer else Footer(footer)
+        self.message_format = message_format
+        self._wire = _wire
+        self._lenient = _lenient
+
+    # Decoding.
+
+    if TYPE_CHECKING:
+
+        @classmethod
+        def decode(  # noqa: D102  (the kernel's function has the docstring)
+            cls,
+            data: bytes | bytearray | memoryview,
+            *,
+            limits: Limits | None = None,
+            strict: bool = True,
+            message_format: int = 0,
+        ) -> Self: ...
+
+    else:
+        # The kernel's own function, since one around it would cost every message a call.
+        decode = classmethod(_core.decode_message)
+
+    @property
+    def violations(self) -> tuple[Violation, ...]:
+        """What a message that was decoded with ``strict=False`` broke as it came.
+
+        Empty for every other message: `validate` judges those.
+        """
+        if not self._lenient or self._wire is None:
+            return ()
+        return tuple(validate(self._wire))
+
+    # Encoding.
+
+    if TYPE_CHECKING:
+
+        def encode(self) -> bytes: ...  # noqa: D102  (the kernel's function has the docstring)
+
+    else:
+        encode = _core.encode_message
+
+    def _encode_new(self) -> bytes:
+        """Encode one section after the other, to take what a user may have set or say where."""
+        writer = _core.Writer(self._lenient)
+        for kind in SECTION_KINDS:
+            if kind.code == 0x78:
+                for part in body_sections(self):
+                    write(writer, BODY_SPECS[type(part)], part)
+            section = getattr(self, kind.attribute)
+            if section is not None:
+                write(writer, SPECS[kind.code - 0x70], section)
+        return writer.finish()
+
+    def _encode_changes(self, wire: bytes) -> bytes:
+        return encode_changes(self, wire)
+
+    @property
+    def bare(self) -> bytes:
+        """The exact bytes of the bare message, properties to body, for hashes and signatures."""
+        encoded = self.encode()
+        reader = _core.Reader(encoded, 0, UNLIMITED)
+        ends = [part for part in reader.scan() if 0x73 <= part[0] <= 0x77]
+        return encoded[ends[0][1] : ends[-1][3]] if ends else b""
+
+    # Looking at it.
+
+    def sections(self) -> list[tuple[str, Any]]:
+        """List the sections as (name, section) pairs in the order they are encoded in.
+
+        What a lenient decoding found and no attribute holds in its class (a section that is
+        unknown, repeated or not readable as what it is) stands here as `Described`, under
+        ``unknown`` or its name, and as `Malformed` where it is no value.
+        """
+        encoded = self.encode()
+        parts = _core.Reader(encoded, 0, UNLIMITED).scan()
+        held = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
+        body = iter(body_sections(self))
+        in_body = {part[1] for part in body_parts(self._lenient, encoded, parts)}
+        held_by = holders(self._lenient, encoded, parts)
+        listed: list[tuple[str, Any]] = []
+        for part in parts:
+            code, start, _, end = part
+            section = None
+            if start in in_body:
+                section = next(body, None)
+            elif part in held_by:
+                section = held[code]
+            if section is None or type(section) is AmqpMap:
+                section = value_at(encoded, start, end)
+            listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))
+        return listed
+
+    def _canonical(self) -> bytes:
+        if not self._lenient or self._wire is None:
+            octets: bytes | None = _core.write_message(self)
+            return octets or self._encode_new()
+        writer = _core.Writer(True)
+        written = []
+        for _, section in self.sections():
+            if type(section) is Malformed:
+                written.append(section.data)
+            else:
+                writer.value(section)
+                written.append(writer.finish())
+        return b"".join(written)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Message):
+            return NotImplemented
+        return (
+            self.message_format == other.message_format and self._canonical() == other._canonical()
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable
+
+    def __rich_repr__(self) -> Iterator[tuple[Any, ...]]:
+        yield "body", self.body, None
+        for kind in SECTION_KINDS:
+            yield kind.attribute, getattr(self, kind.attribute), None
+        if self.message_format:
+            yield "message_format", Text(f"{self.message_format:#x}")
+
+    __repr__ = short_repr
+
+    def _repr_html_(self) -> str | None:
+        """Return what a notebook shows: the page of `notation.render_html`, in a frame of its own.
+
+        None, and so the repr, where the extra ``pages`` is not installed, and for a message that
+        cannot be encoded. What is in a message can reach no other part of the notebook.
+        """
+        try:
+            # It stands to the right of this module, and is imported where a notebook asks for it.
+            page = importlib.import_module("amqp10msg.notation").render_html(self)
+        except (ImportError, EncodeError):
+            return None
+        style = "width: 100%; height: 32em; border: 0; resize: vertical"
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{escape(page)}"></iframe>'
+
+    def evolve(self, **changes: Unpack[MessageChanges]) -> Self:
+        """Return a copy with some attributes replaced; sections that are not replaced are shared.
+
+        The copy keeps the bytes it came from, so unchanged sections stay byte for byte.
+        `copy.replace` (Python 3.13) and ``attrs.evolve`` do the same.
+
+        Raises:
+            TypeError: a message has no attribute of this name.
+        """
+        for name in changes:
+            if name not in self.__match_args__:
+                raise TypeError(f"a message has no attribute {name!r} to replace")
+        copy = self.__class__.__new__(self.__class__)
+        given = Message(**changes)
+        for field in attrs.fields(Message):
+            setattr(copy, field.name, getattr(given if field.name in changes else self, field.name))
+        return copy
+
+    __replace__ = evolve
+
+    # What users ask a message for.
+
+    def body_bytes(self) -> bytes:
+        """Return the bytes of the body: Data sections joined, a binary value, or text as UTF-8.
+
+        They are as they came: `content` undoes the content-encoding.
+
+        Raises:
+            ContentError: the body is a sequence, or a value that is neither text nor binary.
+        """
+        return _content.body_bytes(self)
+
+    def content(self, *, limit: int | None = None) -> bytes:
+        """Return the bytes of the body without their content-encoding: gzip, deflate or zstd.
+
+        Args:
+            limit: the bytes that undoing it may make; `codings.DEFAULT_LIMIT`, 64 MiB, where None.
+                A small body can be a bomb: no more than the limit is ever made.
+
+        Raises:
+            ContentError: as `body_bytes`; the content-encoding is unknown, or the bytes are not
+                what it makes, are cut off, or make more than the limit.
+            ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
+        """
+        return _content.content(self, limit)
+
+    def text(self, encoding: str | None = None, *, limit: int | None = None) -> str:
+        """Return the text of the body: a string value as it is, bytes decoded.
+
+        Args:
+            encoding: of a body of bytes; where None, the charset of the content-type, or UTF-8.
+            limit: as of `content`.
+
+        Raises:
+            ContentError: as `content`; the charset is unknown.
+            UnicodeDecodeError: the bytes are not text of this encoding.
+        """
+        return _content.text(self, encoding, limit)
+
+    def json(self, *, limit: int | None = None) -> Any:
+        """Return what the JSON in the body says, in dicts, lists and so on.
+
+        Args:
+            limit: as of `content`.
+
+        Raises:
+            ContentError: as `text`; the text is no JSON, or is nested too deeply.
+            UnicodeDecodeError: the bytes are no text.
+        """
+        return _content.parsed(self, limit)
+
+    @overload
+    def decoded(
+        self, wanted: type[_T], *, strict: bool | None = None, limit: int | None = None
+    ) -> _T: ...
+
+    @overload
+    def decoded(
+        self, wanted: Any, *, strict: bool | None = None, limit: int | None = None
+    ) -> Any: ...
+
+    def decoded(self, wanted: Any, *, strict: bool | None = None, limit: int | None = None) -> Any:
+        """Return the body as a type of the application, checked by pydantic or msgspec.
+
+        Bytes and text are JSON; a map, list or other value is taken as plain Python values.
+
+        Args:
+            wanted: a model of pydantic, a TypeAdapter, or a type that has one in it, such as
+                ``list[Order]``: pydantic checks these. Everything else is msgspec's: a Struct, a
+                dataclass, an attrs class, a TypedDict, ``dict[str, int]``.
+            strict: whether values may be converted, as from a number in text; the library's own
+                rule where None.
+            limit: as of `content`.
+
+        Raises:
+            pydantic.ValidationError: the body is no such thing, says pydantic.
+            msgspec.DecodeError: it is no JSON, says msgspec; a msgspec.ValidationError, which is
+                one, that it is no such thing.
+            ContentError: as `text`.
+            ImportError: the library is not installed.
+        """
+        return _content.decoded(self, wanted, limit, strict)
+
+    def compressed(self, coding: Coding, *, level: int | None = None) -> Self:
+        """Return a copy with the body compressed, and that said in content-encoding.
+
+        Args:
+            coding: ``gzip``, ``deflate`` or ``zstd``.
+            level: for speed or size, as of `codings.compress`.
+
+        Raises:
+            ContentError: the body is not of Data sections, which alone may have a
+                content-encoding (Part 3, 3.2.4); or has one already.
+            ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
+        """
+        return _content.compressed(self, coding, level)
+
+    def decompressed(self, *, limit: int | None = None) -> Self:
+        """Return a copy whose body is its `content`, without content-encoding.
+
+        Raises:
+            ContentError: as `content`.
+            ImportError: as `content`.
+        """
+        return _content.decompressed(self, limit)
+
+    def plain_application_properties(self) -> dict[str, Any]:
+        """Return the application properties as a plain dict of plain Python values.
+
+        Wire types are dropped: a uint becomes an int, a symbol a str, a decimal a Decimal, a
+        timestamp a datetime where datetime can hold it. Empty where the section is absent.
+        """
+        return {
+            str(key): plain(value) for key, value in (self.application_properties or {}).items()
+        }
+
+    def expires_at(self, arrival: datetime.datetime | int) -> Any:
+        """Return when the message expires, given when it arrived here (Part 3, 3.2.1 and 3.2.4).
+
+        Args:
+            arrival: an aware datetime, or milliseconds since the Unix epoch.
+
+        Returns:
+            The earlier of arrival plus ttl and absolute-expiry-time, in the kind of `arrival`;
+            None where neither is set.
+        """
+        given_datetime = isinstance(arrival, datetime.datetime)
+        arrived = _milliseconds(arrival)
+        ends = []
+        if self.header is not None and self.header.ttl is not None:
+            ends.append(arrived + int(self.header.ttl))
+        if self.properties is not None and self.properties.absolute_expiry_time is not None:
+            ends.append(_milliseconds(self.properties.absolute_expiry_time))
+        if not ends:
+            return None
+        return Timestamp(min(ends)).to_datetime() if given_datetime else min(ends)
+
+    def remaining_ttl(
+        self, arrival: datetime.datetime | int, now: datetime.datetime | int
+    ) -> int | None:
+        """Return the ttl to send on with, in milliseconds: what is left of it, 0 if it is over.
+
+        Part 3, 3.2.1: the difference between the current time and the expiration time that was
+        computed from the arrival. None where the message has no ttl.
+        """
+        if self.header is None or self.header.ttl is None:
+            return None
+        return max(_milliseconds(arrival) + int(self.header.ttl) - _milliseconds(now), 0)
+
+    def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
+        """Return the message to send on: ttl reduced, delivery annotations gone.
+
+        Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
+        keeps its exact octets.
+        """
+        ttl = self.remaining_ttl(arrival, now)
+        header = self.header
+        if header is not None and ttl is not None:
+            header = attrs.evolve(header, ttl=ttl)
+        return self.evolve(header=header, delivery_annotations=None)
+
+
+def _milliseconds(moment: datetime.datetime | int) -> int:
+    if isinstance(moment, datetime.datetime):
+        return Timestamp.from_datetime(moment)
+    return int(moment)
+
+
+def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:
+    octets, found = read_message(data, limits)
+    made = cls(message_format=message_format)
+    for name, section in found.items():
+        setattr(made, name, section)
+    made._wire = octets
+    made._lenient = True
+    return made
+
+
+_core.register_message(Message, _read_leniently)

@@ -1,0 +1,139 @@
+"""A decoded message encoded again: what was not changed keeps its exact octets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from amqp10msg import _core
+from amqp10msg.lenient import read_again, with_surplus
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message._bodies import BODY_SPECS, body_sections
+from amqp10msg.message._writing import encoded
+from amqp10msg.parts import read_section
+from amqp10msg.sections import KINDS, Data, SectionKind
+
+if TYPE_CHECKING:
+    from amqp10msg.message import Message
+
+#: The kinds that are no body, in the order of a message.
+SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
+# A part as the kernel's scan gives it: code, offset, content, end.
+_Part = tuple[int, int, int, int]
+
+
+# Of larger messages, what was not changed is compared in its place.
+_SMALL = 65_536
+
+
+def encode_changes(message: Message, wire: bytes) -> bytes:
+    """Encode a message that was decoded from these octets."""
+    lenient = message._lenient
+    if not lenient and len(wire) <= _SMALL:
+        octets: bytes | None = _written_anew(message, wire)
+        if octets is not None:
+            return octets
+    parts = _core.Reader(wire, 0, UNLIMITED).scan()
+    sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}
+    body = body_sections(message)
+    in_body = body_parts(lenient, wire, parts)
+    if body and not in_body:
+        # A body takes the place of what could not be read as one.
+        in_body = [part for part in parts if 0x75 <= part[0] <= 0x77]
+    body_places = {part[1] for part in in_body}
+    body_kept = len(in_body) == len(body) and all(
+        type(section) is KINDS[part[0] - 0x70].cls
+        and _unchanged(lenient, KINDS[part[0] - 0x70], section, wire, part)
+        for part, section in zip(in_body, body, strict=True)
+    )
+    # By order: what is to be written anew, and has no place among the parts yet.
+    new = {
+        kind.order: [encoded(kind, sections[kind.code], lenient)]
+        for kind in SECTION_KINDS
+        if sections[kind.code] is not None and not any(part[0] == kind.code for part in parts)
+    }
+    if body and not body_kept:
+        new[5] = [
+            encoded(KINDS[BODY_SPECS[type(part)].code - 0x70], part, lenient) for part in body
+        ]
+    out: list[bytes] = []
+    held = holders(lenient, wire, parts)
+    changed = bool(new)
+    for part in parts:
+        code, start, _, end = part
+        if code >= 0:
+            kind = KINDS[code - 0x70]
+            for order in sorted(new):
+                if order < kind.order or (order == 5 == kind.order and start in body_places):
+                    out.extend(new.pop(order))
+            if kind.attribute == "body":
+                if not body_kept and start in body_places:
+                    changed = True
+                    continue
+            elif part in held and not _unchanged(lenient, kind, sections[code], wire, part):
+                changed = True
+                if sections[code] is not None:
+                    octets = encoded(kind, sections[code], lenient)
+                    out.append(with_surplus(octets, wire, part) if lenient else octets)
+                continue
+        out.append(wire[start:end])
+    for order in sorted(new):
+        out.extend(new[order])
+    return b"".join(out) if changed else wire
+
+
+def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
+    """Find the parts that the body stands for."""
+    found = [part for part in parts if 0x75 <= part[0] <= 0x77]
+    if not lenient:
+        return found
+    return [part for part in found if read_again(wire, part) is not None]
+
+
+def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
+    """Find the parts that the attributes stand for, other than the body.
+
+    Of several sections of a kind that is the first one that can be read as what it is; where
+    none can, the first, which the attribute (None until it is set) takes the place of.
+    """
+    found: dict[int, _Part] = {}
+    readable: set[int] = set()
+    for part in parts:
+        code = part[0]
+        if code < 0 or code in readable or KINDS[code - 0x70].attribute == "body":
+            continue
+        if not lenient or read_again(wire, part) is not None:
+            readable.add(code)
+            found[code] = part
+        else:
+            found.setdefault(code, part)
+    return list(found.values())
+
+
+def _written_anew(message: Message, wire: bytes) -> Any:
+    """Encode all of a message whose bytes are what this library would have written.
+
+    Then what was not changed gets its bytes again. None where they are others.
+    """
+    before = _core.decode_message(type(message), wire, limits=UNLIMITED)
+    return _core.write_message(message) if _core.write_message(before) == wire else None
+
+
+def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:
+    """Return whether a section still says what its bytes say."""
+    _, start, content, end = part
+    if type(section) is Data:
+        # Comparing the octets in place saves encoding a large body to find it unchanged.
+        payload = content + (2 if wire[content] == 0xA0 else 5)
+        held = section.data
+        if isinstance(held, bytes):
+            return len(held) == end - payload and wire.startswith(held, payload)
+    if section is None:
+        return lenient and read_again(wire, part) is None
+    now = encoded(kind, section, lenient)
+    if len(now) == end - start and wire.startswith(now, start):
+        return True
+    if lenient:
+        before = read_again(wire, part)
+    else:
+        before = read_section(wire, kind, content, end, UNLIMITED)
+    return before is not None and encoded(kind, before, lenient) == now

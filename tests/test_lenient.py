@@ -1,0 +1,390 @@
+"""What ``strict=False`` reads: everything but the section that a fault is in, and that as bytes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    AmqpMap,
+    AmqpValue,
+    Array,
+    Data,
+    DecodeError,
+    Described,
+    Footer,
+    Header,
+    Malformed,
+    Message,
+    MessageAnnotations,
+    Properties,
+    Symbol,
+    UByte,
+    UInt,
+    ULong,
+    decode_value,
+    delivery,
+    encode_value,
+    scan,
+    skip_value,
+    validate,
+)
+from amqp10msg.composite import Error
+from amqp10msg.delivery import Modified, Received, Rejected, Source
+from amqp10msg.notation import from_plain, from_typed, to_plain, to_typed
+from amqp10msg.primitives import identical
+from amqp10msg.sections import KINDS
+from amqp10msg.testing import delivery_states, encodings, mutated, sections, values
+
+NAMES = [kind.name for kind in KINDS]
+#: Values that are none, of intact size, each with its rule and where in it that is broken.
+FAULTS = {
+    "a1 01 ff": ("invalid-utf8", 2),
+    "a3 01 e9": ("symbol-not-ascii", 2),
+    "56 02": ("boolean-octet-not-0-or-1", 1),
+    "73 0000d800": ("char-not-a-unicode-scalar", 1),
+    "c0 02 01 3f": ("unknown-constructor-0x3f", 3),
+    "c1 02 01 40": ("map-odd-count", 0),
+    "c0 03 01 40 40": ("compound-trailing-bytes", 4),
+    "e0 01 01": ("compound-size-too-small", 1),
+}
+#: Values that break a rule and can be read nevertheless, and what they are read as.
+READ_OVER: dict[str, tuple[str, Any]] = {
+    "e0 01 00": ("array-without-constructor", Array("null")),
+    "f0 00000004 00000000": ("array-without-constructor", Array("null")),
+    "c1 05 04 40 41 40 42": ("map-duplicate-key", AmqpMap([(None, True), (None, False)])),
+}
+#: A section of each place, as a message without faults has them.
+OTHERS = {
+    kind.name: Message(**{kind.attribute: section}).encode()  # type: ignore[arg-type]
+    for kind, section in (
+        (KINDS[0], Header(priority=9)),
+        (KINDS[1], {"x-d": "d"}),
+        (KINDS[2], {"x-m": "m"}),
+        (KINDS[3], Properties(to="q")),
+        (KINDS[4], {"a": "p"}),
+        (KINDS[5], Data(b"data")),
+        (KINDS[8], {"x-f": "f"}),
+    )
+}
+messages = (
+    st.lists(st.sampled_from(NAMES), unique=True)
+    .map(sorted)
+    .flatmap(lambda names: st.tuples(*(sections(name) for name in NAMES if name in names)))
+)
+
+
+def lenient(octets: bytes) -> Message:
+    return Message.decode(octets, strict=False)
+
+
+def lenient_or_none(octets: bytes) -> Message | None:
+    """Decode leniently; None where it is refused, whose error holds the input."""
+    refused = None
+    try:
+        return lenient(octets)
+    except DecodeError as error:
+        refused = error.data
+    assert octets == refused
+    return None
+
+
+def entry(key: bytes, value: bytes) -> bytes:
+    """A map of one entry."""
+    content = key + value
+    return b"\xd1" + (len(content) + 4).to_bytes(4, "big") + b"\0\0\0\x02" + content
+
+
+def holding(name: str, value: bytes) -> bytes:
+    """A section of this kind with the value somewhere in it."""
+    kind = next(kind for kind in KINDS if kind.name == name)
+    head = b"\x00\x53" + bytes([kind.code])
+    if kind.source == "map":
+        key = b"\xa1\x01k" if name == "application-properties" else b"\xa3\x03x-k"
+        return head + entry(key, value)
+    if kind.source == "list":
+        return head + b"\xd0" + (len(value) + 4).to_bytes(4, "big") + b"\0\0\0\x01" + value
+    return head + value
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "data"])
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_a_fault_in_one_section_hides_no_other(name: str, fault: str) -> None:
+    rule, at = FAULTS[fault]
+    bad = holding(name, bytes.fromhex(fault))
+    order = {kind.name: kind.order for kind in KINDS}
+    whole = {kind.name: OTHERS[kind.name] for kind in KINDS if kind.name in OTHERS}
+    before = b"".join(octets for other, octets in whole.items() if order[other] < order[name])
+    after = b"".join(octets for other, octets in whole.items() if order[other] > order[name])
+    octets = before + bad + after
+    with pytest.raises(DecodeError):
+        Message.decode(octets)
+
+    message = lenient(octets)
+
+    (malformed,) = [part for _, part in message.sections() if isinstance(part, Malformed)]
+    assert (bad, octets) == (malformed.data, malformed.error.data)
+    offset = len(before + bad) - len(bytes.fromhex(fault)) + at
+    assert (rule, offset) == (malformed.error.rule, malformed.error.offset)
+    assert malformed.error.path.startswith(name)
+    assert (rule.partition("-0x")[0], offset) in {(v.rule, v.offset) for v in message.violations}
+    assert octets == message.encode()
+    without = Message.decode(before + after)
+    for kind in KINDS:
+        assert getattr(without, kind.attribute) == getattr(message, kind.attribute)
+    assert message == pickle.loads(pickle.dumps(message))
+    assert message != lenient(octets.replace(bad, bad[:-1] + b"\x05"))
+    for back in (from_typed(to_typed(message)), from_plain(to_plain(message))):
+        assert octets == back.encode()
+    # What is changed beside it leaves it alone.
+    message.footer = Footer({"x-new": 1})
+    assert (bad in message.encode()) == (name != "footer")
+
+
+@given(st.sampled_from([name for name in NAMES if name != "data"]), st.sampled_from(sorted(FAULTS)))
+def test_what_is_malformed_can_be_replaced(name: str, fault: str) -> None:
+    message = lenient(holding(name, bytes.fromhex(fault)))
+    attribute = next(kind.attribute for kind in KINDS if kind.name == name)
+    assert getattr(message, attribute) is None
+    new: Any = {
+        "header": Header(priority=7),
+        "properties": Properties(to="q"),
+        "body": Data(b"new"),
+        "application_properties": {"k": 1},
+    }.get(attribute, {Symbol("x-k"): 1})
+    setattr(message, attribute, new)
+    assert Message(**{attribute: new}).encode() == message.encode()
+
+
+@given(st.sampled_from(["message-annotations", "amqp-sequence", "amqp-value"]), st.data())
+def test_what_can_be_told_in_spite_of_a_fault_is_read(name: str, data: st.DataObject) -> None:
+    octets = data.draw(st.sampled_from(sorted(READ_OVER)))
+    rule, expected = READ_OVER[octets]
+    value = bytes.fromhex(octets)
+    for _ in range(data.draw(st.integers(0, 3))):
+        if data.draw(st.booleans()):
+            value, expected = entry(b"\xa1\x01k", value), {"k": expected}
+        else:
+            value = b"\xd0" + (len(value) + 5).to_bytes(4, "big") + b"\0\0\0\x02\x40" + value
+            expected = [None, expected]
+    wire = holding(name, value)
+    with pytest.raises(DecodeError) as refused:
+        Message.decode(wire)
+    assert refused.value.rule == rule
+
+    message = lenient(wire)
+
+    if name == "message-annotations":
+        assert {"x-k": expected} == message.message_annotations
+    elif name == "amqp-sequence":
+        assert [expected] == message.body.values  # type: ignore[union-attr]
+    else:
+        assert AmqpValue(expected) == message.body
+    assert wire == message.encode()
+    assert rule in {violation.rule for violation in message.violations}
+    assert [(0, len(wire))] == [(part.offset, part.end) for part in scan(wire)]
+    assert len(value) == skip_value(value)
+    for back in (from_typed(to_typed(message)), from_plain(to_plain(message))):
+        assert wire == back.encode()
+    message.header = Header(priority=1)
+    assert Header(priority=1).priority == lenient(message.encode()).header.priority  # type: ignore[union-attr]
+    assert message.encode().endswith(wire)
+
+
+def test_the_error_says_what_the_empty_array_is() -> None:
+    with pytest.raises(DecodeError, match=r"at byte 3 \(amqp-value\): an empty array has no cons"):
+        Message.decode(bytes.fromhex("005377e00100"))
+    # Beside another value it is one of the section's own.
+    sent = bytes.fromhex("005372c10b04a30178e00100a3017940005377e00100")
+    assert {"x": Array("null"), "y": None} == lenient(sent).message_annotations
+    # An array that was read so and is written anew has a constructor.
+    assert "e0020040" == encode_value(Array("null")).hex()
+
+
+def test_a_section_with_a_key_that_stands_twice_is_an_amqp_map() -> None:
+    wire = bytes.fromhex("005372c10d04a30178a10158a30178a10159005377a10161")
+    message = lenient(wire)
+
+    twice = AmqpMap([(Symbol("x"), "X"), (Symbol("x"), "Y")])
+    assert twice == message.message_annotations
+    assert "a" == message.text()
+    assert [
+        ("message-annotations", Described(ULong(0x72), twice)),
+        ("amqp-value", AmqpValue("a")),
+    ] == message.sections()
+    assert wire == message.encode()
+    assert message != lenient(wire.replace(b"Y", b"Z"))
+    message.header = Header(priority=1)
+    assert message.encode().endswith(wire)
+    message.message_annotations = MessageAnnotations({Symbol("x"): "Z"})
+    assert {"x": "Z"} == Message.decode(message.encode()).message_annotations
+
+
+@given(
+    st.sampled_from(["header", "properties"]).flatmap(sections),
+    st.lists(values(), min_size=1, max_size=3),
+)
+def test_surplus_fields_are_kept_beside_the_known_ones(section: Any, surplus: list[Any]) -> None:
+    known = 5 if isinstance(section, Header) else 13
+    alone = Message(**{type(section).__name__.lower(): section}).encode()
+    fields = decode_value(alone)
+    fields.value += [None] * (known - len(fields.value)) + surplus
+    wire = encode_value(fields) + b"\x00\x53\x77\x40"
+
+    message = lenient(wire)
+
+    attribute = "header" if known == 5 else "properties"
+    assert getattr(Message.decode(alone), attribute) == getattr(message, attribute)
+    assert wire == message.encode()
+    assert "too-many-fields" in {violation.rule for violation in message.violations}
+    if known == 5:
+        message.header.delivery_count += 1  # type: ignore[union-attr]
+    else:
+        message.properties.to = "elsewhere"  # type: ignore[union-attr]
+    changed = lenient(message.encode())
+    assert getattr(message, attribute) == getattr(changed, attribute)
+    kept = decode_value(message.encode()[: skip_value(message.encode())]).value
+    assert identical(surplus, kept[known:])
+
+
+@pytest.mark.parametrize(
+    "octets, attribute, expected",
+    [
+        (
+            "005370c00d06415009700000ea6042520340005375a00178",
+            "header",
+            Header(durable=True, priority=9, ttl=60_000, delivery_count=3),
+        ),
+        (
+            "005373c00f0e" + 14 * "40" + "005375a00178",
+            "properties",
+            Properties(),
+        ),
+    ],
+)
+def test_surplus_fields_that_are_null(octets: str, attribute: str, expected: Any) -> None:
+    message = lenient(bytes.fromhex(octets))
+    assert expected == getattr(message, attribute)
+    assert octets == message.encode().hex()
+    assert ["too-many-fields"] == [violation.rule for violation in message.violations]
+
+
+def test_fields_of_wrong_types_are_kept_as_they_came() -> None:
+    # to is a uint, and a fifteenth field follows
+    octets = "005373c0130f 4040 5205" + 11 * "40" + "a10178 00537740"
+    message: Any = lenient(bytes.fromhex(octets))
+    assert Properties(to=UInt(5)) == message.properties  # type: ignore[arg-type]
+    assert UInt is type(message.properties.to)
+    message.properties.subject = "s"
+    again = lenient(message.encode())
+    assert Properties(to=UInt(5), subject="s") == again.properties  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "descriptor", ["a3 01 e9", "a1 01 ff", "c0 02 01 3f", "e0 01 00", "c0 01 00"]
+)
+def test_what_has_a_malformed_descriptor_is_an_unknown_section(descriptor: str) -> None:
+    octets = bytes.fromhex(f"00 53 70 45 00 {descriptor} 45 00 53 77 40")
+    message = lenient(octets)
+    assert octets == message.encode()
+    assert ["header", "unknown", "amqp-value"] == [name for name, _ in message.sections()]
+    assert ["header", "unknown", "amqp-value"] == [part.name for part in scan(octets)]
+    with pytest.raises(DecodeError) as refused:
+        Message.decode(octets)
+    assert refused.value.rule in {"symbol-not-ascii", "invalid-utf8", "unknown-section"} | {
+        "unknown-constructor-0x3f",
+        "array-without-constructor",
+    }
+
+
+@pytest.mark.parametrize(
+    "octets, rule",
+    [
+        ("005375a0050000", "truncated"),
+        ("0053773f", "unknown-constructor-0x3f"),
+        ("005377f00000000501000040", "truncated"),
+    ],
+)
+def test_where_a_section_ends_must_be_known(octets: str, rule: str) -> None:
+    data = bytes.fromhex("00537045" + octets)
+    with pytest.raises(DecodeError) as refused:
+        lenient(data)
+    assert (data, rule) == (refused.value.data, refused.value.rule)
+
+
+def test_limits_hold_for_sections_with_faults_together() -> None:
+    # An array of 60,000 nulls that take no bytes, then a fault: two of them are beyond the limit.
+    bad = bytes.fromhex(
+        "005377 d0 00000010 00000002 f0 00000005 0000ea60 40 56 02".replace(" ", "")
+    )
+    assert isinstance(lenient(bad).sections()[0][1], Malformed)
+    with pytest.raises(DecodeError, match="zero-width limit"):
+        lenient(bad + bad)
+
+
+@given(messages.flatmap(lambda parts: st.tuples(*map(encodings, parts))).map(b"".join), st.data())
+def test_any_mutation_is_refused_with_its_bytes_or_kept(octets: bytes, data: st.DataObject) -> None:
+    changed = data.draw(mutated(octets))
+    message = lenient_or_none(changed)
+    if message is None:
+        return
+    assert changed == message.encode()
+    assert sum(1 for _ in scan(changed)) == len(message.sections())
+    assert validate(changed) == list(message.violations)
+    evolved = lenient(message.evolve(header=Header(priority=1)).encode())
+    assert evolved.header is not None
+    try:
+        strict = Message.decode(changed)
+    except DecodeError:
+        return
+    assert strict == message
+    assert all(not isinstance(part, Malformed) for _, part in message.sections())
+
+
+# Delivery states and termini.
+
+
+@pytest.mark.parametrize(
+    "octets, expected",
+    [
+        # string keys in info, as go-amqp writes them
+        (
+            "005325 c01501 00531d c00f03 a30163 40 c10802 a1046d6f7265 41",
+            Rejected(Error("c", info={"more": True})),
+        ),
+        # an error without its condition, with a surplus field
+        ("005325 c00b01 00531d c00504 40404041", Rejected(Error(None))),  # type: ignore[arg-type]
+        # a modified whose field is no boolean, and a received that lacks what it must have
+        ("005327 c00301 5001", Modified(UByte(1))),  # type: ignore[arg-type]
+        ("005323 45", Received(None, None)),  # type: ignore[arg-type]
+        # durable is no choice of terminus-durability, timeout a string
+        (
+            "005328 c00a04 a10161 5207 40 a10178",
+            Source(address="a", durable=UInt(7), timeout="x"),  # type: ignore[arg-type]
+        ),
+    ],
+)
+def test_delivery_states_that_break_their_declaration(octets: str, expected: Any) -> None:
+    data = bytes.fromhex(octets)
+    with pytest.raises(DecodeError):
+        delivery.decode(data)
+    assert expected == delivery.decode(data, strict=False)
+
+
+def test_what_is_no_encoding_is_no_delivery_state() -> None:
+    for octets in ("005325 c00901 00531d c00301 a301ff", "005377 40", "0053"):
+        for strict in (True, False):
+            with pytest.raises(DecodeError):
+                delivery.decode(bytes.fromhex(octets), strict=strict)
+
+
+@given(delivery_states())
+def test_lenient_delivery_states_are_the_strict_ones(state: Any) -> None:
+    data = delivery.encode(state)
+    strict, lenient = (delivery.decode(data, strict=strict) for strict in (True, False))
+    assert (type(strict), repr(strict)) == (type(lenient), repr(lenient))
+    assert delivery.encode(strict) == delivery.encode(lenient)

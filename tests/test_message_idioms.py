@@ -1,0 +1,250 @@
+"""What Python does with a message: patterns, copies with changes, what is shown of it."""
+
+from __future__ import annotations
+
+import copy
+import html
+import importlib
+import inspect
+import pkgutil
+import re
+import sys
+from collections.abc import Iterator
+from functools import partial
+from html.parser import HTMLParser
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import amqp10msg
+from amqp10msg import (
+    AmqpMap,
+    AmqpSequence,
+    AmqpValue,
+    Array,
+    Data,
+    Described,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    UInt,
+    validate,
+)
+from amqp10msg.basic import BasicMessage, BasicProperties
+from amqp10msg.reprs import short_repr
+from amqp10msg.testing import bodies, encodings, malformed, messages, sections, values
+from amqp10msg.translate import to_amqp10, to_basic
+from tests.effort import calls
+
+any_octets = messages(body=st.none() | bodies()).flatmap(encodings)
+SECTIONS = ("header", "properties", "application_properties", "footer")
+LARGE = 100_000
+
+
+# Patterns and copies.
+
+
+def test_a_pattern_takes_a_message_apart() -> None:
+    match Message("x", properties=Properties(to="q"), application_properties={"a": 1}):
+        case Message(AmqpValue(str(text)), Properties(to=to), {"a": number}):
+            assert ("x", "q", 1) == (text, to, number)
+        case _:
+            pytest.fail("no match")
+
+
+def test_patterns_name_all_that_is_public() -> None:
+    public = {field.name for field in attrs.fields(Message) if not field.name.startswith("_")}
+
+    assert public == set(Message.__match_args__)
+    assert ("body", "properties", "application_properties") == Message.__match_args__[:3]
+
+
+@given(any_octets | malformed(), st.data())
+def test_every_way_to_replace_is_evolve(octets: bytes, data: st.DataObject) -> None:
+    try:
+        message = Message.decode(octets, strict=False, message_format=7)
+    except amqp10msg.DecodeError:
+        return
+    name = data.draw(st.sampled_from(SECTIONS))
+    changes: dict[str, Any] = {name: data.draw(st.none() | sections(name))}
+    expected = message.evolve(**changes)
+
+    ways = [attrs.evolve(message, **changes), message.__replace__(**changes)]
+    if sys.version_info >= (3, 13):
+        ways.append(copy.replace(message, **changes))
+    for made in ways:
+        assert expected == made
+        assert (7, message.violations) == (made.message_format, made.violations)
+        assert expected.encode() == made.encode()
+        assert octets == attrs.evolve(message).encode()
+
+
+def test_a_misspelled_change_is_refused() -> None:
+    with pytest.raises(TypeError, match="no attribute 'propertys'"):
+        Message().evolve(propertys=None)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="propertys"):
+        attrs.evolve(Message(), propertys=None)  # type: ignore[call-arg]
+
+
+# What is shown.
+
+
+@given(values(max_leaves=10))
+def test_a_short_value_is_shown_as_it_is(value: Any) -> None:
+    whole = repr(value)
+    if len(whole) < 150:
+        assert whole == short_repr(value)
+
+
+@given(messages(body=st.none() | bodies()))
+def test_a_repr_is_bounded_and_names_the_sections(message: Message) -> None:
+    shown = repr(message)
+
+    assert len(shown) <= 4_010
+    if len(shown) < 4_000:
+        named = [name for name in Message.__match_args__[:-1] if getattr(message, name) is not None]
+        assert all(f"{name}=" in shown for name in named)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [
+        Data(b"x" * LARGE),
+        Data(memoryview(bytearray(LARGE))),
+        AmqpValue("x" * LARGE),
+        AmqpValue(Symbol("x" * LARGE)),
+        AmqpValue([1] * LARGE),
+        AmqpValue(AmqpMap((UInt(number), b"") for number in range(LARGE))),
+        AmqpValue(dict.fromkeys(range(LARGE), "x")),
+        AmqpValue(Array("int", [1] * LARGE)),
+        AmqpValue(Described(Symbol("x"), "x" * LARGE)),
+        AmqpSequence([[b"x" * LARGE] * 1_000]),
+        Properties(subject="x" * LARGE, user_id=b"x" * LARGE),
+    ],
+    ids=lambda large: type(getattr(large, "value", large)).__name__,
+)
+def test_what_is_large_is_shown_in_little_work(large: Any) -> None:
+    body = large if not isinstance(large, Properties) else None
+    properties = large if body is None else None
+    message = Message(body, properties=properties)
+
+    for thing in (large, message):
+        assert len(repr(thing)) <= 4_010
+        assert calls(partial(repr, thing)) < 50_000
+
+
+def test_a_cut_says_how_much_there_is() -> None:
+    assert repr(Data(b"x" * LARGE)) == f"Data(data={b'x' * 200!r}... (100,000 bytes))"
+    assert repr(AmqpValue("x" * 1_001)).endswith("xxx'... (1,001 characters))")
+
+
+def test_a_value_that_holds_itself_has_a_repr() -> None:
+    endless: list[Any] = []
+    endless.append(endless)
+    table: dict[str, Any] = {}
+    table["k"] = [Described(Symbol("d"), AmqpMap([(1, table)])), (endless,)]
+
+    assert "..." in repr(AmqpValue(endless))
+    assert "..." in repr(Message(table))
+
+
+def packed(text: str) -> str:
+    return re.sub(r",(?=[)\]}])", "", re.sub(r"\s", "", text))
+
+
+def test_rich_shows_what_repr_shows() -> None:
+    pretty = pytest.importorskip("rich.pretty")
+    message = Message(
+        b"x" * LARGE, header=Header(ttl=5), properties=Properties(to="q"), message_format=16
+    )
+    (violation,) = validate(Message("x", message_annotations={"a": 1}))
+    translation = to_amqp10(BasicMessage(BasicProperties(app_id="a"), b"x" * LARGE))
+    back = to_basic(Message(b"", properties=Properties(subject="s" * LARGE)), "rabbitmq-4.3")
+
+    for thing in (
+        message,
+        violation,
+        translation,
+        back.losses[0],
+        Properties(to="q"),
+        Data(b"x" * LARGE),
+    ):
+        assert packed(repr(thing)) == packed(pretty.pretty_repr(thing))
+        assert len(repr(thing)) < 2_000
+    assert "header=Header(ttl=5)" in repr(message)
+    assert "rule='annotation-key-reserved'" in repr(violation)
+
+
+class Tags(HTMLParser):
+    """The tags of a piece of HTML, with their attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, given: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(given)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@settings(max_examples=20)  # each draws two pages
+@given(
+    st.sampled_from(["</iframe><script>alert(1)</script>", "\"' onload=alert(1) x='", "&quot;>"])
+    | st.text(),
+    messages(),
+)
+def test_a_notebook_gets_the_page_in_a_frame_of_its_own(text: str, message: Message) -> None:
+    notation = pytest.importorskip("amqp10msg.notation")
+    pytest.importorskip("jinja2")
+    for shown in (Message(text, properties=Properties(subject=text)), message):
+        found = Tags(shown._repr_html_() or "")
+        ((tag, given_),) = found.tags
+
+        assert ("iframe", "", "allow-scripts") == (tag, found.text, given_["sandbox"])
+        assert notation.render_html(shown) == given_["srcdoc"]
+        assert {"sandbox", "srcdoc", "style"} == set(given_)
+
+
+def test_a_notebook_without_a_page_shows_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert Message(object())._repr_html_() is None  # it cannot be encoded
+    monkeypatch.setitem(sys.modules, "amqp10msg.notation", None)
+    assert Message("x")._repr_html_() is None
+
+
+def public_exceptions() -> Iterator[type[BaseException]]:
+    for found in pkgutil.walk_packages(amqp10msg.__path__, "amqp10msg."):
+        if any(part.startswith("_") for part in found.name.split(".")):
+            continue
+        try:
+            module = importlib.import_module(found.name)
+        except ImportError:
+            continue  # an extra that is not installed
+        for name in getattr(module, "__all__", ()):
+            value = getattr(module, name)
+            if inspect.isclass(value) and issubclass(value, BaseException):
+                yield value
+
+
+def test_tracebacks_name_the_place_to_import_an_exception_from() -> None:
+    found = set(public_exceptions())
+
+    assert {amqp10msg.DecodeError, amqp10msg.EncodeError} <= found
+    for exception in found:
+        assert "._" not in exception.__module__, exception
+        module = importlib.import_module(exception.__module__)
+        assert exception is getattr(module, exception.__name__)
+
+
+def test_the_page_of_a_frame_is_html() -> None:
+    pytest.importorskip("jinja2")
+    shown = Message("x")._repr_html_() or ""
+    assert html.unescape(shown.partition('srcdoc="')[2]).startswith("<!DOCTYPE html>")
