@@ -6,6 +6,7 @@
 #   PYTEST_ARGS=                passed on to pytest, such as PYTEST_ARGS='-k scan -x'
 #   KILLS=30                    how often make kills kills each process
 #   PYTHONS='python3.12 …'      the interpreters that make pythons tries
+#   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -15,6 +16,7 @@ PYTEST_ARGS ?=
 KILLS ?= 30
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
+RELEASE_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -25,6 +27,7 @@ PIP := $(PY) -m pip install --quiet
 # The suite does nothing but compute, so a worker a core; one worker would only add overhead.
 # The tests that share a SparkSession stay on one worker. The last -m is the one that counts.
 PYTEST := $(PY) -m pytest -n auto --dist loadgroup
+SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q
 
 # A kernel is a .py with a .pxd beside it, or a .pyx. A library older than these is stale code.
@@ -41,10 +44,10 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills soak pythons check coverage bench fuzz docs clean
+.PHONY: help setup demo test kills soak pythons check coverage bench fuzz docs release-check clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
 setup: $(VENV)/.package $(PROTON) $(ARROW) $(SPARK) $(KERNEL)  ## .venv with everything that the other verbs need
 	@cat $(PROTON) $(ARROW) $(SPARK)
@@ -68,11 +71,14 @@ test: setup  ## the tests, on the compiled kernel and on the pure one
 	  echo "  apt install gcc python3-dev, then make test again."; \
 	fi
 
-check: setup  ## lint, format, types, layers and a documentation build without warnings
+check: setup  ## lint, format, types, layers, workflows and a documentation build without warnings
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(PY) -m pytest -q tests/test_layers.py
+	$(BIN)/zizmor --offline --quiet .github
+	$(SCHEMA)-workflows .github/workflows/*.yml
+	$(SCHEMA)-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 	$(SPHINX) docs docs/_build/html
 
 kills: setup  ## SIGKILL of the spooler, stores, jobs, Spark's JVM and workers, KILLS times each
@@ -93,6 +99,9 @@ bench: setup  ## the figures of the README, side by side with other libraries
 
 fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of every build, also under sanitizers
 	$(PY) -m fuzz $(FUZZ_ARGS)
+
+release-check: $(VENV)/.release  ## build what would be released, and try it in empty environments
+	$(PY) tools/release_check.py $(RELEASE_ARGS)
 
 docs: setup  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) docs docs/_build/html
@@ -184,6 +193,10 @@ $(KERNEL): $(VENV)/.package setup.py $(KERNELS)
 	@rm -f $(VENV)/.kernel-*
 	@find amqp10msg -name '*.so' -delete
 	$(PY) setup.py --quiet build_ext --inplace
+	@touch $@
+
+$(VENV)/.release: pyproject.toml | $(PY)
+	$(PIP) --group build --group release
 	@touch $@
 
 $(VENV)/.fuzz: $(VENV)/.package

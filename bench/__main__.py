@@ -28,6 +28,7 @@ from bench import (
     serve,
     startup,
     translation,
+    uses,
 )
 from bench.harness import SMOKE, Effort
 from bench.report import Figure
@@ -72,7 +73,12 @@ FIGURES: Final[Mapping[str, Callable[[Effort], Figure]]] = MappingProxyType(
         "map-decode": mapping.run_decode,
         "map-encode": mapping.run_encode,
         "filter": filters.run,
+        "validate": uses.run_validate,
+        "notation": uses.run_notation,
+        "change": uses.run_change,
         "translate": translation.run,
+        "translate-general": uses.run_translate,
+        **({"proton": uses.run_proton} if peers.PROTON.load() is not None else {}),
         **_columns(),
         **_pipeline(),
         "startup": startup.run,

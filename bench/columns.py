@@ -88,7 +88,14 @@ def run_judged(effort: Effort) -> Figure:
         key="columns-validate",
         title=f"Decode {count:,} messages of {len(REFERENCE)} octets, held to the profile oasis",
         timings=timings,
-        floors=(Floor("at least 10x faster than validate", timings.times(JUDGED), at_least=10),),
+        floors=(
+            Floor(
+                "at least 400,000 messages a second",
+                count / timings.entries[0].median * 1e9,
+                at_least=400_000,
+                unit="/s",
+            ),
+        ),
         remarks=("Messages that may break a rule are judged one by one; none of these may.",),
     )
 

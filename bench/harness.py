@@ -108,6 +108,11 @@ class Timings:
                 return self.relative(timing)
         return None
 
+    def ratio(self, name: str, other: str) -> float | None:
+        """How many times as long as `other` `name` takes; None where one did not run."""
+        times, against = self.times(name), self.times(other)
+        return None if times is None or against is None else times / against
+
     def share(self, name: str) -> float | None:
         """How many times as long as `name` the subject takes; None where `name` did not run."""
         times = self.times(name)

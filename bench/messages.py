@@ -4,6 +4,9 @@ Nothing here comes out of a codec: the octets are laid down with ``bytes`` and `
 encodings of Part 1, so that the library under test and its peers all start from neutral input.
 ``EVERY_FIELD`` states the same message as plain Python values; the tests hold every decoder to it.
 
+The general message is the favourable one's counterpart, for what becomes of messages once they are
+decoded: application properties of twelve types, such as other clients send.
+
 The reference message is 500 octets: a header with all five fields, two message annotations, six
 properties, five application properties of mixed types and a data body of 256 octets. Every value
 stands in its smallest encoding, so an encoder that starts from the values can arrive at the same
@@ -160,6 +163,66 @@ def _reference() -> tuple[bytes, bytes]:
 
 REFERENCE, RELAYED = _reference()
 """REFERENCE: the 500-octet message. RELAYED: the same with delivery-count 4, else unchanged."""
+
+
+def _general(body: bytes) -> bytes:
+    """A message of sections as they come from anywhere, its properties of twelve types."""
+    header = [b"\x41", b"\x50\x05", b"\x70" + struct.pack(">I", 60_000)]
+    annotations = [
+        _symbol("x-opt-enqueued-time"),
+        b"\x83" + struct.pack(">q", 1_700_000_000_123),
+        _symbol("x-opt-sequence-number"),
+        _long(8_589_934_593),
+        _symbol("x-opt-partition-key"),
+        _string("p-7"),
+    ]
+    properties = [
+        _string("msg-00417"),
+        b"\xa0\x05guest",
+        _string("orders"),
+        _string("created"),
+        _string("replies"),
+        _string("c-000417"),
+        _symbol("application/json"),
+        _symbol("gzip"),
+        b"\x40",  # absolute-expiry-time
+        b"\x83" + struct.pack(">q", 1_700_000_000_000),
+        _string("g-1"),
+        b"\x52\x03",  # group-sequence: smalluint
+    ]
+    application = {
+        "tenant": _string("acme"),
+        "attempt": b"\x71" + struct.pack(">i", 70_000),
+        "size": b"\x70" + struct.pack(">I", 70_000),
+        "lane": b"\x50\x03",  # ubyte
+        "delta": b"\x61" + struct.pack(">h", -3),  # short
+        "offset": _long(5_000_000_000),
+        "replay": b"\x42",  # false
+        "ratio": b"\x82" + struct.pack(">d", 0.1),
+        "weight": b"\x72" + struct.pack(">f", 1.5),
+        "at": b"\x83" + struct.pack(">q", 1_700_000_000_000),
+        "region": _symbol("eu-west-1"),
+        "signature": b"\xa0\x04\x00\x01\x02\xff",
+    }
+    entries = [octets for name, value in application.items() for octets in (_string(name), value)]
+    return (
+        _section(0x70, _compound8(0xC0, header))
+        + _section(0x72, _compound8(0xC1, annotations))
+        + _section(0x73, _compound8(0xC0, properties))
+        + _section(0x74, _compound8(0xC1, entries))
+        + body
+    )
+
+
+GENERAL: Final = _general(data_section(BODY))
+"""A message of many types, with one data section."""
+GENERAL_VALUE: Final = _general(
+    _section(
+        0x77,
+        _compound8(0xC1, [_string("id"), _long(417), _string("tags"), _compound8(0xC0, [b"\x41"])]),
+    )
+)
+"""The same, with a map in an amqp-value section."""
 
 
 def large(mebibytes: int) -> bytes:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
+
+import attrs
 
 from amqp10msg import (
     ApplicationProperties,
@@ -18,6 +21,8 @@ from amqp10msg import (
 from bench.messages import BODY
 
 NAME = "amqp10msg"
+_HEADER = attrgetter(*(field.name for field in attrs.fields(Header)))
+_PROPERTIES = attrgetter(*(field.name for field in attrs.fields(Properties)))
 
 
 def read_reference(data: bytes) -> tuple[Any, ...]:
@@ -57,6 +62,24 @@ def read_reference(data: bytes) -> tuple[Any, ...]:
         application["ratio"],
         message.body.data,
     )
+
+
+def read(data: bytes) -> Any:
+    """Decode any message, and read every field and entry of every section that is there."""
+    message = Message.decode(data)
+    for section, fields in ((message.header, _HEADER), (message.properties, _PROPERTIES)):
+        if section is not None:
+            fields(section)
+    for entries in (
+        message.delivery_annotations,
+        message.message_annotations,
+        message.application_properties,
+        message.footer,
+    ):
+        if entries is not None:
+            for key in entries:
+                entries[key]
+    return message.body
 
 
 def plain(fields: tuple[Any, ...]) -> tuple[Any, ...]:

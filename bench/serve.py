@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from time import perf_counter_ns
 from typing import Any
 
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BROKER = peers.PROTON.install
 OURS = "-m", "amqp10msg", "serve", "--port", "0", "--log", "none", "--accept-durable"
 THEIRS = "-m", "bench.peers.broker"
+STORED = f"{ours.NAME}, on disk"
 
 
 @contextmanager
@@ -95,9 +97,11 @@ def run(effort: Effort) -> Figure:
     """Measure the time that it takes, which is that of three processes on the cores there are."""
     count = effort.transfers
     with ExitStack() as stack:
+        folder = stack.enter_context(TemporaryDirectory())
+        stored = *OURS, "--store", str(Path(folder, "messages.db"))
         contenders = [
             Contender(name, partial(transfer, stack.enter_context(server(*arguments)), count))
-            for name, arguments in ((ours.NAME, OURS), (BROKER, THEIRS))
+            for name, arguments in ((ours.NAME, OURS), (BROKER, THEIRS), (STORED, stored))
         ]
         timings = measure(contenders, effort, perf_counter_ns)
     median = timings.entries[0].median
@@ -114,6 +118,7 @@ def run(effort: Effort) -> Figure:
         ),
         remarks=(
             "python-qpid-proton: a broker in the style of its examples, in bench/peers/broker.py.",
+            f"{STORED}: the messages are durable, and each is synced before it is accepted.",
             f"That is {count * 1e9 / median:,.0f} messages a second, the client included.",
         ),
     )

@@ -56,16 +56,11 @@ SECONDS = 0.5 if COMPILED else 5.0
 MEMORY = 200
 #: What no attack may take, whatever its size.
 MOST_MEMORY = 64 << 20
-_KEYS_IN_KEYS = "a key that is a map is encoded once more for each map around it"
 #: What is known to be beyond the floor, and why: a defect or a price. An attack, or an attack and
 #: the entry point that it is known of.
 KNOWN: dict[tuple[str, ...], str] = {
-    ("nested map keys",): _KEYS_IN_KEYS,
-    ("a body of nested map keys",): _KEYS_IN_KEYS,
     ("a body of empty lists", "to_typed"): "a list, one byte, becomes two lists and a name",
     ("a body of empty lists", "to_basic"): "a list, one byte, is held beside what it becomes",
-    ("data sections", "to_basic"): "the time grows with the square of their number",
-    ("a body of nested arrays", "to_plain"): "the time is that of the size times the levels",
     ("a body of zero-width elements", "to_typed"): "Limits.zero_width is the bound",
 }
 # Input that is shorter is charged as if it had so many bytes: a call has a price of its own.

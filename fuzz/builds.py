@@ -93,4 +93,6 @@ def described(value: Any) -> Any:
         return (kind, [described(getattr(value, name)) for name in names])
     if hasattr(value, "bits"):
         return (kind, value.bits)
+    if kind == "DecodeError":
+        return (kind, value.rule, value.offset, value.path, value.condition, value.reason)
     return (kind, value)

@@ -30,6 +30,10 @@ from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
 
+# Not the size of whoever's terminal: workers of xdist have it from readline, which pytest imports.
+for _size in ("COLUMNS", "LINES"):
+    os.environ.pop(_size, None)
+
 import amqp10msg  # noqa: E402
 import amqp10msg.delivery  # noqa: E402  (registers its composites)
 from amqp10msg.composite import COMPOSITES  # noqa: E402
@@ -56,7 +60,7 @@ settings.load_profile("pure" if PURE_PASS and PROFILE != "thorough" else PROFILE
 #: once. Files elsewhere say so for themselves, with the marker ``once``.
 ROOMS_THAT_RUN_ONCE = {
     *{"bench", "cli", "docs", "files", "fuzz", "jobs", "layers", "net", "packaging", "serve"},
-    *{"spark", "testing"},
+    *{"spark", "systems", "testing", "typing"},
 }
 
 

@@ -33,8 +33,10 @@ def main() -> None:
     values = session.createDataFrame(pa.table({"v": [encode_value("x")]}))
     spark.write(wires, f"{folder}/out", spark.Job("validate"))
     Path(folder, "in.jsonl").write_text(f'{{"raw": "{WIRE.hex()}"}}\n')
-    for source in ("in.jsonl", "out/quarantine/*.parquet"):
+    counts = [
         spark.run(session, f"{folder}/{source}", f"{folder}/ran", spark.Job("validate"))
+        for source in ("in.jsonl", "out/quarantine/*.parquet")
+    ]
     found = {
         "session": type(session).__module__,
         "zone": session.conf.get("spark.sql.session.timeZone"),
@@ -42,11 +44,13 @@ def main() -> None:
         "metrics": seen.get,
         "validate": [row.valid for row in spark.validate(wires).collect()],
         "translate": [row.error_code for row in basic.collect()],
+        "sql": session.sql("select amqp10_decode(x'') m").collect()[0].m.error_code,
         "encode": [
             bytes(row.wire) == WIRE for row in spark.encode(spark.decode(wires.limit(1))).collect()
         ],
         "decode_values": [row.v.s for row in spark.decode_values(values, "v").collect()],
         "written": session.read.parquet(f"{folder}/out/messages").count(),
+        "counts": [[stats.rows, stats.errors] for stats in counts],
         "ran": [session.read.parquet(f"{folder}/ran/{part}").count() for part in PARTS],
     }
     session.stop()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from urllib.parse import urlsplit
 
 __all__ = ["Page"]
 
 
 class Page(HTMLParser):
-    """What is in a page; nothing in it may be fetched or run.
+    """What is in a page; nothing in it may be fetched or run, and its links stay near.
 
     Attributes:
         tags: the names of all elements.
@@ -27,7 +28,11 @@ class Page(HTMLParser):
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
-        assert not {name for name, _ in attrs} & {"src", "href", "onclick"}
+        assert not {name for name, _ in attrs} & {"src", "xlink:href"}
+        assert not any(name.startswith("on") for name, _ in attrs)
+        for target in (value or "" for name, value in attrs if name == "href"):
+            assert tag == "a", "only what is clicked on leads elsewhere"
+            assert urlsplit(target)[:2] == ("", ""), "and to what is in the page or beside it"
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
         if tag != "meta":
             self.open.append(tag)

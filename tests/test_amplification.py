@@ -298,6 +298,23 @@ def test_maps_as_keys_of_maps(levels: int) -> None:
     assert identical(decode_value(octets), decode_value(octets))
 
 
+@pytest.mark.parametrize("beside", [b"", b"\x43\x40"], ids=["alone", "beside another"])
+def test_a_large_key_in_keys_of_maps(beside: bytes) -> None:
+    """It is looked at once for each map around it, and not once for each pair of them."""
+    octets = b"\xb0" + struct.pack(">I", 50_000) + bytes(50_000)
+    for _ in range(250):
+        content = octets + b"\x40" + beside
+        octets = b"\xd1" + struct.pack(">II", len(content) + 4, 2 + len(beside)) + content
+    whole = b"\x00\x53\x77" + octets
+    for read, given_ in (
+        (decode_value, octets),
+        (Message.decode, whole),
+        (lenient, whole),
+        (lambda octets: encode_value(decode_value(octets)), octets),
+    ):
+        assert_quick(read, given_, KEYS_UNITS)
+
+
 # Vocabularies.
 
 
@@ -345,7 +362,8 @@ def test_a_fault_at_the_end_of_a_long_value(last: bytes) -> None:
     whole = b"\x00\x53\x77" + octets
 
     for read, given_ in ((decode_value, octets), (Message.decode, whole), (lenient, whole)):
-        assert isinstance(outcome(read, given_), DecodeError)
+        # Read leniently, the section is kept as bytes.
+        assert isinstance(outcome(read, given_), DecodeError) == (read is not lenient)
         assert_quick(read, given_, SLOWER * UNITS)
 
 

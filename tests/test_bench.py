@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import amqp10msg
+from amqp10msg import Message, validate
 from bench import __main__ as command
-from bench import filters, harness, messages, ours, peers, report, translation
+from bench import filters, harness, messages, ours, peers, report, translation, uses
 from bench.harness import SMOKE, Contender, Effort, Timing, Timings
 
 pytestmark = pytest.mark.once
@@ -147,6 +148,22 @@ def test_every_filter_lets_the_message_pass() -> None:
     assert [] == [name for name, call in filters.contenders() if call() is not True]
 
 
+def test_the_general_message_breaks_nothing_and_the_broken_one_two_rules() -> None:
+    message = Message.decode(messages.GENERAL)
+
+    assert message.application_properties is not None
+    kinds = {type(value) for value in message.application_properties.values()}
+    assert len(kinds) == 12 == len(message.application_properties)
+    assert [] == validate(messages.GENERAL) == validate(messages.GENERAL, "rabbitmq-4")
+    assert len(validate(uses.BROKEN)) == 2
+
+
+def test_proton_is_filled_with_the_general_message() -> None:
+    made = bytes(module(peers.PROTON).build_general().encode())
+
+    assert Message.decode(messages.GENERAL) == Message.decode(made)
+
+
 # The harness.
 
 
@@ -264,6 +281,11 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "node": set(),
         "serve": {peers.PROTON},
         "translate": set(),  # its peer is made of two, see below
+        "validate": set(),
+        "notation": set(),
+        "change": set(),
+        "translate-general": set(),
+        "proton": set(),
     }.get(key, set(peers.PEERS))
     named = {entry.name for entry in figures[key].timings.entries}
 
@@ -291,7 +313,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
 
     if find_spec("pyarrow") is not None:
         assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
-        assert [10] == floors.pop("columns-validate")
+        assert [400_000] == floors.pop("columns-validate")
     assert floors == {
         "decode": [20, 7, 2.2],
         "encode": [9],
@@ -302,7 +324,11 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "filter": [3],
         "startup": [60],
         "node": [1.5] * 4,
+        "validate": [4, 4, 20],
+        "notation": [5, 10],
         "translate": [8],
+        "translate-general": [8, 8, *[10] * 6] * 2,
+        **({"proton": [1.3]} if "proton" in command.FIGURES else {}),
         **({"serve": [1]} if "serve" in command.FIGURES else {}),
     }
 

@@ -34,9 +34,10 @@ from amqp10msg import (
 )
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.testing import encodings, malformed, messages, mutated
-from amqp10msg.validation import PROFILES, RULES
+from amqp10msg.validation import PROFILES, RULES, ProfileName, prefilter
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
+from tests.thorough import judged_thoroughly
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 
@@ -95,9 +96,10 @@ def breaking(draw: st.DrawFn) -> bytes:
     return message.encode()
 
 
-def assert_judged(octets: Sequence[bytes | None], profile: str, kind: Any = None) -> None:
+def assert_judged(octets: Sequence[bytes | None], profile: ProfileName, kind: Any = None) -> None:
     array = pa.array(octets, kind or pa.binary())
-    expected = [None if one is None else validate(one, profile) for one in octets]
+    expected = [None if one is None else judged_thoroughly(one, profile) for one in octets]
+    assert expected == [None if one is None else validate(one, profile) for one in octets]
     screen = columns.decode(array, _prefilter.COLUMNS)
 
     suspected = _prefilter.suspects(screen, profile)
@@ -141,13 +143,13 @@ def assert_judged(octets: Sequence[bytes | None], profile: str, kind: Any = None
         max_size=8,
     )
 )
-def test_whatever_breaks_a_rule_is_judged(profile: str, octets: list[bytes | None]) -> None:
+def test_whatever_breaks_a_rule_is_judged(profile: ProfileName, octets: list[bytes | None]) -> None:
     assert_judged(octets, profile)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("kind", ["binary", "large_binary"])
-def test_the_corpus_the_recordings_and_other_cases(profile: str, kind: str) -> None:
+def test_the_corpus_the_recordings_and_other_cases(profile: ProfileName, kind: str) -> None:
     octets: list[bytes | None] = [case.data for case in corpus.load() if not case.limits]
     path = Path(__file__).parent / "vectors" / "recorded.jsonl.gz"
     with gzip.open(path, "rt", encoding="utf-8") as lines:
@@ -161,7 +163,7 @@ def test_the_corpus_the_recordings_and_other_cases(profile: str, kind: str) -> N
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_what_is_usual_is_not_suspected(profile: str) -> None:
+def test_what_is_usual_is_not_suspected(profile: ProfileName) -> None:
     screen = columns.decode([SOUND, None, REFERENCE] * 50, _prefilter.COLUMNS)
 
     # A null is no message and has no body.
@@ -175,6 +177,21 @@ def test_keys_that_a_profile_knows_are_usual() -> None:
 
     assert [] == _prefilter.suspects(screen, "azure")
     assert [*range(10)] == _prefilter.suspects(screen, "oasis")
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize("keys", [["iothub-a", "rejected"], ["rejected", "iothub-a"]])
+def test_a_reserved_key_hides_no_other_rule(profile: ProfileName, keys: list[str]) -> None:
+    annotations = {Symbol(key): "x" for key in keys}
+    octets = Message(b"x", delivery_annotations=annotations).encode()
+
+    assert_judged([octets], profile)
+
+
+def test_one_message_is_prefiltered_for_the_rules_that_a_batch_is() -> None:
+    assert prefilter.PREFILTERED == {
+        rule for rule in _prefilter._CHECKS if RULES[rule].check is not None
+    }
 
 
 def test_every_rule_is_enforced_by_decoding_or_looked_for() -> None:

@@ -164,7 +164,13 @@ def test_declaration_is_the_table(name: str) -> None:
 
 
 def test_every_composite_has_a_table() -> None:
-    assert {entry.name for entry in COMPOSITES.values()} == set(TABLES)
+    # Those of Part 2 are registered with the transport, which another test may have imported.
+    declared = {
+        entry.name
+        for entry in COMPOSITES.values()
+        if not entry.cls.__module__.startswith("amqp10msg.net.")
+    }
+    assert set(TABLES) == declared
 
 
 def test_sections_are_the_table() -> None:

@@ -241,7 +241,7 @@ def test_a_transaction_id_that_is_too_long_is_placed() -> None:
         delivery.decode(octets)
 
     assert "at byte 6 (transactional-state.txn-id): " in str(caught.value)
-    assert "at most 32 octets, not 33" in caught.value.reason
+    assert "at most 32 bytes, not 33" in caught.value.reason
 
 
 def test_capabilities_of_a_coordinator() -> None:

@@ -488,6 +488,17 @@ def test_content_of_0_9_1(method: bytes, sizes: list[int], count: int) -> None:
         (r.fault, r.protocol, r.exchange, r.routing_key, r.wire) for r in found
     }
     assert {14} == {len(r.content_header or b"") for r in found}
+    # Only who delivers says it.
+    assert {False if method in {DELIVER, GET_OK} else None} == {r.redelivered for r in found}
+
+
+@pytest.mark.parametrize("method, bit", [(DELIVER, 16), (GET_OK, 12)])
+def test_a_delivery_of_0_9_1_says_that_it_is_one_again(method: bytes, bit: int) -> None:
+    again = method[:bit] + b"\x01" + method[bit + 1 :]
+
+    (record,) = of_pieces(cut(OLD_HEADER + content(again, b"m"), [1000]))
+
+    assert (True, "ex", "key") == (record.redelivered, record.exchange, record.routing_key)
 
 
 def test_a_server_of_0_9_1_sends_no_header() -> None:

@@ -199,7 +199,12 @@ CLASSES: tuple[Any, ...] = (
     Data,
     AmqpSequence,
     AmqpValue,
-    *{entry.cls: None for entry in COMPOSITES.values()},
+    # But for those of Part 2, which the transport registers where another test has imported it.
+    *{
+        entry.cls: None
+        for entry in COMPOSITES.values()
+        if not entry.cls.__module__.startswith("amqp10msg.net.")
+    },
 )
 
 
@@ -233,10 +238,10 @@ def test_numbers_of_nothing_and_of_too_much() -> None:
         UInt(value=1)  # type: ignore[call-arg]
 
 
-@given(text=st.one_of(st.text(), st.text(alphabet="abc"), st.integers()))
-def test_symbols_are_ascii(text: Any) -> None:
-    if str(text).isascii():
-        assert (type(Symbol(text)), str(Symbol(text))) == (Symbol, str(text))
+@given(text=st.one_of(st.text(), st.text(alphabet="abc")))
+def test_symbols_are_ascii(text: str) -> None:
+    if text.isascii():
+        assert (type(Symbol(text)), str(Symbol(text))) == (Symbol, text)
     else:
         with pytest.raises(ValueError, match="ASCII"):
             Symbol(text)

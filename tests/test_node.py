@@ -540,8 +540,8 @@ def test_node_that_keeps_nothing_refuses_durable_messages() -> None:
     "capacity, text",
     [
         (Capacity(messages=2), "takes at most 2 messages"),
-        (Capacity(octets=12), "takes at most 12 octets, has 12, and this message 7 more"),
-        (Capacity(message_octets=6), "takes at most 6 octets in a message, and this one has 7"),
+        (Capacity(octets=12), "takes at most 12 bytes, has 12, and this message 7 more"),
+        (Capacity(message_octets=6), "takes at most 6 bytes in a message, and this one has 7"),
     ],
 )
 def test_capacity(capacity: Capacity, text: str) -> None:

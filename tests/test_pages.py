@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -14,7 +15,7 @@ pytest.importorskip("jinja2")
 
 from amqp10msg import pages
 from amqp10msg.notation import render_html
-from amqp10msg.pages.charts import Bar, columns, horizontal_bars, proportions, stacked_bars
+from amqp10msg.pages.charts import SLIM, WIDE, Bar, columns, proportions
 from tests.pages import Page
 
 pytestmark = pytest.mark.once
@@ -27,7 +28,14 @@ def about(text: str) -> str:
     """Return a page that shows a text wherever it can show one."""
     counts = [(text, text, text)]
     return pages.render(
-        "job.html", title=text, source=text, output=text, engine=text, counts=counts, parts=[]
+        "job.html",
+        **dict.fromkeys(("title", "source", "output", "engine", "inspected"), text),
+        counts=counts,
+        rules=[],
+        quarantine="",
+        parts=[],
+        messages=[],
+        more=0,
     )
 
 
@@ -61,18 +69,12 @@ def test_a_page_allows_its_own_style_alone() -> None:
         assert outside not in page
 
 
-@given(
-    st.lists(st.tuples(TEXTS, COUNTS), max_size=30),
-    st.lists(st.dictionaries(TEXTS, COUNTS, max_size=5), max_size=10),
-)
-def test_charts_stay_in_their_frame(
-    bars: list[tuple[str, int]], parts: list[dict[str, int]]
-) -> None:
+@given(st.lists(st.tuples(TEXTS, COUNTS), max_size=30), st.sampled_from([WIDE, SLIM]))
+def test_charts_stay_in_their_frame(bars: list[tuple[str, int]], wide: int) -> None:
     for drawn in (
-        columns([Bar(count, text, text) for text, count in bars], "x"),
-        horizontal_bars(bars, "x", "error"),
-        stacked_bars([("n", one) for one in parts], lambda _: 0, "x"),
+        columns([Bar(count, text, text) for text, count in bars], "x", wide),
         proportions(bars),
+        proportions(bars, least=2),
     ):
         made = Page(drawn)
         assert [] == made.open
@@ -86,15 +88,14 @@ def test_charts_stay_in_their_frame(
                 assert float(at["y"]) + float(at["height"]) <= top + height + 0.01
 
 
-@given(st.lists(COUNTS, min_size=1, max_size=20))
-def test_a_horizontal_bar_is_as_long_as_its_count(counts: list[int]) -> None:
-    made = Page(horizontal_bars([("n", count) for count in counts], "x"))
+@given(st.lists(st.text("0123456789-: ", max_size=20), max_size=130))
+def test_what_stands_below_a_chart_does_not_overlap(ticks: list[str]) -> None:
+    made = Page(columns([Bar(1, "x", tick) for tick in ticks], "x", SLIM))
 
-    widths = [float(at["width"]) for tag, at in made.elements if tag == "rect"]
-    longest = max(counts) or 1
-    assert [max(1.5, 610 * count / longest) for count in counts] == pytest.approx(widths, abs=0.01)
-    for count in counts:
-        assert f"{count:,}" in made.text
+    found = [at for tag, at in made.elements if tag == "text" and at["text-anchor"] == "start"]
+    places = [float(at["x"]) for at in found]
+    assert sorted(places) == places
+    assert all(after - before >= 6 for before, after in itertools.pairwise(places))
 
 
 @given(st.lists(st.tuples(st.just("error"), COUNTS), min_size=1, max_size=5))

@@ -54,10 +54,11 @@ from amqp10msg import (
     skip_value,
 )
 from amqp10msg.primitives import identical
+from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
-from amqp10msg.proton import from_proton, losses, to_proton  # noqa: E402  (needs proton)
+from amqp10msg.proton import convert, from_proton, losses, to_proton  # noqa: E402  (needs proton)
 
 # Comparing, by proton's own accessors.
 
@@ -473,6 +474,29 @@ odd_messages = st.builds(
     footer=st.sampled_from([None, None, {}, {"x-opt-crc": 1}]),
     message_format=st.sampled_from([0, 0, 0, 1]),
 )
+
+
+@given(messages | odd_messages)
+@example(Message.decode(GENERAL))
+@example(Message.decode(GENERAL_VALUE))
+def test_what_is_converted_without_a_second_look_would_pass_it(message: Message) -> None:
+    try:
+        octets = message.encode()
+        decoded = Message.decode(octets, message_format=message.message_format)
+    except AmqpError:
+        return  # equal keys in a map
+    for one in (message, decoded):
+        quick = convert._usual(one)
+        event(f"{'quick' if quick else 'thorough'}")
+        if quick is not None:
+            made, lost = convert._convert(decoded)
+            assert [] == lost
+            assert bytes(made.encode()) == bytes(quick.encode())
+
+
+def test_the_usual_needs_no_second_look() -> None:
+    for octets in (GENERAL, REFERENCE):
+        assert convert._usual(Message.decode(octets)) is not None
 
 
 @given(odd_messages)

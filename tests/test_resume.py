@@ -259,9 +259,9 @@ def test_with_an_incomplete_map_of_the_sender_nothing_new_is_sent_and_nothing_fo
     [
         ({b"a": "accepted"}, "the state of delivery 61 must be a delivery state"),
         ({b"a": delivery.Source()}, "the state of delivery 61 must be a delivery state"),
-        ({None: None}, "a delivery-tag must be binary of up to 32 octets"),
-        ({5: None}, "a delivery-tag must be binary of up to 32 octets"),
-        ({bytes(33): None}, "a delivery-tag must be binary of up to 32 octets"),
+        ({None: None}, "a delivery-tag must be binary of up to 32 bytes"),
+        ({5: None}, "a delivery-tag must be binary of up to 32 bytes"),
+        ({bytes(33): None}, "a delivery-tag must be binary of up to 32 bytes"),
     ],
 )
 def test_what_is_no_unsettled_map_is_refused(unsettled: Any, reason: str) -> None:

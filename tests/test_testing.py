@@ -63,7 +63,12 @@ from amqp10msg.testing import (
 )
 from tests import reference_codec as reference
 
-COMPOSITE_CLASSES = [entry.cls for key, entry in COMPOSITES.items() if isinstance(key, int)]
+# Those of Part 2 are registered with the transport, which another test may have imported.
+COMPOSITE_CLASSES = [
+    entry.cls
+    for key, entry in COMPOSITES.items()
+    if isinstance(key, int) and not entry.cls.__module__.startswith("amqp10msg.net.")
+]
 
 
 def missing(
@@ -78,7 +83,8 @@ def missing(
     left = list(wanted)
 
     def all_seen(value: Any) -> bool:
-        left[:] = [trait for trait in left if trait not in traits_of(value)]
+        traits = traits_of(value)
+        left[:] = [trait for trait in left if trait not in traits]
         return not left
 
     with contextlib.suppress(NoSuchExample):
@@ -211,6 +217,7 @@ def test_values_of_a_type_reach_its_corners(
     assert can_draw(strategy, wanted)
 
 
+@pytest.mark.soak  # the rarest is one of two thousand
 def test_arrays_have_every_constructor_and_can_be_described() -> None:
     def traits_of(array: Array) -> set[int | str | None]:
         described = len(array.descriptors) == 2 and len(array) == 1

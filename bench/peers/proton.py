@@ -18,6 +18,7 @@ VERSION = version(NAME)
 _proton = import_module("proton")
 Message = _proton.Message
 symbol, timestamp, int32 = _proton.symbol, _proton.timestamp, _proton.int32
+ubyte, uint, short, float32 = _proton.ubyte, _proton.uint, _proton.short, _proton.float32
 
 
 def read_reference(data: bytes) -> tuple[Any, ...]:
@@ -98,6 +99,47 @@ def build_reference() -> bytearray:
         },
     ).encode()
     return encoded
+
+
+def build_general() -> Any:
+    """Fill a message with the values of the general message, each of its type."""
+    return Message(
+        body=BODY,
+        inferred=True,
+        durable=True,
+        priority=5,
+        ttl=60.0,
+        id="msg-00417",
+        user_id=b"guest",
+        address="orders",
+        subject="created",
+        reply_to="replies",
+        correlation_id="c-000417",
+        content_type="application/json",
+        content_encoding="gzip",
+        creation_time=1_700_000_000.0,
+        group_id="g-1",
+        group_sequence=3,
+        annotations={
+            symbol("x-opt-enqueued-time"): timestamp(1_700_000_000_123),
+            symbol("x-opt-sequence-number"): 8_589_934_593,
+            symbol("x-opt-partition-key"): "p-7",
+        },
+        properties={
+            "tenant": "acme",
+            "attempt": int32(70_000),
+            "size": uint(70_000),
+            "lane": ubyte(3),
+            "delta": short(-3),
+            "offset": 5_000_000_000,
+            "replay": False,
+            "ratio": 0.1,
+            "weight": float32(1.5),
+            "at": timestamp(1_700_000_000_000),
+            "region": symbol("eu-west-1"),
+            "signature": b"\x00\x01\x02\xff",
+        },
+    )
 
 
 def relay(data: bytes) -> bytearray:

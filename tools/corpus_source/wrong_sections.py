@@ -241,6 +241,13 @@ refused(
     breaks="map-duplicate-key",
 )
 refused(
+    "message-array-without-constructor",
+    "00 53 77 e0 01 00",
+    "array-without-constructor",
+    3,
+    breaks="array-without-constructor",
+)
+refused(
     "message-zero-width-max",
     "00 53 77 f0 00000005 ffffffff 40",
     "zero-width-limit",

@@ -1,0 +1,142 @@
+"""What becomes of a message once it is decoded, beside decoding it and reading every field.
+
+The favourable message is the reference message of the other figures; the general one has
+application properties of twelve types (`bench.messages`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Final
+
+from amqp10msg import Message, validate
+from amqp10msg.notation import from_cbor, from_plain, from_typed, to_cbor, to_plain, to_typed
+from amqp10msg.translate import to_amqp10, to_basic
+from bench import ours, peers
+from bench.harness import Contender, Effort, Timings, measure
+from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
+from bench.report import Figure, Floor
+
+READ: Final = "Message.decode, every field read"
+#: Without data, and its content-type and content-encoding say what only data may say.
+BROKEN: Final = GENERAL_VALUE
+PROFILES: Final = ("lossless", "rabbitmq-3.10", "rabbitmq-4.0", "rabbitmq-4.3")
+BY_HAND: Final = "proton.Message, filled by hand"
+
+
+def _at_most(timings: Timings, floors: Iterable[tuple[str, float]]) -> tuple[Floor, ...]:
+    """Floors of calls that take so many times as long as decoding and reading."""
+    return tuple(
+        Floor(f"{name}: at most {most:g}x decode and read", timings.ratio(name, READ), at_most=most)
+        for name, most in floors
+    )
+
+
+def _figure(
+    key: str,
+    title: str,
+    calls: Mapping[str, Callable[[], object]],
+    data: bytes,
+    floors: Mapping[str, float],
+    effort: Effort,
+    left_out: tuple[str, ...] = (),
+) -> Figure:
+    contenders = [Contender(name, call) for name, call in calls.items()]
+    contenders.append(Contender(READ, partial(ours.read, data)))
+    timings = measure(contenders, effort)
+    return Figure(key, title, timings, _at_most(timings, floors.items()), left_out)
+
+
+def run_validate(effort: Effort) -> Figure:
+    """Judge messages that break nothing, and one that breaks two rules."""
+    calls = {
+        ours.NAME: partial(validate, GENERAL),
+        "the favourable message": partial(validate, REFERENCE),
+        "profile rabbitmq-4": partial(validate, GENERAL, "rabbitmq-4"),
+        "a message with two violations": partial(validate, BROKEN),
+    }
+    floors = {ours.NAME: 4, "profile rabbitmq-4": 4, "a message with two violations": 20}
+    title = "Validate the general message"
+    return _figure("validate", title, calls, GENERAL, floors, effort)
+
+
+def run_notation(effort: Effort) -> Figure:
+    """Write the general message in every notation, and read it again."""
+    message = Message.decode(GENERAL)
+    typed, plain = to_typed(message), to_plain(message)
+    calls: dict[str, Callable[[], object]] = {
+        ours.NAME: partial(to_typed, message),
+        "from_typed": partial(from_typed, typed),
+        "to_plain": partial(to_plain, message),
+        "from_plain": partial(from_plain, plain),
+        "repr": partial(repr, message),
+        "json.dumps of the typed form": partial(json.dumps, typed),
+    }
+    left_out: tuple[str, ...] = ("cbor2 is left out: pip install cbor2",)
+    if find_spec("cbor2") is not None:
+        cbor2 = import_module("cbor2")
+        calls["to_cbor"] = partial(to_cbor, message)
+        calls["from_cbor"] = partial(from_cbor, to_cbor(message))
+        calls["cbor2 alone, the plain form"] = partial(cbor2.dumps, plain)
+        left_out = ()
+    floors = {ours.NAME: 5, "from_typed": 10}
+    title = "Write the general message as typed JSON"
+    return _figure("notation", title, calls, GENERAL, floors, effort, left_out)
+
+
+def run_change(effort: Effort) -> Figure:
+    """Encode the general message again: as it came, and with another priority."""
+    message = Message.decode(GENERAL)
+    calls: dict[str, Callable[[], object]] = {
+        ours.NAME: partial(changed, GENERAL),
+        "encode, nothing changed": message.encode,
+    }
+    title = "Decode the general message, set its priority, encode it"
+    return _figure("change", title, calls, GENERAL, {}, effort)
+
+
+def changed(data: bytes) -> bytes:
+    """Decode, set the priority, encode."""
+    message: Any = Message.decode(data)
+    message.header.priority = 3
+    octets: bytes = message.encode()
+    return octets
+
+
+def run_translate(effort: Effort) -> Figure:
+    """Translate the general message to 0-9-1 and what came of it back, in every profile."""
+    calls: dict[str, Callable[[], object]] = {}
+    for body, data in (("", GENERAL), (", a map as body", GENERAL_VALUE)):
+        for profile in PROFILES:
+            message = Message.decode(data)
+            basic = to_basic(message, profile).message
+            name = f"to_basic {profile}{body}" if calls else ours.NAME
+            calls[name] = partial(to_basic, message, profile)
+            calls[f"to_amqp10 {profile}{body}"] = partial(to_amqp10, basic, profile)
+    floors = {name: 8 if "rabbitmq" not in name else 10 for name in calls}
+    title = "Translate the general message to 0-9-1, profile lossless"
+    return _figure("translate-general", title, calls, GENERAL, floors, effort)
+
+
+def run_proton(effort: Effort) -> Figure:
+    """Convert the general message to a proton.Message, beside one that is filled by hand."""
+    from amqp10msg.proton import from_proton, to_proton  # noqa: PLC0415 - without it no import
+
+    _, left_out = peers.load(peers.PROTON)
+    message = Message.decode(GENERAL)
+    proton: Any = import_module("bench.peers.proton")
+    calls: dict[str, Callable[[], object]] = {
+        ours.NAME: partial(to_proton, message),
+        "from_proton": partial(from_proton, to_proton(message)),
+        BY_HAND: proton.build_general,
+    }
+    figure = _figure(
+        "proton", "Convert the general message to proton's", calls, GENERAL, {}, effort, left_out
+    )
+    share = figure.timings.share(BY_HAND)
+    floor = Floor("at most 1.3x the time of filling it by hand", share, at_most=1.3)
+    return Figure(figure.key, figure.title, figure.timings, (floor,), left_out)
