@@ -177,22 +177,22 @@ def resident() -> int:
 
 def peak(call: Callable[[], object]) -> int:
     """The most memory that the processes below this one had while something ran."""
-    highest = 0
+    seen = [resident()]
     done = threading.Event()
 
     def watch() -> None:
-        nonlocal highest
         while not done.wait(0.2):
-            highest = max(highest, resident())
+            seen.append(resident())
 
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
         call()
+        seen.append(resident())  # it may have ended before the first look
     finally:
         done.set()
         watcher.join()
-    return highest
+    return max(seen)
 
 
 def _rounds(effort: Effort) -> int:

@@ -237,6 +237,9 @@ MESSAGES: dict[str, Make] = {
     "footers": _sections(b"\x00\x53\x78\xc1\x01\x00"),
     "sections with symbols": _sections(b"\x00\xa3\x10amqp:header:list\x45"),
     "data sections that are lists": _sections(b"\x00\x53\x75\x45"),
+    "data sections before one that is a list": lambda size: (
+        b"\x00\x53\x75\xa0\x00" * (size // 5) + b"\x00\x53\x75\x45"
+    ),
     "a large body": lambda size: b"\x00\x53\x75" + _binary(size),
     "annotations": lambda size: (
         b"\x00\x53\x72" + _keys(lambda i: b"\xa3\x08" + b"%08d" % i)(size) + b"\x00\x53\x77\x40"

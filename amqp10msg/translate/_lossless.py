@@ -16,6 +16,7 @@ from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.sections import SPECS
 from amqp10msg.translate import residual
 from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
 from amqp10msg.translate._merge import restored_basic, restored_message
@@ -220,17 +221,25 @@ def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
 def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
     good: list[bytes] = []
-    seen: set[int] = set()
-    for code, start, _, end in _core.Reader(wire, 0, UNLIMITED).scan():
-        if code < 0 or (code in seen and not 0x75 <= code <= 0x76):
-            continue
-        try:
-            Message.decode(b"".join([*good, wire[start:end]]), limits=UNLIMITED)
-        except DecodeError:
+    allowed = _core.FOLLOWERS[0]
+    for code, start, content, end in _core.Reader(wire, 0, UNLIMITED).scan():
+        # Each section by itself and by its place: an attempt at the whole would be quadratic.
+        if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         good.append(wire[start:end])
-        seen.add(code)
+        allowed = _core.FOLLOWERS[code - 0x70 + 1]
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
     return _packed(made.basic, _all_of(wire, format_))
+
+
+def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:
+    """Whether what follows a section's descriptor is the section that Part 3 describes."""
+    reader = _core.Reader(wire, content, UNLIMITED)
+    reader.end = end
+    try:
+        reader.section(SPECS[code - 0x70])
+    except _core.READ_FAULTS:
+        return False
+    return bool(reader.pos == end)
