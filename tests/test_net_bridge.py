@@ -33,10 +33,12 @@ from amqp10msg.net.bridge import (
     RouteSpec,
     Statistics,
     parse_url,
+    quarantine,
     read_quarantine,
 )
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.frames import method
+from amqp10msg.net.bridge.terms import Delivery, Outcome
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages, messages
 from tests.basic_broker import BasicBroker, Stored
@@ -262,6 +264,20 @@ def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
     broker = asyncio.run(run())
 
     assert b"3" in bodies(broker.queues["from"])
+
+
+def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(quarantine, "sync_folder", synced.append)
+    made = quarantine.Quarantine(Path("aside/messages.jsonl"))
+    made.path.parent.mkdir()
+    entry = (Delivery(b"hello"), Outcome("fatal"))
+
+    made.add([entry], route="a", source="b", target="c")
+    made.add([entry, entry], route="a", source="b", target="c")
+
+    assert [Path("aside")] == synced
+    assert [b"hello"] * 3 == [one.octets for one in read_quarantine(made.path)]
 
 
 def test_what_cannot_be_translated_is_set_aside(server: Server) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.files.atomic import sync_folder
 from amqp10msg.net.bridge.terms import Delivery, Outcome
 
 __all__ = ["Entry", "Quarantine", "read_quarantine"]
@@ -110,6 +111,8 @@ class Quarantine:
                 file.write("".join(lines).encode())
                 file.flush()
                 os.fsync(file.fileno())
+                if not end:
+                    sync_folder(self.path.parent)  # its name, too, outlives a loss of power
             except OSError:
                 file.truncate(end)
                 raise
