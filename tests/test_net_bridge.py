@@ -6,6 +6,9 @@ Here with a stand-in of 0-9-1 and with our own server of 1.0; test_net_bridge_ra
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import random
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,7 @@ from amqp10msg.net.bridge import (
 )
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.frames import method
+from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.terms import Delivery, Outcome
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages, messages
@@ -589,7 +593,14 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
         url = f"{scheme}://127.0.0.1:{port}/?queue=q&connection_timeout=200"
         end = parse_url(url)
         with pytest.raises(LinkError):
-            await open_source(end, lambda _: None, lambda _: None, window=1, max_message=1_000)
+            await open_source(
+                end,
+                print,
+                print,
+                window=1,
+                max_message=1_000,
+                overflow=lambda: Oversized(Path("x")),
+            )
         with pytest.raises(LinkError):
             await open_target(end, lambda *_: None, lambda: None, lambda _: None, window=1)
         peer.close()
@@ -597,17 +608,60 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
     asyncio.run(run())
 
 
-def test_a_message_that_is_too_large_for_memory_is_not_read() -> None:
-    """The content header says so; the bridge leaves, and comes again later."""
+SIZES = st.lists(st.sampled_from([0, 1, 3_000, 5_000, 9_000]), min_size=1, max_size=8)
+
+
+@settings(max_examples=10)
+@given(SIZES, st.sampled_from(["0-9-1", "1.0"]))
+def test_what_is_too_large_for_memory_goes_to_a_file_and_blocks_nothing(
+    server: Server, sizes: list[int], protocol: str
+) -> None:
+    most = 4_000
+    sent = [stored(BasicMessage(body=random.randbytes(size))) for size in sizes]
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(sent)
+            source = broker.url("queue=from")
+            if protocol == "1.0":
+                await bridged(source, f"{server.url}/large", max_messages=len(sent))
+                source = f"{server.url}/large"
+            given = {"max_message": most, "max_messages": len(sent)}
+            return broker, await bridged(source, broker.url("queue=to"), **given)
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        broker, counts = asyncio.run(run())
+        path = Path("quarantine.jsonl")
+        aside = [one.raw for one in read_quarantine(path)] if path.exists() else []
+        left = {one.suffix for one in Path("quarantine.jsonl.large").glob("*")}
+
+    large = [one for one in sent if len(one.body) > most]
+    if protocol == "0-9-1":
+        assert [one.header + one.body for one in large] == aside
+    else:
+        assert len(large) == len(aside)
+        assert all(one.body in raw for one, raw in zip(large, aside, strict=True))
+    assert {".bin"} >= left
+    assert [one for one in sent if not len(one.body) > most] == list(broker.queues["to"])
+    assert counts.quarantined.total() == len(large)
+    assert [] == list(broker.queues["from"])
+
+
+def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
+    """Its source says that it is of a tebibyte; when the connection ends, nothing is left of it."""
     header = b"\0\x3c\0\0" + (1 << 40).to_bytes(8, "big") + b"\0\0"
 
     async def run() -> int:
         async with BasicBroker("from", "to") as broker:
-            broker.queues["from"].append(Stored(header, b"x" * 100))
+            broker.queues["from"].append(Stored(header, b"x" * 100_000))
             urls = (broker.url("queue=from"), broker.url("queue=to"))
             async with asyncio.timeout(15), Bridge(*urls, options(idle=None)):
+                while not any(tmp_path.glob("*.large/*.part")):
+                    await asyncio.sleep(0.01)
+                broker.cut()
                 while broker.opened < 4:
                     await asyncio.sleep(0.01)
             return len(broker.queues["from"])
 
     assert 1 == asyncio.run(run())
+    assert [] == list(tmp_path.glob("*.large/*"))

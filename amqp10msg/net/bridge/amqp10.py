@@ -10,6 +10,7 @@ from typing import Any
 import proton
 
 from amqp10msg.delivery.filters import StreamOffset
+from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
@@ -19,6 +20,7 @@ from amqp10msg.net.bridge.terms import (
     OnRoom,
     Outcome,
     Outgoing,
+    Overflow,
     Receive,
     Settle,
 )
@@ -315,13 +317,15 @@ class Amqp10Source(_Connection):
         on_lost: OnLost,
         window: int,
         max_message: int,
+        overflow: Overflow,
     ) -> None:
         self._receive = receive
         self._window = window
         self._max_message = max_message
+        self._overflow = overflow
         self._owed = 0
         self._stopped = False
-        self._partial: dict[Any, bytearray] = {}
+        self._partial: dict[Any, bytearray | Oversized] = {}
         super().__init__(endpoint, on_lost)
 
     def make_link(self, session: Any) -> Any:
@@ -350,25 +354,48 @@ class Amqp10Source(_Connection):
         delivery = event.delivery
         link = self._link
         if delivery.aborted:
-            self._partial.pop(delivery.tag, None)
+            _discard(self._partial.pop(tag_of(delivery), None))
             delivery.settle()
             return
         if not delivery.readable:
             return
         octets = link.recv(delivery.pending) or b""
         partial = delivery.partial
-        if partial or self._partial:
-            taken = self._partial.setdefault(tag_of(delivery), bytearray())
-            taken += octets
-            if len(taken) > self._max_message:
-                most = self._max_message
-                self.fail(LinkError(f"a message of more than {most} bytes", said=True))
+        large: Oversized | None = None
+        if partial or self._partial or len(octets) > self._max_message:
+            try:
+                taken = self._add(tag_of(delivery), octets)
+            except OSError as error:
+                self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
                 return
             if partial:
                 return
-            octets = bytes(self._partial.pop(tag_of(delivery)))
+            del self._partial[tag_of(delivery)]
+            if isinstance(taken, Oversized):
+                octets, large = b"", taken
+            else:
+                octets = bytes(taken)
         link.advance()
-        self._receive(Delivery(octets, redelivered=_again(octets), tag=delivery, link=self))
+        again = _again(octets)
+        self._receive(Delivery(octets, redelivered=again, tag=delivery, link=self, large=large))
+
+    def _add(self, tag: Any, octets: bytes) -> bytearray | Oversized:
+        """Add bytes to those of a delivery, which go to a file once they are too many."""
+        taken = self._partial.setdefault(tag, bytearray())
+        if isinstance(taken, bytearray) and len(taken) + len(octets) > self._max_message:
+            large = self._overflow()
+            self._partial[tag] = large
+            large.extend(taken)
+            taken = large
+        taken.extend(octets)
+        return taken
+
+    def abort(self) -> None:
+        """Drop the connection at once; nothing is called any more."""
+        super().abort()
+        for taken in self._partial.values():
+            _discard(taken)
+        self._partial.clear()
 
     def settle(self, delivery: Delivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
@@ -514,6 +541,11 @@ def _outcome_of(delivery: Any, state: Any) -> Outcome:
     return Outcome("released", "", "settled without an outcome")
 
 
+def _discard(taken: Any) -> None:
+    if isinstance(taken, Oversized):
+        taken.discard()
+
+
 def tag_of(delivery: Any) -> Any:
     """Return what tells a delivery from others: its tag, or its bytes where they are no text."""
     try:
@@ -556,14 +588,23 @@ async def _connect(make: Callable[[], Any], at: Endpoint) -> Any:
 
 
 async def open_amqp10_source(
-    endpoint: Endpoint, receive: Receive, on_lost: OnLost, *, window: int, max_message: int
+    endpoint: Endpoint,
+    receive: Receive,
+    on_lost: OnLost,
+    *,
+    window: int,
+    max_message: int,
+    overflow: Overflow,
 ) -> Amqp10Source:
     """Attach to a source.
 
     Raises:
         LinkError: it did not succeed.
     """
-    make = lambda: Amqp10Source(endpoint, receive, on_lost, window, max_message)  # noqa: E731
+
+    def make() -> Amqp10Source:
+        return Amqp10Source(endpoint, receive, on_lost, window, max_message, overflow)
+
     source: Amqp10Source = await _connect(make, endpoint)
     return source
 

@@ -38,6 +38,7 @@ from amqp10msg.net.bridge.terms import (
     OnRoom,
     Outcome,
     Outgoing,
+    Overflow,
     Receive,
     Settle,
 )
@@ -71,6 +72,7 @@ class _Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._awaited: asyncio.Future[Any] | None = None
         self._content: Content | None = None
+        self._overflow: Overflow | None = None
         self._out: list[bytes] = []
         self._flushing = False
         self._heartbeat: asyncio.TimerHandle | None = None
@@ -98,6 +100,8 @@ class _Connection(asyncio.Protocol):
                     return
         except FrameError as error:
             self.fail(LinkError(str(error), said=True))
+        except OSError as error:
+            self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the peer is gone."""
@@ -126,7 +130,7 @@ class _Connection(asyncio.Protocol):
         if kind != METHOD:
             if content is None or channel != _CHANNEL:
                 raise FrameError(f"a frame of type {kind} that belongs to no content")
-            if content.add(kind, payload, self._max_message):
+            if content.add(kind, payload, self._max_message, self._overflow):
                 self._content = None
                 self.on_content(content)
             return
@@ -269,6 +273,8 @@ class _Connection(asyncio.Protocol):
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""
         self._on_lost = None
+        if self._content is not None and self._content.large is not None:
+            self._content.large.discard()
         if self._heartbeat is not None:
             self._heartbeat.cancel()
         if self._stream is not None and not self._stream.is_closing():
@@ -311,10 +317,16 @@ class BasicSource(_Connection):
     """A consumer of a queue; deliveries come by `receive`."""
 
     def __init__(
-        self, endpoint: Endpoint, receive: Receive, on_lost: OnLost, max_message: int
+        self,
+        endpoint: Endpoint,
+        receive: Receive,
+        on_lost: OnLost,
+        max_message: int,
+        overflow: Overflow,
     ) -> None:
         super().__init__(endpoint, on_lost, max_message)
         self._receive = receive
+        self._overflow = overflow
         self._lowest = 1  # the first delivery-tag that is not settled
         self._settled: dict[int, Settle] = {}
         self._acked: set[int] = set()
@@ -335,7 +347,8 @@ class BasicSource(_Connection):
         """Hand over a delivery."""
         if content.index == DELIVER:
             tag, again, exchange, key = content.deliver()
-            self._receive(Delivery(content.body, content.header, exchange, key, again, tag, self))
+            body, header, large = content.body, content.header, content.large
+            self._receive(Delivery(body, header, exchange, key, again, tag, self, large))
 
     def settle(self, delivery: Delivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
@@ -509,14 +522,20 @@ async def _connect(made: _Connection, attach: Callable[[], Any]) -> None:
 
 
 async def open_basic_source(
-    endpoint: Endpoint, receive: Receive, on_lost: OnLost, *, window: int, max_message: int
+    endpoint: Endpoint,
+    receive: Receive,
+    on_lost: OnLost,
+    *,
+    window: int,
+    max_message: int,
+    overflow: Overflow,
 ) -> BasicSource:
     """Consume a queue.
 
     Raises:
         LinkError: it did not succeed.
     """
-    made = BasicSource(endpoint, receive, on_lost, max_message)
+    made = BasicSource(endpoint, receive, on_lost, max_message, overflow)
     await _connect(made, lambda: made.attach(window))
     return made
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import attrs
@@ -11,11 +13,14 @@ import attrs
 from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
+from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.sending import message_of
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle
 from amqp10msg.translate import explain, to_amqp10, to_basic
 
 __all__ = ["DryRun", "dry_run"]
+
+_TOO_LARGE = "larger than what a bridge keeps in memory (max-message)"
 
 
 @attrs.define
@@ -39,6 +44,10 @@ class DryRun:
     def add(self, delivery: Delivery, target: str, profile: Any) -> None:
         """Look at one delivery."""
         self.read += 1
+        if delivery.large is not None:
+            self.failures[_TOO_LARGE] += 1
+            self.examples.setdefault(_TOO_LARGE, f"{len(delivery.large):,} bytes")
+            return
         source = "1.0" if delivery.content_header is None else "0-9-1"
         try:
             message: Any = message_of(delivery)
@@ -79,6 +88,8 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
     faults: list[LinkError] = []
 
     def receive(delivery: Delivery) -> None:
+        if delivery.large is not None:
+            delivery.large.discard()
         if len(here) < count:
             found.add(delivery, spec.target.protocol, spec.options.profile)
         here.append(delivery)
@@ -88,20 +99,27 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
         faults.append(error)
         changed.set()
 
-    most = spec.options.max_message
-    link = await open_source(spec.source, receive, lost, window=count, max_message=most)
-    try:
-        while len(here) < count and not faults:
-            changed.clear()
-            async with asyncio.timeout(idle):
-                await changed.wait()
-    except TimeoutError:
-        pass
-    finally:
-        link.stop()
-        for delivery in here:
-            link.settle(delivery, Settle.RELEASE)
-        await link.close(5.0)
+    with tempfile.TemporaryDirectory() as folder:
+        link = await open_source(
+            spec.source,
+            receive,
+            lost,
+            window=count,
+            max_message=spec.options.max_message,
+            overflow=lambda: Oversized(Path(folder)),
+        )
+        try:
+            while len(here) < count and not faults:
+                changed.clear()
+                async with asyncio.timeout(idle):
+                    await changed.wait()
+        except TimeoutError:
+            pass
+        finally:
+            link.stop()
+            for delivery in here:
+                link.settle(delivery, Settle.RELEASE)
+            await link.close(5.0)
     if faults:
         raise LinkError(f"{spec.source}: {faults[0]}")
     return found

@@ -6,6 +6,7 @@ from amqp10msg.net.bridge.terms import (
     OnLost,
     OnOutcome,
     OnRoom,
+    Overflow,
     Receive,
     SourceLink,
     TargetLink,
@@ -16,9 +17,23 @@ __all__ = ["open_source", "open_target"]
 
 
 async def open_source(
-    endpoint: Endpoint, receive: Receive, on_lost: OnLost, *, window: int, max_message: int
+    endpoint: Endpoint,
+    receive: Receive,
+    on_lost: OnLost,
+    *,
+    window: int,
+    max_message: int,
+    overflow: Overflow,
 ) -> SourceLink:
     """Attach to a source, which calls `receive` with each delivery.
+
+    Args:
+        endpoint: where.
+        receive: takes deliveries.
+        on_lost: is told of the end.
+        window: deliveries that are not settled, at most.
+        max_message: bytes of a message that is kept in memory.
+        overflow: makes what takes the bytes of a larger one.
 
     Raises:
         LinkError: it did not succeed.
@@ -27,11 +42,13 @@ async def open_source(
     if endpoint.protocol == "0-9-1":
         from amqp10msg.net.bridge.basic import open_basic_source as open_  # noqa: PLC0415
 
-        return await open_(endpoint, receive, on_lost, window=window, max_message=max_message)
+        return await open_(
+            endpoint, receive, on_lost, window=window, max_message=max_message, overflow=overflow
+        )
     from amqp10msg.net.bridge.amqp10 import open_amqp10_source  # noqa: PLC0415  (an extra)
 
     return await open_amqp10_source(
-        endpoint, receive, on_lost, window=window, max_message=max_message
+        endpoint, receive, on_lost, window=window, max_message=max_message, overflow=overflow
     )
 
 

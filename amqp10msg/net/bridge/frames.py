@@ -7,13 +7,15 @@ go through as the bytes that they are.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 from pika import spec
 from pika.exceptions import AMQPError
 from pika.frame import Method
+
+from amqp10msg.net.bridge.oversized import Oversized
 
 __all__ = [
     "HEARTBEAT",
@@ -99,24 +101,34 @@ class Content:
         index: `DELIVER` or `RETURN`.
         arguments: of the method, its payload behind class and method.
         header: the payload of the content header frame.
+        large: where header and body go if they are too large for memory; None for one that is not.
     """
 
     index: int
     arguments: bytes
     header: bytes = b""
+    large: Oversized | None = None
     _size: int = -1
     _pieces: list[bytes] = attrs.Factory(list)
 
-    def add(self, kind: int, payload: bytes, most: int) -> bool:
+    def add(
+        self,
+        kind: int,
+        payload: bytes,
+        most: int,
+        overflow: Callable[[], Oversized] | None = None,
+    ) -> bool:
         """Take a frame; return whether the content is complete.
 
         Args:
             kind: of the frame.
             payload: of the frame.
-            most: bytes that the body may have.
+            most: bytes that the body may have in memory.
+            overflow: makes what takes a larger one; None to refuse it.
 
         Raises:
             FrameError: the frame does not belong here, or the body is too large.
+            OSError: what takes larger ones cannot.
         """
         if self._size < 0:
             if kind != HEADER or len(payload) < _CONTENT.size:
@@ -125,13 +137,20 @@ class Content:
             if class_id != _BASIC:
                 raise FrameError(f"content of class {class_id}, where basic is 60")
             if self._size > most:
-                raise FrameError(f"a message of {self._size} bytes, and {most} at most are taken")
+                if overflow is None:
+                    text = f"a message of {self._size} bytes, and {most} at most are taken"
+                    raise FrameError(text)
+                self.large = overflow()
+                self.large.extend(payload)
             self.header = payload
         else:
             if kind != BODY:
                 raise FrameError(f"a frame of type {kind} where a body must come")
             self._size -= len(payload)
-            self._pieces.append(payload)
+            if self.large is not None:
+                self.large.extend(payload)
+            else:
+                self._pieces.append(payload)
             if self._size < 0 or not payload:
                 raise FrameError("a body that is longer than its content header says, or empty")
         return self._size == 0

@@ -20,7 +20,7 @@ ACTIONS = ("quarantine", "requeue", "reject")
 #: Why a target does not take it, and how often that is tried again.
 REASONS: Mapping[str, str] = {
     "untranslatable": "it cannot be translated, or its bytes are no message; no attempt",
-    "too-large": "it is larger than the target takes; no attempt",
+    "too-large": "it is larger than the target takes, or than max_message; no attempt",
     "rejected": "outcome rejected; no further attempt where the target says why",
     "modified": "outcome modified; no further attempt where it is undeliverable here",
     "released": "outcome released, as RabbitMQ says where no queue is bound",
@@ -69,8 +69,8 @@ class RouteOptions:
         window: deliveries that are not settled, 1 to 65535: prefetch, credit, and what may come
             twice after a crash.
         max_bytes: of these deliveries; beyond it the source is not read.
-        max_message: bytes of a message of 0-9-1 or of the parts of one of 1.0; a source that sends
-            more is taken for broken.
+        max_message: bytes of a message that is kept in memory; a larger one is not sent, but goes
+            to a file as it comes, beside the quarantine.
         on: what becomes of a message that is not taken, by reason (`REASONS`): ``quarantine``
             (usual), ``requeue`` or ``reject`` at the source.
         attempts: how often a message is refused until that; full targets do not count.

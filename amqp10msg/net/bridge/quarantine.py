@@ -36,6 +36,8 @@ class Entry:
         source: where it came from, without credentials.
         target: where it did not go.
         time: when, in ISO 8601, UTC.
+        file: of a message that was too large for memory, whose `octets` are empty: content header,
+            if it has one, and body.
     """
 
     protocol: str
@@ -51,13 +53,26 @@ class Entry:
     source: str
     target: str
     time: str
+    file: Path | None = None
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of a 1.0 message, or content header and body of one of 0-9-1.
+
+        Raises:
+            OSError: the file of a large one cannot be read.
+        """
+        if self.file is not None:
+            return self.file.read_bytes()
+        return (self.content_header or b"") + self.octets
 
 
 class Quarantine:
     """A file of JSON lines, one a message; routes and processes may share it.
 
     ``raw`` is the message in hex, as the commands of amqp10msg read it: of 0-9-1, the payload of
-    the content header, of which ``content_header`` says how many bytes it has, and the body.
+    the content header, of which ``content_header`` says how many bytes it has, and the body. What
+    was too large for memory is in a file of its own, which ``raw_file`` names from the folder on.
 
     Args:
         path: of the file; it is made with the first entry.
@@ -101,7 +116,11 @@ class Quarantine:
                     "routing_key": delivery.routing_key,
                     "content_header": len(header),
                 }
-            lines.append(json.dumps({**line, "raw": delivery.raw.hex()}) + "\n")
+            if delivery.large is not None:
+                line["raw_file"] = str(delivery.large.keep().relative_to(self.path.parent))
+            else:
+                line["raw"] = delivery.raw.hex()
+            lines.append(json.dumps(line) + "\n")
         with self.path.open("ab") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             end = file.seek(0, os.SEEK_END)
@@ -141,15 +160,20 @@ def read_quarantine(path: Path) -> Iterator[Entry]:
             except ValueError:
                 continue
             try:
-                yield _entry(found)
+                yield _entry(found, path.parent)
             except (KeyError, TypeError, ValueError) as error:
                 text = f"{path}, line {number}: no entry of a quarantine: {error!r}"
                 raise ValueError(text) from None
 
 
-def _entry(found: Any) -> Entry:
-    raw = bytes.fromhex(found["raw"])
+def _entry(found: Any, folder: Path) -> Entry:
     cut = found.get("content_header", 0)
+    file = folder / found["raw_file"] if "raw_file" in found else None
+    if file is None:
+        raw = bytes.fromhex(found["raw"])
+    else:
+        with file.open("rb") as opened:
+            raw = opened.read(cut)
     return Entry(
         protocol=found["protocol"],
         octets=raw[cut:],
@@ -157,6 +181,7 @@ def _entry(found: Any) -> Entry:
         exchange=found.get("exchange", ""),
         routing_key=found.get("routing_key", ""),
         redelivered=found["redelivered"],
+        file=file,
         **{
             name: found[name]
             for name in ("reason", "condition", "description", "route", "source", "target", "time")

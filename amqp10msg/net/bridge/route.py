@@ -8,6 +8,7 @@ record is on disk.
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 import itertools
 import logging
@@ -22,6 +23,7 @@ from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.ledger import Ledger, identity_of
 from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.quarantine import Quarantine
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -90,6 +92,8 @@ class Route:
         self._logger = logger
         self._prepare = sender_of(source, target, options, self.statistics)
         self._quarantine = Quarantine(options.quarantine)
+        overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
+        self._overflow = functools.partial(Oversized, overflow)
         self._ledger: Ledger | None = None
         self._from: SourceLink | None = None
         self._to: TargetLink | None = None
@@ -264,9 +268,13 @@ class Route:
         window = min(options.window, options.max_messages or options.window)
 
         def open_() -> Awaitable[SourceLink]:
-            most = options.max_message
             return open_source(
-                self.source, self._receive, self._lost_source, window=window, max_message=most
+                self.source,
+                self._receive,
+                self._lost_source,
+                window=window,
+                max_message=options.max_message,
+                overflow=self._overflow,
             )
 
         await self._target_side.opened.wait()
@@ -365,7 +373,13 @@ class Route:
         ):
             if not self._surplus and self._from is not None:
                 self._from.stop()
+            if delivery.large is not None:
+                delivery.large.discard()
             self._surplus.append(delivery)
+            return
+        if delivery.large is not None:
+            text = f"{len(delivery.large)} bytes, and {options.max_message} at most are sent"
+            self._refused(delivery, Outcome("too-large", "", text, final=True))
             return
         self._bytes += delivery.size
         if self._bytes > options.max_bytes and not self._holding and self._from is not None:
@@ -538,6 +552,9 @@ class Route:
             delivery.link.settle(delivery, how)
 
     def _forget(self, delivery: Delivery) -> None:
+        if delivery.large is not None:
+            delivery.large.discard()  # unless it was kept
+            return
         self._bytes -= delivery.size
         if self._holding and self._bytes * 2 < self.options.max_bytes and self._from is not None:
             self._holding = False

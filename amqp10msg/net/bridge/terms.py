@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import attrs
 
+from amqp10msg.net.bridge.oversized import Oversized
+
 __all__ = [
     "ACCEPTED",
     "Delivery",
@@ -47,6 +49,7 @@ class Delivery:
         redelivered: the source says that it may have been delivered before.
         tag: the source's own handle.
         link: what it came by: another link of the same source cannot settle it.
+        large: its bytes, where they are too large for memory; `octets` is empty then.
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
         deaths: how often the target's connection ended while this alone was in flight.
@@ -62,6 +65,7 @@ class Delivery:
     redelivered: bool = False
     tag: Any = None
     link: Any = None
+    large: Oversized | None = None
     tries: int = 0
     attempts: int = 0
     deaths: int = 0
@@ -183,6 +187,7 @@ class TargetLink(Link, Protocol):
 
 
 Receive = Callable[[Delivery], None]
+Overflow = Callable[[], Oversized]
 OnOutcome = Callable[[Delivery, Outcome], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]

@@ -1,0 +1,63 @@
+"""Messages that are too large for memory: their bytes go to a file as they come."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import uuid
+from pathlib import Path
+
+from amqp10msg.files.atomic import sync_folder
+
+__all__ = ["Oversized"]
+
+
+class Oversized:
+    """The bytes of one message, in a file that is gone again unless it is kept.
+
+    A process that is killed leaves the file of what it was reading, with the suffix ``.part``.
+
+    Args:
+        folder: for the file; it is made where it does not exist.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._size = 0
+        folder.mkdir(exist_ok=True)
+        # Closed by `keep` or `discard`.
+        self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115
+
+    def __len__(self) -> int:
+        return self._size
+
+    def extend(self, octets: bytes | bytearray) -> None:
+        """Add bytes at the end.
+
+        Raises:
+            OSError: they cannot be written.
+        """
+        self._file.write(octets)
+        self._size += len(octets)
+
+    def keep(self) -> Path:
+        """Return the file, which is on disk and stays; nothing may be added any more.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        path = self.folder / f"{uuid.uuid4()}.bin"
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        os.link(self._file.name, path)
+        sync_folder(self.folder)
+        sync_folder(self.folder.parent)
+        self.discard()
+        return path
+
+    def discard(self) -> None:
+        """Remove the file, unless it was kept; twice does nothing."""
+        self._file.close()
