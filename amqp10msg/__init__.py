@@ -1,106 +1,65 @@
 """AMQP 1.0 messages: exact, strict, fast. Bytes in, typed values out, no sockets."""
 
 import importlib
-from typing import Any
+import sys
+from typing import TYPE_CHECKING, Any
 
-from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
-from amqp10msg.errors import AmqpError, ContentError, DecodeError, EncodeError, ValidationError
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import Limits
-from amqp10msg.message import Message
-from amqp10msg.parts import Part, Scan, scan
-from amqp10msg.primitives import (
-    AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
-    Described,
-    Float,
-    Int,
-    Short,
-    Symbol,
-    Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
-)
-from amqp10msg.sections import (
-    AmqpSequence,
-    AmqpValue,
-    ApplicationProperties,
-    Data,
-    DeliveryAnnotations,
-    Footer,
-    Header,
-    MessageAnnotations,
-    Properties,
-)
-from amqp10msg.validation import Violation, validate
+if TYPE_CHECKING:
+    from amqp10msg import (
+        basic,
+        batch,
+        checksums,
+        cli,
+        codings,
+        columns,
+        composite,
+        corpus,
+        delivery,
+        errors,
+        files,
+        jms,
+        jobs,
+        lenient,
+        limits,
+        message,
+        net,
+        notation,
+        pages,
+        parts,
+        primitives,
+        proton,
+        reprs,
+        sections,
+        spark,
+        systems,
+        testing,
+        translate,
+        validation,
+    )
+    from amqp10msg._names import *
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "COMPILED",
-    "AmqpError",
-    "AmqpMap",
-    "AmqpSequence",
-    "AmqpValue",
-    "ApplicationProperties",
-    "Array",
-    "Byte",
-    "Char",
-    "ContentError",
-    "Data",
-    "Decimal32",
-    "Decimal64",
-    "Decimal128",
-    "DecodeError",
-    "DeliveryAnnotations",
-    "Described",
-    "EncodeError",
-    "Float",
-    "Footer",
-    "Header",
-    "Int",
-    "Limits",
-    "Malformed",
-    "Message",
-    "MessageAnnotations",
-    "Part",
-    "Properties",
-    "Scan",
-    "Short",
-    "Symbol",
-    "Timestamp",
-    "UByte",
-    "UInt",
-    "ULong",
-    "UShort",
-    "ValidationError",
-    "Violation",
-    "__version__",
-    "decode_value",
-    "decode_values",
-    "encode_value",
-    "scan",
-    "skip_value",
-    "validate",
-]
 
+if not TYPE_CHECKING:  # so that type checkers find names that are not there
 
-def __getattr__(name: str) -> Any:
-    """Import a subpackage or module when it is first used, such as ``amqp10msg.delivery``."""
-    if not name.startswith("_"):
-        try:
-            return importlib.import_module(f"{__name__}.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"{__name__}.{name}":
-                raise  # it is there, and an extra that it needs is not
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    def __getattr__(name: str) -> Any:
+        """Import the public names when one of them is first used, and so each module or subpackage.
+
+        The command thus says its version, and completes a line, without waiting for the kernel.
+        """
+        if name == "__all__" or not name.startswith("_"):
+            names = importlib.import_module(f"{__name__}._names")
+            globals()["__all__"] = sorted([*names.__all__, "__version__"])
+            globals().update((one, getattr(names, one)) for one in names.__all__)
+            if name in globals():
+                return globals()[name]
+            try:
+                return importlib.import_module(f"{__name__}.{name}")
+            except ModuleNotFoundError as error:
+                if error.name != f"{__name__}.{name}":
+                    raise  # it is there, and an extra that it needs is not
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
@@ -108,4 +67,6 @@ def __dir__() -> list[str]:
     import pkgutil  # noqa: PLC0415  (only needed here)
 
     found = {module.name for module in pkgutil.iter_modules(__path__)}
-    return sorted({*globals(), *(name for name in found if not name.startswith("_"))})
+    return sorted(
+        {*globals(), *sys.modules[__name__].__all__, *(name for name in found if name[0] != "_")}
+    )

@@ -18,7 +18,7 @@ from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.cli import main
 from amqp10msg.cli._input import Inputs
 from amqp10msg.cli._items import Item
-from amqp10msg.cli._options import Selection
+from amqp10msg.cli._selection import Selection
 from amqp10msg.files import recognition
 
 ROOT = Path(__file__).parents[1]

@@ -33,7 +33,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"message"},
         {"batch", "checksums", "jms"},
         {"delivery"},  # its composites need no message, what they do to one does
-        {""},
+        {"", "_names"},
         {"pages"},
         {"files", "notation", "corpus", "basic", "columns"},
         {"translate"},
@@ -378,7 +378,7 @@ def test_one_module_knows_whether_it_is_compiled() -> None:
 
 def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:
     program = (
-        "import sys; before = set(sys.modules); import amqp10msg; "
+        "import sys; before = set(sys.modules); from amqp10msg import Message; "
         "print(*sorted(set(sys.modules) - before))"
     )
     output = subprocess.run(

@@ -28,6 +28,7 @@ octets = message.encode()
 """
 #: One mistake a line.
 MISTAKES = """
+from amqp10msg import Mesage
 message.evolve(propertys=Properties())
 message.evolve(header={"durable": True})
 message.evolve(message_format="0")

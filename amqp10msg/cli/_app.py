@@ -49,7 +49,9 @@ COMMANDS = {
 
 def version() -> str:
     """Return the version of the library, and whether its kernel is compiled."""
-    kernel = "compiled kernel" if amqp10msg.COMPILED else "pure Python kernel"
+    from amqp10msg._core import COMPILED
+
+    kernel = "compiled kernel" if COMPILED else "pure Python kernel"
     return (
         f"amqp10msg {amqp10msg.__version__} ({kernel}, "
         f"{platform.python_implementation()} {platform.python_version()})"

@@ -22,8 +22,8 @@ import click
 
 from amqp10msg import files
 from amqp10msg.cli._items import Item, encoded, has_lines, item_of_document
-from amqp10msg.cli._options import Selection
 from amqp10msg.cli._output import Watch
+from amqp10msg.cli._selection import Selection
 from amqp10msg.cli._text import octets_of_text
 from amqp10msg.files.containers import STARTS, read_lines, too_large
 from amqp10msg.files.recognition import form_of_head

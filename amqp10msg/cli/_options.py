@@ -7,18 +7,18 @@ the shell need not wait for it.
 from __future__ import annotations
 
 import functools
-import re
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import attrs
 import click
 from click.shell_completion import CompletionItem
 
 from amqp10msg.cli._output import is_terminal
-from amqp10msg.validation import PROFILES
+
+if TYPE_CHECKING:
+    from amqp10msg.cli._selection import Selection
 
 #: What --format and --from take.
 FORMATS = (
@@ -29,7 +29,6 @@ FORMATS = (
 
 #: What --to takes.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
-_RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 
 
 class LateChoice(click.Choice[str]):
@@ -49,55 +48,15 @@ class LateChoice(click.Choice[str]):
         return tuple(self._names())
 
 
-@attrs.frozen
-class Selection:
-    """Numbers and ranges of numbers, such as ``3,17-20``.
-
-    Attributes:
-        ranges: first and last number of each; the last is None where there is no end.
-    """
-
-    ranges: tuple[tuple[int, int | None], ...]
-
-    @classmethod
-    def of(cls, text: str) -> Selection:
-        """Read the text.
-
-        Raises:
-            ValueError: it is no selection.
-        """
-        ranges = []
-        for part in text.split(","):
-            found = _RANGE.fullmatch(part.strip())
-            if found is None:
-                raise ValueError(f"{part!r} is neither a number nor a range such as 17-20")
-            first, dash, last = found.groups()
-            begin = int(first)
-            end = begin if not dash else int(last) if last else None
-            if begin < 1 or (end is not None and end < begin):
-                raise ValueError(
-                    f"{part!r}: numbers begin with 1, and a range with the smaller one"
-                )
-            ranges.append((begin, end))
-        return cls(tuple(ranges))
-
-    def __contains__(self, number: int) -> bool:
-        return any(begin <= number and (end is None or number <= end) for begin, end in self.ranges)
-
-    @property
-    def last(self) -> int | None:
-        """The largest number that is selected, None where there is none."""
-        ends = [end for _, end in self.ranges]
-        return None if None in ends else max(end or 0 for end in ends)
-
-
-class _SelectionType(click.ParamType[Selection]):
+class _SelectionType(click.ParamType["Selection"]):
     name = "numbers"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Selection:
         """Read it, or end the command with what is wrong with it."""
+        from amqp10msg.cli._selection import Selection
+
         try:
             return value if isinstance(value, Selection) else Selection.of(value)
         except ValueError as error:
@@ -119,9 +78,16 @@ output_option = click.option(
     help="Write to this file instead of standard output.",
 )
 
+
+def _profiles() -> Iterable[str]:
+    from amqp10msg.validation import PROFILES
+
+    return PROFILES
+
+
 profile_option = click.option(
     "--profile",
-    type=click.Choice(list(PROFILES)),
+    type=LateChoice(_profiles),
     default="oasis",
     show_default=True,
     help="The set of rules to judge by.",

@@ -1,0 +1,86 @@
+"""What stands in ``amqp10msg`` itself: its public names, imported with all that they need."""
+
+from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
+from amqp10msg.errors import AmqpError, ContentError, DecodeError, EncodeError, ValidationError
+from amqp10msg.lenient import Malformed
+from amqp10msg.limits import Limits
+from amqp10msg.message import Message
+from amqp10msg.parts import Part, Scan, scan
+from amqp10msg.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+from amqp10msg.sections import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+)
+from amqp10msg.validation import Violation, validate
+
+__all__ = [
+    "COMPILED",
+    "AmqpError",
+    "AmqpMap",
+    "AmqpSequence",
+    "AmqpValue",
+    "ApplicationProperties",
+    "Array",
+    "Byte",
+    "Char",
+    "ContentError",
+    "Data",
+    "Decimal32",
+    "Decimal64",
+    "Decimal128",
+    "DecodeError",
+    "DeliveryAnnotations",
+    "Described",
+    "EncodeError",
+    "Float",
+    "Footer",
+    "Header",
+    "Int",
+    "Limits",
+    "Malformed",
+    "Message",
+    "MessageAnnotations",
+    "Part",
+    "Properties",
+    "Scan",
+    "Short",
+    "Symbol",
+    "Timestamp",
+    "UByte",
+    "UInt",
+    "ULong",
+    "UShort",
+    "ValidationError",
+    "Violation",
+    "decode_value",
+    "decode_values",
+    "encode_value",
+    "scan",
+    "skip_value",
+    "validate",
+]
