@@ -2,11 +2,28 @@
 
 cimport cython
 
+cdef list _ONE
 cdef int _MAX_DEPTH
 
+
 cpdef bytes encode(value)
+@cython.locals(low=int)
 cdef bytes _head(int kind, number)
-cpdef object decode(bytes data)
-@cython.locals(kind=int, low=int, octets=bytes, items=list, found=dict, last=bytes,
-               start=Py_ssize_t)
-cdef tuple _read(bytes data, Py_ssize_t pos, int depth)
+@cython.locals(reader=_Reader)
+cpdef decode(bytes data)
+
+
+@cython.final
+cdef class _Reader:
+    cdef bytes data
+    cdef Py_ssize_t pos
+    cdef Py_ssize_t end
+
+    @cython.locals(data=bytes, pos=Py_ssize_t, head=int, kind=int, number="unsigned long long", i="unsigned long long")
+    cdef value(self, int depth)
+    @cython.locals(start=Py_ssize_t, place=Py_ssize_t, width=int, number="unsigned long long")
+    cdef unsigned long long wide(self, int low) except? 0
+    @cython.locals(start=Py_ssize_t, octets=bytes)
+    cdef string(self, int kind, unsigned long long size)
+    @cython.locals(start=Py_ssize_t, i="unsigned long long", last=bytes, octets=bytes)
+    cdef pairs(self, unsigned long long count, int depth)

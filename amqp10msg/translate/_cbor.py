@@ -21,6 +21,9 @@ class CborError(ValueError):
     """The input is not the deterministic encoding of a value of the subset."""
 
 
+_ONE = [bytes([octet]) for octet in range(256)]
+
+
 def encode(value: Any) -> bytes:
     """Encode a value of the subset."""
     if value is None:
@@ -41,10 +44,10 @@ def encode(value: Any) -> bytes:
 def _head(kind: int, number: int) -> bytes:
     kind <<= 5
     if number < 24:
-        return bytes([kind | number])
+        return _ONE[kind | number]
     for code, width in ((24, 1), (25, 2), (26, 4), (27, 8)):
         if number < 1 << 8 * width:
-            return bytes([kind | code]) + number.to_bytes(width, "big")
+            return _ONE[kind | code] + number.to_bytes(width, "big")
     raise CborError(f"{number} does not fit 64 bits")
 
 
@@ -54,53 +57,86 @@ def decode(data: bytes) -> Any:
     Raises:
         CborError: the bytes are not what `encode` writes.
     """
-    value, pos = _read(data, 0, 0)
-    if pos != len(data):
-        raise CborError(f"{len(data) - pos} trailing bytes after the value")
+    reader = _Reader(data)
+    value = reader.value(0)
+    if reader.pos != reader.end:
+        raise CborError(f"{reader.end - reader.pos} trailing bytes after the value")
     return value
 
 
-def _read(data: bytes, pos: int, depth: int) -> tuple[Any, int]:
-    if pos >= len(data):
-        raise CborError("the input ends")
-    kind, low = data[pos] >> 5, data[pos] & 31
-    if data[pos] == 0xF6:
-        return None, pos + 1
-    pos += 1
-    number = low
-    if low > 23:
-        width = {24: 1, 25: 2, 26: 4, 27: 8}.get(low)
-        if width is None or pos + width > len(data):
-            raise CborError(f"the head {data[pos - 1]:#04x} is not of the subset, or is cut off")
-        number = int.from_bytes(data[pos : pos + width], "big")
-        pos += width
-        if number < 24 or (width > 1 and number < 1 << 4 * width):
+class _Reader:
+    """A cursor over encoded values."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.pos = 0
+        self.end = len(data)
+
+    def value(self, depth: int) -> Any:
+        """Read one value."""
+        data = self.data
+        pos = self.pos
+        if pos >= self.end:
+            raise CborError("the input ends")
+        head = data[pos]
+        kind, number = head >> 5, head & 31
+        self.pos = pos + 1
+        if head == 0xF6:
+            return None
+        if number > 23:
+            number = self.wide(number)
+        if kind == 0:
+            return number
+        if kind in {2, 3}:
+            return self.string(kind, number)
+        if kind not in {4, 5} or number > self.end - self.pos or depth >= _MAX_DEPTH:
+            raise CborError(
+                "a value that is not of the subset, too deep, or of more items than bytes"
+            )
+        if kind == 4:
+            return [self.value(depth + 1) for _ in range(number)]
+        return self.pairs(number, depth + 1)
+
+    def wide(self, low: int) -> int:
+        """Read the number behind a head that does not hold it."""
+        start = self.pos
+        width = 1 << low - 24 if low < 28 else 0
+        if width == 0 or width > self.end - start:
+            raise CborError(
+                f"the head {self.data[start - 1]:#04x} is not of the subset, or is cut off"
+            )
+        number = 0
+        for place in range(start, start + width):
+            number = number << 8 | self.data[place]
+        self.pos = start + width
+        if number < 24 or (width > 1 and number >> 4 * width == 0):
             raise CborError("a head is longer than it must be")
-    if kind == 0:
-        return number, pos
-    if kind in (2, 3):
-        if number > len(data) - pos:
+        return number
+
+    def string(self, kind: int, size: int) -> Any:
+        """Read bytes or a text of this size."""
+        if size > self.end - self.pos:
             raise CborError("the input ends within a string")
-        octets = data[pos : pos + number]
+        start = self.pos
+        self.pos = start + size
+        octets = self.data[start : self.pos]
+        if kind == 2:
+            return octets
         try:
-            return (octets if kind == 2 else octets.decode("utf-8")), pos + number
+            return octets.decode("utf-8")
         except UnicodeDecodeError:
             raise CborError("a text is no UTF-8") from None
-    if kind not in (4, 5) or number > len(data) - pos or depth >= _MAX_DEPTH:
-        raise CborError("a value that is not of the subset, too deep, or of more items than bytes")
-    if kind == 4:
-        items = []
-        for _ in range(number):
-            item, pos = _read(data, pos, depth + 1)
-            items.append(item)
-        return items, pos
-    found: dict[Any, Any] = {}
-    last = b""
-    for _ in range(number):
-        start = pos
-        key, pos = _read(data, pos, depth + 1)
-        if not isinstance(key, (int, str)) or data[start:pos] <= last:
-            raise CborError("the keys of a map are no numbers or texts, or not in order")
-        last = data[start:pos]
-        found[key], pos = _read(data, pos, depth + 1)
-    return found, pos
+
+    def pairs(self, count: int, depth: int) -> dict[Any, Any]:
+        """Read the pairs of a map."""
+        found: dict[Any, Any] = {}
+        last = b""
+        for _ in range(count):
+            start = self.pos
+            key = self.value(depth)
+            octets = self.data[start : self.pos]
+            if not isinstance(key, (int, str)) or octets <= last:
+                raise CborError("the keys of a map are no numbers or texts, or not in order")
+            last = octets
+            found[key] = self.value(depth)
+        return found

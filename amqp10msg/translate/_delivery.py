@@ -26,6 +26,7 @@ __all__ = [
     "becomes_text",
     "decorated",
     "in_name_order",
+    "is_in_name_order",
     "name_order",
     "received",
     "without_facts",
@@ -169,3 +170,16 @@ def name_order(entries: list[Any]) -> list[int]:
 def in_name_order(entries: list[Any]) -> list[Any]:
     """Sort entries as RabbitMQ does when it adds a header."""
     return [entries[place] for place in name_order(entries)]
+
+
+def is_in_name_order(entries: list[Any]) -> bool:
+    """Whether entries stand as RabbitMQ sorts them."""
+    before: Any = ""
+    for entry in entries:
+        name = entry[0]
+        if not (name.isascii() and before.isascii()):
+            return name_order(entries) == list(range(len(entries)))
+        if name < before:
+            return False
+        before = name
+    return True

@@ -1,1 +1,20 @@
-# Has _headers.py compiled, as it is: no name of it needs a C type.
+# C types for _headers.py. Changes in the same commit as _headers.py, or the two builds part ways.
+
+cimport cython
+
+cdef set _TAKEN
+cdef set _SECTIONS
+cdef set _INTERNAL
+cdef dict _SYMBOLS
+cdef dict _FOUND
+
+
+cpdef annotation_of(name)
+cpdef header_of(key)
+cpdef property_name(key)
+cpdef bint is_name(name) except -1
+cpdef place_of(name)
+cdef bint _is_filter(item) except -1
+@cython.locals(found=tuple)
+cpdef tuple header_value(name, letter, value)
+cpdef tuple header_field(name, item)

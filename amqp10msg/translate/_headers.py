@@ -48,6 +48,8 @@ _INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
 FOUND = Vocabulary()
+_SYMBOLS = SYMBOLS.known
+_FOUND = FOUND.known
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -55,7 +57,7 @@ def annotation_of(name: str) -> Symbol | None:
 
     ``x-opt-…`` keeps its name, any other gets the prefix ``x-opt-``.
     """
-    known: Symbol | None = SYMBOLS.known.get(name)
+    known: Symbol | None = _SYMBOLS.get(name)
     if known is not None:
         return known
     if not name.isascii() or "\0" in name or name in _SECTIONS:
@@ -77,7 +79,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     """
     if not isinstance(key, str):
         return None
-    known: tuple[str, bool] | None = FOUND.known.get(key)
+    known: tuple[str, bool] | None = _FOUND.get(key)
     if known is not None:
         return known
     if not key.startswith("x-") or len(key) > 255 or "\0" in key:

@@ -18,26 +18,17 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import SPECS
 from amqp10msg.translate import residual
+from amqp10msg.translate._contents import PLACES, SPARSE, UNMARKED, WHOLE, is_of_message
 from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
-from amqp10msg.translate._merge import restored_basic, restored_message
+from amqp10msg.translate._merge_basic import restored_basic
+from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._to_amqp10 import natural, translated
-from amqp10msg.translate._to_basic import (
-    PLACES,
-    SHAPE,
-    SPARSE,
-    UNMARKED,
-    WHOLE,
-    Reading,
-    exact_octets,
-    read,
-    usual,
-)
+from amqp10msg.translate._to_basic import Reading, exact_octets, read, usual
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
 
 _KEPT = (UNMARKED, 0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
-_SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78}
 
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
@@ -59,7 +50,7 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
     content = None
     if len(found) == 1 and letter == "S" and isinstance(value, str):
         content = residual.unpack_text(value)
-    if content is not None and _is_of_message(content):
+    if content is not None and is_of_message(content):
         rest = [entry for entry in entries if entry[0] != residual.NAME]
         try:
             return restored_message(basic, rest, content, notes, to_basic)
@@ -70,37 +61,6 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
         f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
     return made
-
-
-def _is_of_message(content: dict[Any, Any]) -> bool:
-    """Whether a residual has the form of one from a 1.0 message."""
-    for key, value in content.items():
-        if key in _SECTIONS or key == WHOLE:
-            right = isinstance(value, bytes)
-        elif key == 1:
-            right = isinstance(value, int) and value < 2**32
-        elif key == PLACES:
-            right = isinstance(value, list) and sorted(map(str, value)) == sorted(
-                map(str, range(len(value)))
-            )
-        elif key == SHAPE:
-            right = isinstance(value, list) and all(isinstance(one, bytes) for one in value)
-        elif key == UNMARKED:
-            right = value == 1
-        elif key == SPARSE + 0x73:
-            right = isinstance(value, dict) and all(
-                isinstance(index, int) and index < 13 and isinstance(one, bytes)
-                for index, one in value.items()
-            )
-        elif key == SPARSE + 0x74:
-            right = isinstance(value, dict) and all(
-                isinstance(name, str) and isinstance(one, bytes) for name, one in value.items()
-            )
-        else:
-            right = False
-        if not right:
-            return False
-    return bool(content)
 
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:

@@ -26,6 +26,15 @@ from amqp10msg.sections import (
     Properties,
 )
 from amqp10msg.translate import residual
+from amqp10msg.translate._contents import (
+    BODY,
+    EMPTY,
+    EXCHANGE,
+    FIELDS,
+    ORDER,
+    ROUTING_KEY,
+    TABLE,
+)
 from amqp10msg.translate._delivery import decorated, without_facts
 from amqp10msg.translate._headers import (
     FILTER,
@@ -50,14 +59,7 @@ from amqp10msg.translate.table import (
 )
 
 __all__ = [
-    "BODY",
-    "EMPTY",
-    "EXCHANGE",
-    "FIELDS",
     "MARKER",
-    "ORDER",
-    "ROUTING_KEY",
-    "TABLE",
     "Natural",
     "body_of",
     "is_delivered",
@@ -68,15 +70,6 @@ __all__ = [
 _ANY = 2**31 - 1
 
 MARKER = "amqp-1.0"
-# Keys of the residual on the 1.0 side, besides the numbers of the properties.
-TABLE = 3  # the whole table of headers, encoded
-BODY = 15  # 1: the payload is encoded data sections
-FIELDS = 16  # name -> letter and value of headers, encoded
-ORDER = 17  # positions of the x- headers in the table
-EMPTY = 18  # the table of headers is there, and empty
-EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
-ROUTING_KEY = 20
-
 # Without the checks of what is given: everything is made here.
 _MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])

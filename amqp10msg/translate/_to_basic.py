@@ -15,14 +15,14 @@ from amqp10msg import _core
 from amqp10msg._core.scan import write_message
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties, decode_field, decode_table
+from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
+from amqp10msg.translate._contents import SHAPE, SPARSE, UNMARKED, is_of_basic
 from amqp10msg.translate._delivery import COUNTS, becomes_text, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
@@ -34,19 +34,7 @@ from amqp10msg.translate._headers import (
     header_of,
     property_name,
 )
-from amqp10msg.translate._to_amqp10 import (
-    BODY,
-    EMPTY,
-    EXCHANGE,
-    FIELDS,
-    MARKER,
-    ORDER,
-    ROUTING_KEY,
-    TABLE,
-    body_of,
-    is_delivered,
-    is_finite,
-)
+from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.terms import is_deliverable
@@ -54,11 +42,6 @@ from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
-    "PLACES",
-    "SHAPE",
-    "SPARSE",
-    "UNMARKED",
-    "WHOLE",
     "Reading",
     "exact_octets",
     "read",
@@ -66,12 +49,6 @@ __all__ = [
     "with_headers",
 ]
 
-# Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
-WHOLE = 0  # the encoded message, where it is not of the usual form
-SPARSE = 0x100  # added to a section's code: number or name -> encoded value
-SHAPE = 0x75  # of the body: the octets in front of each data section's content
-PLACES = 2  # where each header stood, in the order of their names
-UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _MESSAGE = Layout(
@@ -529,7 +506,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
     found = residual.unpack(value) if isinstance(value, bytes) else None
-    if found is not None and not _is_of_basic(found):
+    if found is not None and not is_of_basic(found):
         found = None
     if found is None:
         notes.carried(
@@ -538,46 +515,6 @@ def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
             "it is not a residual, or damaged, and is ignored",
         )
     return found
-
-
-_NUMBERS = {"delivery_mode": 255, "priority": 255, "timestamp": 2**64 - 1}
-_BY_NUMBER = {row.number: row for row in ROWS}
-
-
-def _is_of_basic(content: dict[Any, Any]) -> bool:
-    """Whether a residual has the form of one from a 0-9-1 message."""
-    try:
-        return bool(content) and all(_is_original(key, value) for key, value in content.items())
-    except (DecodeError, IndexError):
-        return False
-
-
-def _is_original(key: Any, value: Any) -> bool:
-    row = _BY_NUMBER.get(key)
-    if row is not None:
-        most = _NUMBERS.get(row.name)
-        if most is not None:
-            return isinstance(value, int) and value <= most
-        return isinstance(value, bytes) and len(value) <= 255
-    if key in (EXCHANGE, ROUTING_KEY):
-        return isinstance(value, bytes)
-    if key in (BODY, EMPTY):
-        return bool(value == 1)
-    if key == ORDER:
-        return isinstance(value, list) and all(isinstance(place, int) for place in value)
-    if key == TABLE:
-        return isinstance(value, bytes) and bool(decode_table(value).entries)
-    return (
-        key == FIELDS
-        and isinstance(value, dict)
-        and all(
-            isinstance(name, str)
-            and len(name.encode("utf-8")) <= 255
-            and isinstance(octets, bytes)
-            and bool(decode_field(octets))
-            for name, octets in value.items()
-        )
-    )
 
 
 def _annotated(made: Reading, row: Any, value: Any) -> Any:

@@ -47,6 +47,11 @@ _MAX_MS = 2**63 - 1
 # What nests deeper is carried: the other side counts its levels differently.
 _MAX_DEPTH = 64
 _CLASSES: dict[str, Any] = {"b": Byte, "B": UByte, "s": Short, "u": UShort, "I": Int, "i": UInt}
+#: The same with their bounds: what is within needs no second look.
+_BOUNDS: dict[str, Any] = {letter: (cls, cls.min, cls.max) for letter, cls in _CLASSES.items()}
+_new_int: Any = int.__new__
+_Timestamp = Timestamp
+_MAX_SECONDS = (2**63 - 1) // 1000
 #: Letters of the 1.0 types that a field holds exactly.
 LETTERS: dict[type, str] = {
     **{cls: letter for letter, cls in _CLASSES.items()},
@@ -55,6 +60,7 @@ LETTERS: dict[type, str] = {
     str: "S",
     bytes: "x",
 }
+_LETTERS = LETTERS
 
 
 def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
@@ -74,9 +80,11 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
         except UnicodeEncodeError:
             return value.encode("utf-8", "surrogateescape"), False
         return value, True
-    cls = _CLASSES.get(letter)
-    if cls is not None:
-        return cls(value), True
+    bounds = _BOUNDS.get(letter)
+    if bounds is not None:
+        if type(value) is int and bounds[1] <= value <= bounds[2]:
+            return _new_int(bounds[0], value), True
+        return bounds[0](value), True
     if letter == "t":
         return bool(value), type(value) is bool
     if letter == "l":
@@ -88,13 +96,17 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
     if letter in "fd":
         if not math.isfinite(value):
             return NOTHING, False
-        return (Float(value) if letter == "f" else value), True
+        return (Float(value) if letter == "f" and type(value) is not Float else value), True
     if letter in "Sx":
         octets = value.encode("utf-8") if isinstance(value, str) else bytes(value)
         return octets, letter == "x"
     if letter == "T":
         if isinstance(value, datetime.datetime):
             value = int(Timestamp.from_datetime(value)) // 1000
+        if type(value) is int:
+            if 0 <= value <= _MAX_SECONDS:
+                return _new_int(_Timestamp, value * 1000), True
+            return NOTHING, False
         if not 0 <= value * 1000 <= _MAX_MS:
             return NOTHING, False
         return Timestamp(value * 1000), True
@@ -143,14 +155,14 @@ def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
 def to_field(value: Any, depth: int = 0) -> tuple[str, Any, bool]:
     """Return letter and value of a field, "" where there is none, and whether it is exact."""
     kind = type(value)
-    letter = LETTERS.get(kind)
+    letter = _LETTERS.get(kind)
     if letter is not None:
         return letter, (int(value) if letter in "bBsuIi" else value), True
     if kind is float or kind is Float:
         return ("d" if kind is float else "f", value, True) if math.isfinite(value) else _NO_FIELD
     if value is None:
         return "V", None, True
-    if kind is Timestamp:
+    if kind is _Timestamp:
         if value < 0:
             return _NO_FIELD
         return "T", int(value) // 1000, value % 1000 == 0

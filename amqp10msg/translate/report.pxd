@@ -10,3 +10,8 @@ cdef Layout _TRANSLATION
 @cython.final
 cdef class Notes:
     cdef public list losses
+    cdef readonly bint heeded
+
+    cpdef add(self, path, action, before, after, reason, bint recoverable=*)
+    cpdef dropped(self, path, before, reason)
+    cpdef carried(self, path, before, reason)

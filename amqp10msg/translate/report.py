@@ -70,8 +70,10 @@ _TRANSLATION = Layout(Translation, ["message", "losses"])
 class Notes:
     """Losses, collected while a message is translated."""
 
-    def __init__(self) -> None:
+    def __init__(self, heeded: bool = True) -> None:
+        """Take losses; none where nobody is to hear of them."""
         self.losses: list[Loss] = []
+        self.heeded = heeded
 
     def add(
         self,
@@ -80,11 +82,11 @@ class Notes:
         before: Any,
         after: Any,
         reason: str,
-        *,
         recoverable: bool = False,
     ) -> None:
         """Note one loss."""
-        self.losses.append(Loss(path, action, before, after, reason, recoverable))
+        if self.heeded:
+            self.losses.append(Loss(path, action, before, after, reason, recoverable))
 
     def dropped(self, path: str, before: Any, reason: str) -> None:
         """Note a value that the translated message does not have at all."""

@@ -7,7 +7,6 @@ side the header `NAME`, a long string that is the base64 text of the same octets
 
 from __future__ import annotations
 
-import base64
 import binascii
 import zlib
 from typing import Any
@@ -29,7 +28,7 @@ def pack(content: dict[int, Any]) -> bytes:
 
 def pack_text(content: dict[int, Any]) -> str:
     """Encode a residual as the text of a header."""
-    return base64.b64encode(pack(content)).decode("ascii")
+    return binascii.b2a_base64(pack(content), newline=False).decode("ascii")
 
 
 def unpack(data: bytes) -> dict[int, Any] | None:
@@ -51,8 +50,10 @@ def unpack(data: bytes) -> dict[int, Any] | None:
 def unpack_text(text: str) -> dict[int, Any] | None:
     """Decode a residual from a header's value; return None where it is not one, or is damaged."""
     try:
-        data = base64.b64decode(text.encode("ascii"), validate=True)
+        data = binascii.a2b_base64(text.encode("ascii"), strict_mode=True)
     except (UnicodeEncodeError, binascii.Error):
         return None
     # One content has one text.
-    return unpack(data) if base64.b64encode(data).decode("ascii") == text else None
+    return (
+        unpack(data) if binascii.b2a_base64(data, newline=False).decode("ascii") == text else None
+    )

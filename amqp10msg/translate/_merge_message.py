@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""Three-way merge of the lossless profile: original, what it became, what stands there now."""
+"""A 1.0 message from the 0-9-1 message that it became: original, what it became, what stands now.
+
+Runs as it is, and compiled with the C types of `_merge_message.pxd`.
+"""
 
 from __future__ import annotations
 
@@ -9,61 +12,58 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import decode_field, decode_table, encode_field
+from amqp10msg.basic.properties import PROPERTIES, BasicProperties, encode_field
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Symbol, identical
-from amqp10msg.sections import Header, Properties
+from amqp10msg.sections import SPECS, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._delivery import decorated, in_name_order, without_facts
+from amqp10msg.translate._contents import (
+    BODY,
+    FIELDS,
+    ORDER,
+    PLACES,
+    SHAPE,
+    SPARSE,
+    TABLE,
+    UNMARKED,
+    WHOLE,
+)
+from amqp10msg.translate._delivery import (
+    decorated,
+    in_name_order,
+    is_in_name_order,
+    without_facts,
+)
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     annotation_of,
     header_field,
     header_of,
     header_value,
-    place_of,
     property_name,
 )
-from amqp10msg.translate._to_amqp10 import (
-    BODY,
-    EMPTY,
-    EXCHANGE,
-    FIELDS,
-    MARKER,
-    ORDER,
-    ROUTING_KEY,
-    TABLE,
-    Natural,
-    body_of,
-    is_delivered,
-    natural,
-)
-from amqp10msg.translate._to_basic import (
-    PLACES,
-    SHAPE,
-    SPARSE,
-    UNMARKED,
-    WHOLE,
-    Reading,
-    with_headers,
-)
+from amqp10msg.translate._to_amqp10 import MARKER, Natural, body_of, is_delivered, natural
+from amqp10msg.translate._to_basic import with_headers
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
 
-__all__ = ["restored_basic", "restored_message"]
+__all__ = ["restored_message"]
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
+_PROPERTIES = Layout(Properties, _FIELDS)
+_GIVEN = Layout(BasicProperties, [row.name for row in PROPERTIES])
 # Of these types, what is equal has the same bytes.
 _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
-
-
-# From 0-9-1 back to the 1.0 message that it was.
+_BY_INDEX = tuple(_BY_FIELD.get(name) for name in _FIELDS)
+_UNHEEDED = Notes(heeded=False)
+_SPARSE_PROPERTIES, _SPARSE_APPLICATION = SPARSE + 0x73, SPARSE + 0x74
 
 
 def restored_message(
@@ -105,11 +105,11 @@ def _plain(
         basic, kept = without_facts(basic, entries, notes, known)
         entries = kept or []
     places = content.get(PLACES, [])
-    if places and len(places) == len(entries) and entries == in_name_order(entries):
+    if places and len(places) == len(entries) and is_in_name_order(entries):
         entries = [entry for _, entry in sorted(zip(places, entries, strict=True))]
     table = FieldTable.of(entries) if entries else None
     plain = with_headers(basic, table)
-    return plain, natural(plain, entries or None, Notes())
+    return plain, natural(plain, entries or None, _UNHEEDED)
 
 
 def _original(content: dict[int, Any]) -> Any:
@@ -241,49 +241,47 @@ def _properties(
     basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
 ) -> tuple[bytes, set[str]]:
     """Return the properties section, and the fields that stand as they were."""
-    mine = made.properties_section() or Properties()
+    mine: Any = made.properties
     raw = content.get(0x73)
-    sparse = content.get(SPARSE + 0x73)
+    sparse: Any = content.get(_SPARSE_PROPERTIES)
     if raw is None and sparse is None:
-        return (_core.encode_value(mine) if made.properties is not None else b""), set()
+        return (b"" if mine is None else _core.encode_value(_PROPERTIES.build(mine))), set()
+    mine = [None] * len(_FIELDS) if mine is None else mine.copy()
     if raw is not None:
-        original: Properties = Message.decode(raw).properties  # type: ignore[assignment]
-        given = set(_FIELDS)
+        original = list(_PROPERTIES.values(Message.decode(raw).properties))
+        indexes = list(range(len(_FIELDS)))
     else:
-        original = Properties()
-        values: dict[int, bytes] = sparse or {}
-        for index, octets in values.items():
-            setattr(original, _FIELDS[index], _core.decode_value(octets))
-        given = {_FIELDS[index] for index in values}
+        original = [None] * len(_FIELDS)
+        for index, octets in sparse.items():
+            original[index] = _core.decode_value(octets)
+        indexes = sorted(sparse)
     kept: set[str] = set()
     changed = False
-    result = mine
-    for name in _FIELDS:
-        if name not in given:
-            continue
-        now = getattr(mine, name)
-        value = getattr(original, name)
-        row = _BY_FIELD.get(name)
+    given = _GIVEN.values(basic.properties)
+    for index in indexes:
+        value = original[index]
+        row = _BY_INDEX[index]
         if row is not None:
             back = row.backward(value)[0] if value is not None else None
-            if back != getattr(basic.properties, row.name) and not identical(value, now):
+            if back != given[row.number - 1] and not identical(value, mine[index]):
                 changed = True
                 notes.add(
                     f"properties.{row.name.replace('_', '-')}",
                     "dropped",
                     value,
-                    now,
+                    mine[index],
                     "the property was edited: the original is stale",
                 )
                 continue
-        setattr(result, name, value)
+        mine[index] = value
         if value is not None:
-            kept.add(name)
+            kept.add(_FIELDS[index])
     if raw is not None and not changed:
         return bytes(raw), kept
-    if all(getattr(result, name) is None for name in _FIELDS):
-        return b"", kept
-    return _core.encode_value(result), kept
+    for value in mine:
+        if value is not None:
+            return _core.encode_value(_PROPERTIES.build(mine)), kept
+    return b"", kept
 
 
 def _application(
@@ -291,20 +289,22 @@ def _application(
 ) -> tuple[bytes, set[str]]:
     """Return the application properties, and the names of headers that stand in them."""
     raw = content.get(0x74)
-    sparse = content.get(SPARSE + 0x74)
+    sparse = content.get(_SPARSE_APPLICATION)
     if raw is None:
+        size = len(made.application)
         result = dict(made.application)
-        restored = set()
+        restored: set[str] = set()
         for name, octets in (sparse or {}).items():
             value = _core.decode_value(octets)
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
                 restored.add(name)
                 _forget(made, name)
-        # In the order of the headers: one may have had no place by the rules.
-        order = {name: place for place, name in enumerate(headers)}
-        pairs = sorted(result.items(), key=lambda pair: order.get(pair[0], 0))
-        return (_map(0x74, dict(pairs)) if pairs else b""), restored
+        if len(result) != size or made.unplaced:
+            # In the order of the headers: one had no place by the rules.
+            order = {name: place for place, name in enumerate(headers)}
+            result = dict(sorted(result.items(), key=lambda pair: order.get(pair[0], 0)))
+        return (_map(0x74, result) if result else b""), restored
     original: Any = Message.decode(raw).application_properties or {}
     result = {}
     claimed: set[str] = set()
@@ -324,7 +324,7 @@ def _application(
             _forget(made, named[0])
         else:
             changed = True
-            new, _ = header_value(named[0], *field)
+            new, _ = header_value(named[0], field[0], field[1])
             if new is not NOTHING:
                 result[key] = new
     for name, value in made.application.items():
@@ -334,10 +334,14 @@ def _application(
     return (bytes(raw) if not changed else _map(0x74, result) if result else b""), claimed
 
 
-def _map(code: int, section: dict[Any, Any]) -> bytes:
-    if code == 0x74:
-        return Message(application_properties=section).encode()
-    return Message(message_annotations=section).encode()
+def _map(code: int, entries: dict[Any, Any]) -> bytes:
+    """Encode the section of these entries."""
+    spec: Any = SPECS[code - 0x70]
+    section = spec.cls.__new__(spec.cls)
+    section.update(entries)
+    writer = _core.Writer(False)
+    writer.section(spec, section)
+    return writer.finish()
 
 
 def _by_name(basic: BasicMessage) -> dict[str, tuple[str, Any]]:
@@ -352,7 +356,7 @@ def _same_field(value: Any, field: tuple[str, Any]) -> bool:
     letter, mapped, _ = to_field(value)
     if type(mapped) in _COMPARED and type(mapped) is type(field[1]):
         return letter == field[0] and bool(mapped == field[1])
-    return letter == field[0] and encode_field(letter, mapped) == encode_field(*field)
+    return letter == field[0] and encode_field(letter, mapped) == encode_field(field[0], field[1])
 
 
 def _forget(made: Natural, name: str) -> None:
@@ -440,7 +444,7 @@ def _annotations(
             result[key] = value
         else:
             changed = True
-            new, _ = header_value(found[0], *field)
+            new, _ = header_value(found[0], field[0], field[1])
             if new is not NOTHING:
                 result[key] = new
     for key, value in mine.items():
@@ -481,140 +485,3 @@ def _size_of(head: bytes) -> int:
         if len(head) > width and head[-width - 1] == code:
             return int.from_bytes(head[-width:], "big")
     raise ValueError("no head of a data section")
-
-
-# From 1.0 back to the 0-9-1 message that it was.
-
-
-def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
-    """Make the 0-9-1 message that a 1.0 message was, with the edits made to it since.
-
-    What is restored is taken out of what the reading would carry.
-    """
-    content: dict[int, Any] = made.saved
-    made.restored = set()
-    basic = made.basic
-    message = made.message
-    marked = content.get(BODY) == 1
-    if marked:
-        parts = [
-            part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
-        ]
-        if parts:
-            basic.body = made.raw[parts[0][1] : parts[-1][3]]
-            basic.properties.type = MARKER
-    body = message.body[0] if isinstance(message.body, list) else message.body
-    is_data = type(body).__name__ == "Data"
-    for row in ROWS:
-        if row.number not in content:
-            continue
-        saved = content[row.number]
-        value = saved.decode("utf-8", "surrogateescape") if isinstance(saved, bytes) else saved
-        place = row.forward(value, is_data)
-        if place.where == "field":
-            section = getattr(message, row.section)
-            now = getattr(section, row.field) if section is not None else row.default
-            same = now == place.value
-        else:
-            stands = getattr(basic.properties, row.name)
-            # What says nothing of durability comes out of RabbitMQ 4.0 and 4.1 as durable.
-            by_broker = row.name == "delivery_mode" and stands == 2 and is_delivered(basic)
-            same = stands is None or by_broker
-        if same:
-            setattr(basic.properties, row.name, value)
-            made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
-            if row.section == "properties":
-                _drop(made, SPARSE + 0x73, _FIELDS.index(row.field))
-        else:
-            notes.add(
-                f"properties.{row.name.replace('_', '-')}",
-                "dropped",
-                value,
-                getattr(basic.properties, row.name),
-                "the message was edited: the original is stale",
-            )
-    if EXCHANGE in content and not (basic.exchange or basic.routing_key):
-        basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
-        basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
-    entries = _headers(made, content)
-    if entries or (content.get(EMPTY) == 1 and not made.entries):
-        basic.properties.headers = FieldTable.of(entries)
-    else:
-        basic.properties.headers = None
-    return basic
-
-
-def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
-    if TABLE in content:
-        return _whole_table(made, decode_table(content[TABLE]).entries)
-    entries = list(made.entries)
-    now = _values_by_name(made)
-    for name, octets in content.get(FIELDS, {}).items():
-        letter, value = decode_field(octets)
-        key = place_of(name)
-        for place, entry in enumerate(entries):
-            if entry[0] == name and key in now:
-                mapped, _ = header_value(name, letter, value)
-                if mapped is not NOTHING and identical(mapped, now[key]):
-                    entries[place] = (name, letter, value)
-                    _drop(made, SPARSE + 0x74, name)
-                break
-    order = content.get(ORDER)
-    if order is not None:
-        return _ordered(entries[: made.split], entries[made.split :], order)
-    return entries
-
-
-def _drop(made: Reading, code: int, key: Any) -> None:
-    """Take one entry out of what the reading would carry."""
-    if code == SPARSE + 0x74:
-        made.restored.add(f"application-properties[{key!r}]")
-    found = made.carried.get(code)
-    if found is not None:
-        found.pop(key, None)
-        if not found:
-            del made.carried[code]
-
-
-def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
-    """Put the x- headers back to the positions that they had among the others."""
-    result = list(plain)
-    for place, entry in enumerate(annotated):
-        at = order[place] if place < len(order) else len(result)
-        result.insert(min(at, len(result)), entry)
-    return result
-
-
-def _values_by_name(made: Reading) -> dict[Any, Any]:
-    found: dict[Any, Any] = {}
-    for key, value in (made.message.application_properties or {}).items():
-        found["p", key] = value
-    for key, value in (made.message.message_annotations or {}).items():
-        found["a", key] = value
-    return found
-
-
-def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
-    """Merge the table that was with what stands in the message now."""
-    now = _values_by_name(made)
-    current = {entry[0]: entry for entry in made.entries}
-    result: list[Any] = []
-    used: set[str] = set()
-    seen: set[Any] = set()
-    for name, letter, value in original:
-        key = place_of(name)
-        mapped: Any = NOTHING
-        if key is not None and key not in seen:
-            mapped, _ = header_value(name, letter, value)
-        if mapped is NOTHING:
-            result.append((name, letter, value))
-            continue
-        seen.add(key)
-        used.add(name)
-        if key in now and identical(mapped, now[key]):
-            result.append((name, letter, value))
-            _drop(made, SPARSE + 0x74, name)
-        elif name in current:
-            result.append(current[name])
-    result += [entry for entry in made.entries if entry[0] not in used]
-    return result

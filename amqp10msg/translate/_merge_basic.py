@@ -1,0 +1,173 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
+"""A 0-9-1 message from the 1.0 message that it became: original, what it became, what stands now.
+
+Runs as it is, and compiled with the C types of `_merge_basic.pxd`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import decode_field, decode_table
+from amqp10msg.basic.tables import FieldTable
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.primitives import identical
+from amqp10msg.sections import Properties
+from amqp10msg.translate._contents import (
+    BODY,
+    EMPTY,
+    EXCHANGE,
+    FIELDS,
+    ORDER,
+    ROUTING_KEY,
+    SPARSE,
+    TABLE,
+)
+from amqp10msg.translate._headers import header_value, place_of
+from amqp10msg.translate._to_amqp10 import MARKER, is_delivered
+from amqp10msg.translate._to_basic import Reading
+from amqp10msg.translate._values import NOTHING
+from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import ROWS
+
+__all__ = ["restored_basic"]
+
+_FIELDS = [field.name for field in attrs.fields(Properties)]
+
+
+def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
+    """Make the 0-9-1 message that a 1.0 message was, with the edits made to it since.
+
+    What is restored is taken out of what the reading would carry.
+    """
+    content: dict[int, Any] = made.saved
+    made.restored = set()
+    basic = made.basic
+    message = made.message
+    marked = content.get(BODY) == 1
+    if marked:
+        parts = [
+            part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
+        ]
+        if parts:
+            basic.body = made.raw[parts[0][1] : parts[-1][3]]
+            basic.properties.type = MARKER
+    body = message.body[0] if isinstance(message.body, list) else message.body
+    is_data = type(body).__name__ == "Data"
+    for row in ROWS:
+        if row.number not in content:
+            continue
+        saved = content[row.number]
+        value = saved.decode("utf-8", "surrogateescape") if isinstance(saved, bytes) else saved
+        place = row.forward(value, is_data)
+        if place.where == "field":
+            section = getattr(message, row.section)
+            now = getattr(section, row.field) if section is not None else row.default
+            same = now == place.value
+        else:
+            stands = getattr(basic.properties, row.name)
+            # What says nothing of durability comes out of RabbitMQ 4.0 and 4.1 as durable.
+            by_broker = row.name == "delivery_mode" and stands == 2 and is_delivered(basic)
+            same = stands is None or by_broker
+        if same:
+            setattr(basic.properties, row.name, value)
+            made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
+            if row.section == "properties":
+                _drop(made, SPARSE + 0x73, _FIELDS.index(row.field))
+        else:
+            notes.add(
+                f"properties.{row.name.replace('_', '-')}",
+                "dropped",
+                value,
+                getattr(basic.properties, row.name),
+                "the message was edited: the original is stale",
+            )
+    if EXCHANGE in content and not (basic.exchange or basic.routing_key):
+        basic.exchange = content[EXCHANGE].decode("utf-8", "surrogateescape")
+        basic.routing_key = content.get(ROUTING_KEY, b"").decode("utf-8", "surrogateescape")
+    entries = _headers(made, content)
+    if entries or (content.get(EMPTY) == 1 and not made.entries):
+        basic.properties.headers = FieldTable.of(entries)
+    else:
+        basic.properties.headers = None
+    return basic
+
+
+def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
+    if TABLE in content:
+        return _whole_table(made, decode_table(content[TABLE]).entries)
+    entries = list(made.entries)
+    now = _values_by_name(made)
+    for name, octets in content.get(FIELDS, {}).items():
+        letter, value = decode_field(octets)
+        key = place_of(name)
+        for place, entry in enumerate(entries):
+            if entry[0] == name and key in now:
+                mapped, _ = header_value(name, letter, value)
+                if mapped is not NOTHING and identical(mapped, now[key]):
+                    entries[place] = (name, letter, value)
+                    _drop(made, SPARSE + 0x74, name)
+                break
+    order = content.get(ORDER)
+    if order is not None:
+        return _ordered(entries[: made.split], entries[made.split :], order)
+    return entries
+
+
+def _drop(made: Reading, code: int, key: Any) -> None:
+    """Take one entry out of what the reading would carry."""
+    if code == SPARSE + 0x74:
+        made.restored.add(f"application-properties[{key!r}]")
+    found = made.carried.get(code)
+    if found is not None:
+        found.pop(key, None)
+        if not found:
+            del made.carried[code]
+
+
+def _ordered(plain: list[Any], annotated: list[Any], order: list[int]) -> list[Any]:
+    """Put the x- headers back to the positions that they had among the others."""
+    result = list(plain)
+    for place, entry in enumerate(annotated):
+        at = order[place] if place < len(order) else len(result)
+        result.insert(min(at, len(result)), entry)
+    return result
+
+
+def _values_by_name(made: Reading) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in (made.message.application_properties or {}).items():
+        found["p", key] = value
+    for key, value in (made.message.message_annotations or {}).items():
+        found["a", key] = value
+    return found
+
+
+def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
+    """Merge the table that was with what stands in the message now."""
+    now = _values_by_name(made)
+    current = {entry[0]: entry for entry in made.entries}
+    result: list[Any] = []
+    used: set[str] = set()
+    seen: set[Any] = set()
+    for name, letter, value in original:
+        key = place_of(name)
+        mapped: Any = NOTHING
+        if key is not None and key not in seen:
+            mapped, _ = header_value(name, letter, value)
+        if mapped is NOTHING:
+            result.append((name, letter, value))
+            continue
+        seen.add(key)
+        used.add(name)
+        if key in now and identical(mapped, now[key]):
+            result.append((name, letter, value))
+            _drop(made, SPARSE + 0x74, name)
+        elif name in current:
+            result.append(current[name])
+    result += [entry for entry in made.entries if entry[0] not in used]
+    return result
