@@ -7,8 +7,10 @@ bridge needs; the tests with RabbitMQ hold it to the real one.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import attrs
@@ -25,7 +27,7 @@ from amqp10msg.net.bridge.frames import (
     method,
 )
 
-__all__ = ["BasicBroker", "Stored"]
+__all__ = ["BasicBroker", "Stored", "running"]
 
 PUBLISH, REJECT = 0x003C0028, 0x003C005A
 
@@ -98,6 +100,22 @@ class BasicBroker:
     def serve(self) -> None:
         for peer in list(self.connections):
             peer.deliver()
+
+
+@contextlib.contextmanager
+def running(broker: BasicBroker) -> Iterator[BasicBroker]:
+    """Run a broker in the loop of another thread."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(broker.listen(), loop).result(10)
+        yield broker
+        asyncio.run_coroutine_threadsafe(broker.down(), loop).result(10)
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
+        loop.close()
 
 
 class _Peer(asyncio.Protocol):

@@ -11,6 +11,8 @@ from click.testing import CliRunner, Result
 
 from amqp10msg import Header, Message, Properties, UInt
 from amqp10msg.cli import main
+from amqp10msg.cli._options import LANGUAGES
+from amqp10msg.delivery import filters
 
 pytestmark = pytest.mark.once
 
@@ -31,6 +33,10 @@ def run(*arguments: object, data: bytes = b"") -> Result:
 
 def lines_of(*messages: bytes) -> bytes:
     return "".join(json.dumps({"raw": octets.hex()}) + "\n" for octets in messages).encode()
+
+
+def test_the_languages_are_those_of_the_library() -> None:
+    assert list(LANGUAGES) == list(filters.LANGUAGES)
 
 
 def test_each_message_is_a_line_and_then_comes_the_count() -> None:

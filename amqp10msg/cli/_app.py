@@ -36,6 +36,10 @@ COMMANDS = {
         "Show which messages pass a filter, and why the others do not.",
     ),
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
+    "migrate-check": (
+        "migrate:migrate_check",
+        "Read messages of a RabbitMQ's queues, give them back, and...",
+    ),
     "pipeline": ("pipeline:pipeline", "Decode, judge, translate or profile many messages."),
     "serve": ("serve:serve", "Serve distribution nodes over AMQP 1.0."),
     "spool": ("spool:spool", "Consume ADDRESS of the broker at URL into Parquet files in..."),

@@ -27,6 +27,8 @@ FORMATS = (
 )
 
 
+#: The languages of filters.
+LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
 #: What --to takes.
 TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
 
@@ -46,6 +48,13 @@ class LateChoice(click.Choice[str]):
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click has an attribute
         """The names."""
         return tuple(self._names())
+
+
+def translations() -> Iterable[str]:
+    """Return the names of the profiles of translations."""
+    from amqp10msg.translate import PROFILES
+
+    return PROFILES
 
 
 class _SelectionType(click.ParamType["Selection"]):

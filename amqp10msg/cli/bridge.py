@@ -5,12 +5,14 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from amqp10msg.cli._dry import check_reports, reports_option, show_dry, write_dry
+from amqp10msg.cli._options import LANGUAGES
 from amqp10msg.cli._output import complain, console, is_terminal, plural, safe, table
 
 if TYPE_CHECKING:
@@ -93,8 +95,11 @@ Examples:
 @click.option("--outcome-timeout", type=click.FloatRange(min=0.1), help="Seconds.  [default: 30]")
 @click.option("--drain", type=click.FloatRange(min=0), help="Seconds at the end.  [default: 30]")
 @click.option("--keep-names", is_flag=True, default=None, help="Say exchange and routing key.")
+@click.option("--filter", "selector", metavar="TEXT", help="Bridge what passes this filter.")
 @click.option(
-    "--filter", "selector", metavar="SELECTOR", help="A JMS selector: bridge what passes."
+    "--filter-language",
+    type=click.Choice(LANGUAGES),
+    help="What it is, as with the command filter.  [default: selector]",
 )
 @click.option(
     "--unmatched",
@@ -107,13 +112,7 @@ Examples:
     help="Read, give all back, and say what would be lost, with an example of each.",
 )
 @click.option("--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health.")
-@click.option(
-    "--report",
-    "reports",
-    type=click.Path(dir_okay=False, path_type=Path),
-    multiple=True,
-    help="Write the report here at the end, .json or .html; repeatable.",
-)
+@reports_option
 @click.option(
     "--log",
     "log_format",
@@ -130,6 +129,7 @@ def bridge(
     idle: float,
     on: Mapping[str, str],
     selector: str | None,
+    filter_language: str | None,
     dry_run: bool,
     listen: tuple[str, int] | None,
     reports: tuple[Path, ...],
@@ -147,20 +147,23 @@ def bridge(
     the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
     rest goes back. Needs the extra net.
     """
-    for path in reports:
-        if path.suffix not in {".json", ".html"}:
-            raise click.UsageError(f"--report: {path} is neither .json nor .html")
+    check_reports(reports)
     if (config is None) == (source is None or target is None):
         raise click.UsageError("give --from and --to, or --config")
     try:
         from amqp10msg.net.bridge.config import read_routes
+        from amqp10msg.net.bridge.matching import matcher
         from amqp10msg.net.bridge.running import run_bridge
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
     wanted |= {"on": on} if on else {}
     wanted |= {"idle": idle} if until_empty else {}
-    wanted |= {"match": _matcher(selector)} if selector else {}
+    if selector:
+        try:
+            wanted["match"] = matcher(selector, filter_language or "selector")
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--filter") from None
     try:
         specs = _specs(source, target, wanted) if config is None else read_routes(config)
     except ValueError as error:
@@ -169,7 +172,7 @@ def bridge(
         raise click.UsageError("with --config, the options of routes stand in the file")
     _hide_credentials(specs)
     if dry_run:
-        return _dry_run(specs, idle)
+        return _dry_run(specs, idle, reports)
     live = is_terminal(sys.stderr) and log_format == "text"
     try:
         counts, fault = run_bridge(
@@ -196,52 +199,26 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
     return [RouteSpec(source, target, RouteOptions(**options))]
 
 
-def _matcher(text: str) -> Callable[[Any], bool]:
-    from amqp10msg.basic import BasicMessage
-    from amqp10msg.delivery.filters import Selector
-    from amqp10msg.errors import AmqpError
-    from amqp10msg.translate import to_amqp10
-
-    try:
-        selector = Selector(text)
-    except AmqpError as error:
-        raise click.BadParameter(str(error), param_hint="--filter") from None
-
-    def matches(message: Any) -> bool:
-        if isinstance(message, BasicMessage):
-            message = to_amqp10(message).message
-        return selector.matches(message)
-
-    return matches
-
-
-def _dry_run(specs: list[RouteSpec], idle: float) -> int:
+def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
     """Say what each route would lose."""
+    from amqp10msg.net.bridge.migration import Checked, Queue
     from amqp10msg.net.bridge.running import run_dry
 
+    checked = []
     for spec in specs:
         try:
             found = run_dry(spec, min(spec.options.max_messages or 1_000, 65_535), idle)
         except OSError as error:
             raise click.ClickException(str(error)) from None
-        click.echo(
-            safe(
-                f"{spec.name}: {plural(found.read, 'message')} read and given back, "
-                f"{found.exact:,} lose nothing"
-            )
-        )
-        for (path, action, reason), count in found.losses.most_common():
-            click.echo(safe(f"\n{plural(count, 'message')}: {path}: {action}: {reason}"))
-            _indented(found.examples[path, action, reason])
-        for why, count in found.failures.most_common():
-            click.echo(safe(f"\n{plural(count, 'message')} cannot be translated: {why}"))
-            _indented(found.examples[why])
+        checked.append(Checked(Queue(spec.name), found))
+        show_dry(checked[-1])
+    ends = {
+        "source": ", ".join(sorted({str(spec.source) for spec in specs})),
+        "target": ", ".join(sorted({str(spec.target) for spec in specs})),
+        "profile": ", ".join(sorted({spec.options.profile for spec in specs})),
+    }
+    write_dry(reports, checked, title="What a bridge would lose", **ends)
     return 0
-
-
-def _indented(text: str) -> None:
-    for line in text.splitlines():
-        click.echo(safe(f"    {line}"))
 
 
 def _logger(form: str) -> logging.Logger:

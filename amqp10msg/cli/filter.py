@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import time
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from amqp10msg.cli._options import (
+    LANGUAGES,
     TARGETS,
     color_option,
     json_option,
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from amqp10msg.delivery.filters import Filter, Reason
 
 _DIALECTS = ("rabbitmq", "rabbitmq-4.3", "oasis")
-_LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
-
-
 # Verdicts, in the order of the summary.
 _COLORS = {"passed": "green", "stopped": "yellow", "unreadable": "red"}
 
@@ -51,7 +48,7 @@ Examples:
 @click.option(
     "-l",
     "--language",
-    type=click.Choice(_LANGUAGES),
+    type=click.Choice(LANGUAGES),
     default="selector",
     show_default=True,
     help="What EXPR is: a JMS selector, an SQL filter expression as RabbitMQ has it or with more "
@@ -159,15 +156,10 @@ def _filter(language: str, expr: str, dialect: Any) -> Filter:
     from amqp10msg.delivery import filters
     from amqp10msg.delivery.filters import ExpressionError
 
-    made: dict[str, Callable[[str], Filter]] = {
-        "selector": filters.Selector,
-        "sql": lambda text: filters.SqlFilter(text, dialect=dialect),
-        "oasis": lambda text: filters.SqlFilter(text, dialect="oasis"),
-        "topic": filters.TopicBinding,
-        "direct": filters.DirectBinding,
-    }
     try:
-        return made[language](expr)
+        if language == "sql":
+            return filters.SqlFilter(expr, dialect=dialect)
+        return filters.LANGUAGES[language](expr)
     except ExpressionError as error:
         for line in error.excerpt.split("\n"):
             click.echo(f"amqp10msg filter: {safe(line)}", err=True)

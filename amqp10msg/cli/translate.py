@@ -18,22 +18,15 @@ from amqp10msg.cli._options import (
     messages_argument,
     output_option,
     target_option,
+    translations,
 )
 from amqp10msg.cli._output import Sink, complain, console, plural, safe, table, use_color
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from amqp10msg.cli._input import Inputs
     from amqp10msg.cli._translated import Losses, Translated
 
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
-
-
-def _profiles() -> Iterable[str]:
-    from amqp10msg.translate import PROFILES
-
-    return PROFILES
 
 
 def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,7 +57,7 @@ Examples:
 @target_option
 @click.option(
     "--profile",
-    type=LateChoice(_profiles),
+    type=LateChoice(translations),
     metavar="PROFILE",
     show_default="lossless",
     help="Exactly reversible (lossless), or as a broker does it: the reference names all.",
@@ -210,7 +203,7 @@ Examples:
     "-p",
     "--profile",
     "profiles",
-    type=LateChoice(_profiles),
+    type=LateChoice(translations),
     metavar="PROFILE",
     multiple=True,
     help="Compare these profiles; all by default.",
@@ -239,7 +232,7 @@ def diff_profiles(
     """
     from amqp10msg.cli._translated import Request, alike, results
 
-    chosen = profiles or tuple(_profiles())
+    chosen = profiles or tuple(translations())
     colored = use_color(color)
     failed = False
     for item in inputs.some():

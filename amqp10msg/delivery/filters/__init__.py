@@ -23,6 +23,7 @@ from amqp10msg.delivery.filters.bindings import (
     XQuery,
 )
 from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
+from amqp10msg.delivery.filters.languages import LANGUAGES
 from amqp10msg.delivery.filters.properties import ApplicationPropertiesFilter, PropertiesFilter
 from amqp10msg.delivery.filters.sets import FilterSet, UnsupportedFilter, parse
 from amqp10msg.delivery.filters.vendors import (
@@ -34,6 +35,7 @@ from amqp10msg.delivery.filters.vendors import (
 
 __all__ = [
     "DEFAULT_FILTER_LIMITS",
+    "LANGUAGES",
     "RABBITMQ",
     "ApplicationPropertiesFilter",
     "DirectBinding",

@@ -9,19 +9,22 @@ from typing import Any
 import attrs
 
 from amqp10msg.net.bridge.bridge import RouteSpec
+from amqp10msg.net.bridge.matching import matcher
 from amqp10msg.net.bridge.options import RouteOptions
 
 __all__ = ["read_routes"]
 
 #: What a file can say of a route; hooks are for the API.
 _KEYS = {field.name for field in attrs.fields(RouteOptions)} - {"change", "match"}
+_KEYS |= {"filter", "filter_language"}
 
 
 def read_routes(path: Path) -> list[RouteSpec]:
     """Read the routes of a file: tables ``[[route]]`` with ``from``, ``to``, ``name`` and options.
 
     The options are those of `RouteOptions`, with a hyphen or an underscore in their names; a table
-    ``[defaults]`` has those that all routes share. Relative paths start at the file.
+    ``[defaults]`` has those that all routes share. ``filter`` is a text in the ``filter-language``,
+    a name of `amqp10msg.delivery.filters.LANGUAGES`. Relative paths start at the file.
 
     Raises:
         OSError: the file cannot be read.
@@ -39,8 +42,9 @@ def read_routes(path: Path) -> list[RouteSpec]:
     for number, route in enumerate(routes, 1):
         name = route.pop("name", "")
         try:
-            source, target = route.pop("from"), route.pop("to")
-            options = _options({**defaults, **route}, path.parent)
+            given = {**defaults, **route}
+            source, target = given.pop("from"), given.pop("to")
+            options = _options(given, path.parent)
             made.append(RouteSpec(source, target, options, name))
         except KeyError as error:
             raise ValueError(f"{path}: route {name or number} has no {error}") from None
@@ -54,6 +58,9 @@ def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
     unknown = options.keys() - _KEYS
     if unknown:
         raise ValueError(f"{min(unknown)!r} is no option: {', '.join(sorted(_KEYS))}")
+    text, language = options.pop("filter", None), options.pop("filter_language", "selector")
+    if text is not None:
+        options["match"] = matcher(text, language)
     for key in ("quarantine", "deduplicate"):
         if key in options:
             options[key] = folder / options[key]

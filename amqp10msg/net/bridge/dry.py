@@ -13,59 +13,137 @@ import attrs
 from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
-from amqp10msg.net.bridge.sending import message_of
+from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle
 from amqp10msg.translate import explain, to_amqp10, to_basic
 
-__all__ = ["DryRun", "dry_run"]
+__all__ = ["DryRun", "Example", "dry_run"]
 
-_TOO_LARGE = "larger than what a bridge keeps in memory (max-message)"
+#: How many different losses are told apart: a path has names that a message chose.
+_MOST = 1_000
+#: Bytes of a message that is shown as an example; of a larger one only the words are kept.
+_LARGEST = 1 << 18
+_TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the quarantine"
+
+
+@attrs.frozen
+class Example:
+    """One message that would lose something.
+
+    Attributes:
+        words: what it becomes, and what it loses; or what is known of one without translation.
+        octets: the message in AMQP 1.0, as it came or as it would be sent; None where none is.
+    """
+
+    words: str
+    octets: bytes | None = None
 
 
 @attrs.define
 class DryRun:
-    """What a translation would make of the messages of a source.
+    """What a route would make of the messages of its source.
 
     Attributes:
+        route: its name.
+        source: where from, without credentials.
+        target: where to, likewise.
+        profile: the translation.
+        translates: whether its ends speak different protocols.
         read: messages that were read.
+        octets: their bytes.
         exact: those of which nothing would be lost.
+        unmatched: those that the filter passes over.
         losses: how many messages would lose something, by path, action and reason.
+        carried: how many would have something in the residual alone, where only a translation back
+            finds it, by path and reason.
         failures: how many could not be translated, by why.
-        examples: for each of these, one message in words: what it becomes, and what it loses.
+        examples: for each of `losses` and `failures`, where it stands in `messages`.
+        messages: the examples.
     """
 
+    route: str
+    source: str
+    target: str
+    profile: str
+    translates: bool
     read: int = 0
+    octets: int = 0
     exact: int = 0
+    unmatched: int = 0
     losses: Counter[tuple[str, str, str]] = attrs.Factory(Counter)
+    carried: Counter[tuple[str, str]] = attrs.Factory(Counter)
     failures: Counter[str] = attrs.Factory(Counter)
-    examples: dict[Any, str] = attrs.Factory(dict)
+    examples: dict[Any, int] = attrs.Factory(dict)
+    messages: list[Example] = attrs.Factory(list)
 
-    def add(self, delivery: Delivery, target: str, profile: Any) -> None:
-        """Look at one delivery."""
+    @classmethod
+    def of(cls, spec: RouteSpec) -> DryRun:
+        """Return one of a route, of which nothing was read yet."""
+        source, target = spec.source, spec.target
+        differ = source.protocol != target.protocol
+        return cls(spec.name, str(source), str(target), spec.options.profile, differ)
+
+    def add(self, delivery: Delivery, options: RouteOptions) -> None:
+        """Look at one delivery of the route, which has these options."""
         self.read += 1
+        self.octets += delivery.size
         if delivery.large is not None:
-            self.failures[_TOO_LARGE] += 1
-            self.examples.setdefault(_TOO_LARGE, f"{len(delivery.large):,} bytes")
+            self.octets += len(delivery.large)
+            self._fail(_TOO_LARGE, Example(f"{len(delivery.large):,} bytes"))
             return
-        source = "1.0" if delivery.content_header is None else "0-9-1"
+        profile: Any = self.profile
+        was_basic = delivery.content_header is not None
         try:
             message: Any = message_of(delivery)
-            if source == target:
+            if options.match is not None and not options.match(message):
+                self.unmatched += 1
+                return
+            if not self.translates:
                 self.exact += 1
                 return
-            made: Any = (to_amqp10 if target == "1.0" else to_basic)(message, profile)
+            message = without_delivery(message, options)
+            made: Any = (to_amqp10 if was_basic else to_basic)(message, profile)
+            octets = made.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
-            self.failures[str(error)] += 1
-            self.examples.setdefault(str(error), delivery.raw[:64].hex(" "))
+            raw = None if was_basic or not delivery.octets else delivery.octets[:_LARGEST]
+            self._fail(str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw))
             return
-        # What comes back from the residual is no loss.
-        lost = {(one.path, one.action, one.reason) for one in made.losses if not one.recoverable}
+        lost: dict[tuple[str, str, str], None] = {}
+        for one in made.losses:
+            if one.recoverable:
+                self._count(self.carried, (one.path, one.reason))
+            else:
+                lost[one.path, one.action, one.reason] = None
         self.exact += not lost
         for key in lost:
-            if key not in self.examples:
-                self.examples[key] = explain(message, profile)
-            self.losses[key] += 1
+            self._count(self.losses, key)
+        new = [key for key in lost if key not in self.examples and key in self.losses]
+        if new:
+            shown = octets if len(octets) <= _LARGEST else None
+            self._show(new, Example(explain(message, profile), shown))
+
+    def _count(self, counts: Counter[Any], key: tuple[str, ...]) -> None:
+        if key not in counts and len(counts) >= _MOST:
+            key = ("…", *("" for _ in key[1:]))
+        counts[key] += 1
+
+    def _fail(self, why: str, example: Example) -> None:
+        if why not in self.failures and len(self.failures) >= _MOST:
+            why = "…"
+        self.failures[why] += 1
+        if why not in self.examples:
+            self._show([why], example)
+
+    def _show(self, keys: list[Any], example: Example) -> None:
+        self.examples |= dict.fromkeys(keys, len(self.messages))
+        self.messages.append(example)
+
+    @property
+    def losing(self) -> int:
+        """Messages that would lose something, or could not be sent at all."""
+        return self.read - self.exact - self.unmatched
 
 
 async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
@@ -82,16 +160,18 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
     Raises:
         LinkError: the source cannot be read.
     """
-    found = DryRun()
+    found = DryRun.of(spec)
     here: list[Delivery] = []
     changed = asyncio.Event()
     faults: list[LinkError] = []
 
     def receive(delivery: Delivery) -> None:
+        if len(here) < count:
+            found.add(delivery, spec.options)
         if delivery.large is not None:
             delivery.large.discard()
-        if len(here) < count:
-            found.add(delivery, spec.target.protocol, spec.options.profile)
+        # Settled at the end: its bytes are not needed for that.
+        delivery.octets, delivery.content_header = b"", None
         here.append(delivery)
         changed.set()
 

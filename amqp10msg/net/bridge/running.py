@@ -11,12 +11,15 @@ from collections.abc import Callable, Iterable, Mapping
 from amqp10msg.net.bridge.basic import depth_of
 from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
 from amqp10msg.net.bridge.dry import DryRun, dry_run
+from amqp10msg.net.bridge.migration import Checked, Queue, check_queues
 from amqp10msg.net.bridge.monitoring import Monitor
+from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import LinkError
+from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["run_bridge", "run_dry"]
+__all__ = ["run_bridge", "run_check", "run_dry"]
 
 _LAG_SECONDS = 5.0
 
@@ -107,6 +110,19 @@ async def _measure(route: Route) -> None:
         with contextlib.suppress(LinkError):
             route.statistics.lag = await depth_of(route.source, queue)
         await asyncio.sleep(_LAG_SECONDS)
+
+
+def run_check(
+    endpoint: Endpoint,
+    queues: Iterable[Queue],
+    options: RouteOptions,
+    count: int,
+    idle: float,
+    tell: Callable[[Checked], None],
+) -> list[Checked]:
+    """Run `check_queues` in this thread, towards AMQP 1.0."""
+    target = Endpoint("1.0", "localhost", 5672)
+    return asyncio.run(check_queues(endpoint, target, queues, options, count, idle, tell=tell))
 
 
 def run_dry(spec: RouteSpec, count: int, idle: float) -> DryRun:

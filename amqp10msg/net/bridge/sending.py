@@ -17,7 +17,7 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
 from amqp10msg.translate import to_amqp10, to_basic
 
-__all__ = ["message_of", "sender_of"]
+__all__ = ["message_of", "sender_of", "without_delivery"]
 
 #: Returns what to send, or None where the hook dropped the message.
 Prepare = Callable[[Delivery], Outgoing | None]
@@ -56,13 +56,7 @@ def sender_of(
     def prepare(delivery: Delivery) -> Outgoing | None:
         message: Any = message_of(delivery)
         if translates:
-            if not to_1_0:
-                message = _without_delivery(message)
-            elif not options.keep_names:
-                message.exchange = message.routing_key = ""
-            if to_1_0:
-                message.redelivered = False  # the target counts its own deliveries
-            made = make(message, profile)
+            made = make(without_delivery(message, options), profile)
             message = made.message
             for loss in made.losses:
                 statistics.lose(loss.path, loss.action)
@@ -78,8 +72,13 @@ def sender_of(
     return prepare
 
 
-def _without_delivery(message: Message) -> Message:
-    """Take out of the header what the source says of this delivery: it is not of the message."""
+def without_delivery(message: Any, options: RouteOptions) -> Any:
+    """Take out of a message what the source says of this delivery: it is not of the message."""
+    if isinstance(message, BasicMessage):
+        if not options.keep_names:
+            message.exchange = message.routing_key = ""
+        message.redelivered = False  # the target counts its own deliveries
+        return message
     header = message.header
     if header is None or not (header.first_acquirer or header.delivery_count):
         return message

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 import attrs
 
-__all__ = ["Endpoint", "parse_url"]
+__all__ = ["Endpoint", "parse_url", "secret"]
 
 #: Protocol, whether by TLS, and the usual port, by scheme.
 _SCHEMES = {
@@ -160,8 +160,8 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
         "host": parts.hostname or "localhost",
         "port": port,
         "tls": tls,
-        "user": _secret(parts.username, variables),
-        "password": _secret(parts.password, variables),
+        "user": secret(parts.username, variables),
+        "password": secret(parts.password, variables),
     }
     path = parts.path[1:]
     named = {name: query.pop(name, None) for name in ("queue", "exchange", "routing_key")}
@@ -188,7 +188,12 @@ def _query(text: str) -> dict[str, str]:
     return found
 
 
-def _secret(text: str | None, environment: Mapping[str, str]) -> str | None:
+def secret(text: str | None, environment: Mapping[str, str]) -> str | None:
+    """Return a user or password of a URL, which may be ``${NAME}``, a variable.
+
+    Raises:
+        ValueError: there is no such variable.
+    """
     if text is None:
         return None
     match = _VARIABLE.fullmatch(text)

@@ -1,0 +1,211 @@
+"""The report of dry runs: JSON, and the page that a team takes to the meeting about a migration."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from amqp10msg import pages
+from amqp10msg.net.bridge.dry import DryRun
+from amqp10msg.net.bridge.migration import Checked
+from amqp10msg.notation.html import annotated
+
+__all__ = ["as_html", "as_json"]
+
+#: Rows of a table, and messages that are shown byte by byte.
+_MAX_ROWS = 500
+_MAX_EXAMPLES = 100
+_MAX_OCTETS = 2_048
+
+
+def as_json(checked: Sequence[Checked]) -> str:
+    """Return what was found as JSON; URLs have no credentials."""
+    return json.dumps({"queues": [_json_of(one) for one in checked]}, indent=2) + "\n"
+
+
+def _json_of(one: Checked) -> dict[str, Any]:
+    queue, run = one.queue, one.run
+    made: dict[str, Any] = {
+        "name": queue.name,
+        "type": queue.kind or None,
+        "messages": queue.messages,
+        "notes": list(queue.notes),
+        "fault": one.fault or None,
+    }
+    if run is None:
+        return {**made, "read": 0}
+    return {
+        **made,
+        "source": run.source,
+        "target": run.target,
+        "profile": run.profile,
+        "read": run.read,
+        "bytes": run.octets,
+        "exact": run.exact,
+        "unmatched": run.unmatched,
+        "losing": run.losing,
+        "losses": [
+            {
+                "property": path,
+                "rule": action,
+                "reason": reason,
+                "messages": count,
+                "example": _words(run, (path, action, reason)),
+            }
+            for (path, action, reason), count in run.losses.most_common()
+        ],
+        "failures": [
+            {"reason": why, "messages": count, "example": _words(run, why)}
+            for why, count in run.failures.most_common()
+        ],
+        "carried": [
+            {"property": path, "reason": reason, "messages": count}
+            for (path, reason), count in run.carried.most_common()
+        ],
+    }
+
+
+def _words(run: DryRun, key: Any) -> str | None:
+    return run.messages[run.examples[key]].words if key in run.examples else None
+
+
+def as_html(
+    checked: Sequence[Checked], *, title: str, source: str, target: str, profile: str
+) -> str:
+    """Return what was found as a page that needs no other file.
+
+    Args:
+        checked: the queues, or routes.
+        title: the heading.
+        source: where from, without credentials.
+        target: where to, likewise.
+        profile: the translation.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    runs = [(one.queue.name, one.run) for one in checked if one.run is not None]
+    shown = _Examples(runs)
+    losing = sum(run.losing for _, run in runs)
+    unread = sum(bool(one.fault) for one in checked)
+    counts = [
+        ("messages read", f"{sum(run.read for _, run in runs):,}", ""),
+        ("lose nothing", f"{sum(run.exact for _, run in runs):,}", "sound"),
+        ("lose something", f"{losing:,}", "error" if losing else ""),
+        ("queues not read", f"{unread:,}", "warning" if unread else ""),
+    ]
+    parts = [_queues(checked), *_notes(checked), *_losses(runs, shown), *_failures(runs, shown)]
+    return pages.render(
+        "migration.html",
+        title=title,
+        source=source,
+        target=target,
+        profile=profile,
+        counts=counts,
+        parts=[*parts, *_carried(runs)],
+        others=shown.others,
+        messages=shown.messages,
+        more=0,
+        script=True,
+    )
+
+
+class _Examples:
+    """The messages that the page shows, and where.
+
+    Attributes:
+        messages: those that are shown byte by byte.
+        others: those of which there are words alone.
+    """
+
+    def __init__(self, runs: Sequence[tuple[str, DryRun]]) -> None:
+        self._places: dict[tuple[int, int], str] = {}
+        octets: list[bytes] = []
+        words: list[list[str]] = []
+        labels: list[str] = []
+        self.others: list[dict[str, Any]] = []
+        for at, (name, run) in enumerate(runs):
+            for index, example in enumerate(run.messages):
+                lines = example.words.splitlines()
+                label = f"{name}, example {index + 1}"
+                if example.octets is None or len(octets) >= _MAX_EXAMPLES:
+                    number = len(self.others) + 1
+                    self._places[at, index] = f"example-{number}"
+                    self.others.append({"number": number, "name": label, "words": lines})
+                    continue
+                octets.append(example.octets)
+                words.append(lines)
+                labels.append(label)
+                self._places[at, index] = f"message-{len(octets)}"
+        made = annotated(octets, labels, max_octets=_MAX_OCTETS)
+        self.messages = [
+            {**message, "words": lines} for message, lines in zip(made, words, strict=True)
+        ]
+
+    def cell(self, at: int, run: DryRun, key: Any) -> Any:
+        """Return the cell that leads to the example of a loss, or is empty."""
+        index = run.examples.get(key)
+        return "" if index is None else ("", f"{index + 1}", self._places[at, index])
+
+
+def _part(title: str, note: str, head: str, kinds: list[str], rows: list[Any]) -> dict[str, Any]:
+    more = max(0, len(rows) - _MAX_ROWS)
+    names = head.split(", ")
+    rows = rows[:_MAX_ROWS]
+    return {"title": title, "note": note, "head": names, "kinds": kinds, "rows": rows, "more": more}
+
+
+def _queues(checked: Sequence[Checked]) -> dict[str, Any]:
+    rows = []
+    for one in checked:
+        queue, run = one.queue, one.run
+        there = "" if queue.messages is None else f"{queue.messages:,}"
+        numbers = ("", "", "") if run is None else (run.read, run.exact, run.losing)
+        cells = [f"{number:,}" if isinstance(number, int) else "" for number in numbers]
+        fault = ("error", one.fault) if one.fault else ""
+        rows.append((queue.name, queue.kind, there, *cells, fault))
+    head = "queue, type, messages, read, lose nothing, lose something, not read because"
+    return _part("Queues", "", head, ["", "", "n", "n", "n", "n", ""], rows)
+
+
+def _notes(checked: Sequence[Checked]) -> list[Any]:
+    rows = [(one.queue.name, note) for one in checked for note in one.queue.notes]
+    note = "What becomes of the queues themselves, whatever is in them."
+    return [_part("In RabbitMQ 4", note, "queue, note", ["", ""], rows)] if rows else []
+
+
+def _losses(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Any]:
+    rows = [
+        (name, path, action, reason, f"{count:,}", shown.cell(at, run, (path, action, reason)))
+        for at, (name, run) in enumerate(runs)
+        for (path, action, reason), count in run.losses.most_common()
+    ]
+    head = "queue, property, rule, because, messages, example"
+    note = "Values that do not arrive, or arrive as other ones."
+    kinds = ["", "", "", "", "n", ""]
+    return [_part("What would be lost", note, head, kinds, rows)] if rows else []
+
+
+def _failures(runs: Sequence[tuple[str, DryRun]], shown: _Examples) -> list[Any]:
+    rows = [
+        (name, why, f"{count:,}", shown.cell(at, run, why))
+        for at, (name, run) in enumerate(runs)
+        for why, count in run.failures.most_common()
+    ]
+    note = "These messages would go to the quarantine."
+    head = "queue, because, messages, example"
+    kinds = ["", "", "n", ""]
+    return [_part("What could not be sent", note, head, kinds, rows)] if rows else []
+
+
+def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Any]:
+    rows = [
+        (name, path, reason, f"{count:,}")
+        for name, run in runs
+        for (path, reason), count in run.carried.most_common()
+    ]
+    note = "Kept in annotations, from where a translation back by this library restores it."
+    head = "queue, property, because, messages"
+    kinds = ["", "", "", "n"]
+    return [_part("What is kept out of sight", note, head, kinds, rows)] if rows else []

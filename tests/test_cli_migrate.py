@@ -1,0 +1,247 @@
+"""``amqp10msg migrate-check`` and ``bridge --dry-run``: every queue, every loss, and the page."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import http.server
+import json
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+click_testing = pytest.importorskip("click.testing")
+pytest.importorskip("jinja2")
+pytest.importorskip("pika")
+pytest.importorskip("proton")
+
+from amqp10msg.basic import (  # noqa: E402
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    decode_content_header,
+    encode_content_header,
+)
+from amqp10msg.cli import main  # noqa: E402
+from amqp10msg.translate import to_amqp10  # noqa: E402
+from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
+from tests.pages import Page  # noqa: E402
+
+PASSWORD = "guest"  # as the stand-in knows it
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def stored(body: bytes = b"", **properties: Any) -> Stored:
+    header = encode_content_header(BasicProperties(**properties), len(body))
+    return Stored(header, body)
+
+
+#: Each loses something, or not, on its way through RabbitMQ 4.3.
+MESSAGES = {
+    "plain": [stored(b"1", delivery_mode=2), stored(b"2", delivery_mode=2)],
+    "odd": [
+        stored(b"3", headers=FieldTable.of([("x", "F", FieldTable.of([("a", "l", 1)]))])),
+        stored(b"4", headers=FieldTable.of([("x", "F", FieldTable.of([("a", "l", 2)]))])),
+        stored(b"5", timestamp=2**63),
+    ],
+    "broken": [Stored(b"\0\x3c" + bytes(12) + b"?", b""), stored(b"6")],
+    "empty": [],
+}
+
+
+@pytest.fixture
+def broker() -> Iterator[BasicBroker]:
+    made = BasicBroker(*MESSAGES)
+    for name, messages in MESSAGES.items():
+        made.queues[name].extend(messages)
+    with running(made):
+        yield made
+
+
+def run(*arguments: str, status: int = 0, env: dict[str, str] | None = None) -> Any:
+    done = click_testing.CliRunner().invoke(main, [*arguments], env=env)
+    assert status == done.exit_code, done.output
+    return done
+
+
+def expected(profile: Any, name: str) -> dict[str, int]:
+    """How many messages lose what, by path."""
+    found: Counter[str] = Counter()
+    for one in MESSAGES[name]:
+        properties = decode_content_header(one.header).properties
+        basic = BasicMessage(properties, one.body, "", name)
+        losses = to_amqp10(basic, profile).losses
+        found.update({loss.path for loss in losses if not loss.recoverable})
+    return dict(found)
+
+
+class Management(http.server.BaseHTTPRequestHandler):
+    """The management API, as far as queues go, a page at a time."""
+
+    queues: list[dict[str, Any]]
+    seen: list[str]
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        page = int(parse_qs(parts.query)["page"][0])
+        wanted = "Basic " + base64.b64encode(b"guest:guest").decode()
+        if self.headers["Authorization"] != wanted:
+            self.send_error(401, "Unauthorized")
+            return
+        if parts.path != "/api/queues/%2F":
+            self.send_error(404)
+            return
+        items = self.queues[page - 1 : page]  # one a page
+        body = json.dumps({"items": items, "page_count": len(self.queues)}).encode()
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+@contextlib.contextmanager
+def management(queues: list[dict[str, Any]]) -> Iterator[str]:
+    handler = type("Handler", (Management,), {"queues": queues})
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join(10)
+
+
+def described(name: str, **more: Any) -> dict[str, Any]:
+    usual = {"name": name, "type": "classic", "durable": True, "arguments": {}}
+    return {**usual, "messages": len(MESSAGES.get(name, [])), **more}
+
+
+def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) -> None:
+    before = {name: list(queue) for name, queue in broker.queues.items()}
+    listed = [
+        described("plain", effective_policy_definition={"ha-mode": "all"}),
+        described("odd", type="quorum"),
+        described("broken", durable=False),
+        described("empty", arguments={"x-queue-mode": "lazy", "x-queue-version": 1}),
+        described("own", exclusive=True, messages=1),
+    ]
+    reports = ["--report", "r.json", "--report", "r.html"]
+
+    with management(listed) as api:
+        url = broker.url("")
+        done = run("migrate-check", url, "--management", api, *reports, status=1)
+
+    rows = {row["name"]: row for row in json.loads(Path("r.json").read_text())["queues"]}
+    assert ["broken", "empty", "odd", "own", "plain"] == list(rows)
+    assert (2, 2, []) == (rows["plain"]["read"], rows["plain"]["exact"], rows["plain"]["losses"])
+    assert {"mirrored", "lazy", "storage of version 1", "no delivery-limit", "exclusive"} == {
+        note.partition(":")[0]
+        for name in ("plain", "empty", "odd", "own")
+        for note in rows[name]["notes"]
+    }
+    assert "neither durable" in rows["broken"]["notes"][0]
+    assert (1, 1) == (len(rows["broken"]["failures"]), rows["broken"]["exact"])
+    lost = {row["property"]: row["messages"] for row in rows["odd"]["losses"]}
+    assert expected("rabbitmq-4.3", "odd") == lost
+    assert "exclusive" in rows["own"]["fault"]
+    assert "5 queues, 7 messages read" in done.output
+    page = Page(Path("r.html").read_text())
+    for text in ("headers['x']", "In RabbitMQ 4", "What would be lost", "What could not be sent"):
+        assert text in page.text
+    targets = {found["href"] for tag, found in page.elements if tag == "a" and "href" in found}
+    ids = {f"#{found['id']}" for _, found in page.elements if "id" in found}
+    assert {one for one in targets if "byte" not in one} <= ids
+    assert any(one.startswith("#message-") for one in targets)
+    for text in (done.output, page.text, json.dumps(rows)):
+        assert f":{PASSWORD}@" not in text
+    after = {name: list(queue) for name, queue in broker.queues.items()}
+    assert {name: {one.body for one in found} for name, found in before.items()} == {
+        name: {one.body for one in found} for name, found in after.items()
+    }
+
+
+def test_queues_by_name(broker: BasicBroker) -> None:
+    names = ["--queue", "odd", "--queue", "empty", "--queue", "nowhere"]
+
+    done = run("migrate-check", broker.url(""), *names, "--idle", "0.3", status=1)
+
+    assert "odd: 3 messages read and given back" in done.output
+    assert "empty: empty" in done.output
+    assert "nowhere: not read: 404" in done.output
+
+
+def test_lossless_loses_nothing_but_says_what_is_out_of_sight(broker: BasicBroker) -> None:
+    given = ["--queue", "odd", "--profile", "lossless", "--report", "r.json"]
+
+    run("migrate-check", broker.url(""), *given)
+
+    (row,) = json.loads(Path("r.json").read_text())["queues"]
+    assert (3, 3, 0) == (row["read"], row["exact"], row["losing"])
+    assert row["carried"]
+
+
+@pytest.mark.parametrize(
+    "arguments, status, said",
+    [
+        ([], 2, "name queues"),
+        (["--queue", "q", "--report", "x.txt"], 2, "neither .json nor .html"),
+        (["--management", "ftp://h"], 2, "has a URL such as"),
+        (["--management", "http://127.0.0.1:1"], 1, "http://127.0.0.1:1/api/queues/%2F:"),
+    ],
+)
+def test_what_makes_no_sense(arguments: list[str], status: int, said: str) -> None:
+    url = "amqp091://u:s3cr3t@127.0.0.1:1"
+
+    done = run("migrate-check", url, *arguments, status=status)
+
+    assert said in done.output
+    assert "s3cr3t" not in done.output
+
+
+def test_wrong_credentials_of_the_api_are_not_shown(broker: BasicBroker) -> None:
+    with management([]) as api:
+        wrong = api.replace("http://", "http://u:h1dd3n@")
+        done = run("migrate-check", broker.url(""), "--management", wrong, status=1)
+        other = run("migrate-check", broker.url(""), "--management", f"{api}/x", status=1)
+
+    assert "401 Unauthorized" in done.output
+    assert "404" in other.output
+    assert "h1dd3n" not in done.output
+
+
+def test_the_page_of_a_dry_run_of_routes(broker: BasicBroker) -> None:
+    Path("routes.toml").write_text(
+        f"""
+        [defaults]
+        to = "amqp://nowhere/q"
+        profile = "rabbitmq-4.3"
+        [[route]]
+        name = "first"
+        from = "{broker.url("queue=odd")}"
+        [[route]]
+        name = "second"
+        from = "{broker.url("queue=plain")}"
+        filter = "properties.subject = 'x' OR p.subject IS NULL"
+        filter-language = "sql"
+        """
+    )
+    given = ["--dry-run", "--idle", "0.3", "--report", "r.html", "--report", "r.json"]
+
+    done = run("bridge", "--config", "routes.toml", *given)
+
+    assert "first: 3 messages read and given back" in done.output
+    rows = {row["name"]: row for row in json.loads(Path("r.json").read_text())["queues"]}
+    assert (3, 2) == (rows["first"]["read"], rows["second"]["read"])
+    page = Page(Path("r.html").read_text())
+    assert "What a bridge would lose" in page.text
+    assert "first, example 1" in page.text
