@@ -19,11 +19,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, encode_value
+from amqp10msg import AmqpValue, Array, Header, Message, Properties, encode_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
 from amqp10msg.basic.tables import OddTrue, ScaledDecimal
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
+from amqp10msg.translate.rabbitmq.terms import rewritten
 
 pytest.importorskip("pika")
 pytest.importorskip("proton")
@@ -273,3 +274,18 @@ def test_the_profiles_agree_with_the_broker(kind: str, to: str) -> None:
 
     assert (0, "") == (done.returncode, done.stderr), done.stdout
     assert "0 differ" in done.stdout
+
+
+def test_a_stream_encodes_bodies_anew_as_their_losses_say() -> None:
+    values: list[Any] = [
+        *(Array("string", ["a", "bc"]), [Array("symbol", ["k"])], {"k": Array("uint", [1, 300])}),
+        *([1, "a", None, True], [[], {}], Array("uint", [])),
+    ]
+    made = [to_basic(Message.decode(Message(AmqpValue(value)).encode())) for value in values]
+
+    for translation, came in zip(
+        made, through_basic([one.message for one in made], "stream", again=False), strict=True
+    ):
+        body = translation.message.body
+        assert rewritten(body) == came.body
+        assert (body != came.body) == any(loss.path == "body" for loss in translation.losses)

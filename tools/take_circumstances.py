@@ -91,9 +91,11 @@ def redelivered(broker: Broker, kind: str, sent: Any, to: str, times: int) -> di
     return {"key": name, "circumstances": {"delivery_count": times}, "came": came}
 
 
-def dead(broker: Broker, kind: str, sent: Any, to: str, reason: str) -> dict[str, Any]:
-    """Record a message that left a queue for a reason."""
-    with queue(broker, "classic") as letters:
+def dead(
+    broker: Broker, kind: str, sent: Any, to: str, reason: str, into: str = "classic"
+) -> dict[str, Any]:
+    """Record a message that left a queue for a reason, into a queue of some kind."""
+    with queue(broker, into) as letters:
         given = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": letters}
         with queue(broker, kind, given | REASONS[reason]) as name:
             publish(broker, name, sent)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
     from amqp10msg.cli._translated import Losses, Translated
 
-_ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
+_ACTIONS = {
+    "carried": "green",
+    **dict.fromkeys(("renamed", "reordered", "retyped"), "yellow"),
+}
 
 
 def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,18 +37,32 @@ from amqp10msg.translate._headers import (
 from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
-from amqp10msg.translate.rabbitmq.terms import is_deliverable
-from amqp10msg.translate.report import Notes
+from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.report import Loss, Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
     "Reading",
     "exact_octets",
+    "note_order",
     "read",
     "usual",
     "with_headers",
 ]
 
+# One of each for all messages: many have it.
+_REORDERED = tuple(
+    Loss(
+        section,
+        "reordered",
+        "as written",
+        "by name",
+        "unchanged, but RabbitMQ sorts headers where it adds one: in streams, at a redelivery by a "
+        "quorum queue, to dead letters",
+        recoverable=True,
+    )
+    for section in ("application-properties", "message-annotations")
+)
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _MESSAGE = Layout(
@@ -428,6 +442,22 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
         )
 
 
+def note_order(made: Reading, notes: Notes) -> None:
+    """Note what a broker puts in another order when it sorts headers that no residual orders."""
+    before = ""
+    place = noted = -1
+    for entry in made.entries:
+        place += 1
+        if place == made.split:
+            before = ""
+        of_annotations = place >= made.split
+        name = entry[0]
+        if noted < of_annotations and name < before:
+            notes.losses.append(_REORDERED[of_annotations])
+            noted = of_annotations
+        before = name
+
+
 def _header_exists(made: Reading, name: str) -> bool:
     """Whether an annotation becomes a header of this name."""
     for key in made.message.message_annotations or ():
@@ -562,8 +592,18 @@ def _body(made: Reading, notes: Notes) -> None:
         part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
     ]
     made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
-    if is_deliverable(made.payload):
+    written = rewritten(made.payload)
+    if written is not None:
         made.given[_TYPE] = MARKER
+        if written != made.payload:
+            notes.add(
+                "body",
+                "retyped",
+                "sections",
+                "sections",
+                "unchanged, but a stream of RabbitMQ 4 encodes it anew, arrays for example",
+                recoverable=True,
+            )
         return
     made.certain = False
     made.carried[UNMARKED] = 1

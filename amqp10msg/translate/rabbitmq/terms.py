@@ -22,8 +22,8 @@ __all__ = [
     "RefusedError",
     "Term",
     "generate",
-    "is_deliverable",
     "kind_of",
+    "rewritten",
     "section_name",
     "untyped",
 ]
@@ -308,29 +308,28 @@ def section_name(descriptor: Term) -> str | None:
     return None
 
 
-def is_deliverable(sections: bytes) -> bool:
-    """Whether RabbitMQ 4.0 can read encoded body sections and write them again for a 1.0 consumer.
+def rewritten(sections: bytes) -> bytes | None:
+    """Return encoded body sections as RabbitMQ 4.0 writes them again, in a stream for example.
 
-    It reads no arrays of constructors without octets, of compact ones and of some types, and cannot
-    write what it carries unread: decimals, NaN and infinities. It takes described values for
-    sections.
+    None where it cannot: it reads no arrays of constructors without octets, of compact ones and of
+    some types, and cannot write what it carries unread: decimals, NaN and infinities. It takes
+    described values for sections.
     """
     try:
         terms = CODEC_40.parse_all(sections)
-        for term in terms:
-            generate(term)
+        octets = b"".join([generate(term) for term in terms])
     except CrashedError:
-        return False
+        return None
     pending: list[Any] = [term[2] for term in terms]
     while pending:
         term = pending.pop()
         if isinstance(term, tuple):
             if term[0] == "described":
-                return False
+                return None
             pending += term  # all of it, since the key of a map's entry comes first
         elif isinstance(term, list):
             pending += term
-    return True
+    return octets
 
 
 _WRITE = {
