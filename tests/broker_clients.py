@@ -112,10 +112,14 @@ class Basic:
         except AMQPError as error:
             raise Ended(repr(error)) from None
 
-    def consume(self, name: str) -> None:
-        """Begin to consume a queue, a stream from its next message on."""
+    def consume(self, name: str, offset: str = "next") -> None:
+        """Begin to consume a queue, a stream from its ``first`` or its ``next`` message on."""
         self.channel.basic_qos(prefetch_count=100)
-        self.channel.basic_consume(name, lambda *found: self._taken.append(found[1:]))
+        self.channel.basic_consume(
+            name,
+            lambda *found: self._taken.append(found[1:]),
+            arguments={} if offset == "next" else {"x-stream-offset": offset},
+        )
 
     def receive(self, timeout: float) -> tuple[BasicMessage, int]:
         """Wait for a message; return it and its delivery tag, to acknowledge it.
@@ -233,11 +237,14 @@ class Peer:
         link.target.address = address
         return self._opened(link)
 
-    def receiver(self, address: str, credit: int = 10) -> Any:
-        """Open a receiving link, to a stream from its next message on."""
+    def receiver(self, address: str, credit: int = 10, offset: str = "next") -> Any:
+        """Open a receiving link, to a stream from its ``first`` or its ``next`` message on."""
         link = self.session.receiver(str(uuid.uuid4()))
         link.source.address = address
         link.snd_settle_mode = proton.Link.SND_UNSETTLED
+        if offset != "next":
+            name = proton.symbol("rabbitmq:stream-offset-spec")
+            link.source.filter.put_object({name: proton.Described(name, offset)})
         self._opened(link)
         link.flow(credit)
         self._write()

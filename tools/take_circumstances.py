@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +63,13 @@ def publish(broker: Broker, name: str, sent: Any) -> None:
             peer.send(peer.sender(broker.address(name)), sent.encode())
 
 
-def take(broker: Broker, name: str, to: str, outcome: Any = Outcome.ACCEPTED) -> Any:
+def take(
+    broker: Broker, name: str, to: str, outcome: Any = Outcome.ACCEPTED, offset: str = "next"
+) -> Any:
     """Receive a message over a protocol, and settle it; None leaves it unsettled."""
     if to == "basic":
         with Basic(broker) as basic:
-            basic.consume(name)
+            basic.consume(name, offset)
             made, tag = basic.receive(5)
             if outcome == Outcome.ACCEPTED:
                 basic.channel.basic_ack(tag)
@@ -74,7 +77,7 @@ def take(broker: Broker, name: str, to: str, outcome: Any = Outcome.ACCEPTED) ->
                 basic.channel.basic_nack(tag, requeue=False)
         return made
     with Peer(broker) as peer:
-        link = peer.receiver(broker.address(name), credit=1)
+        link = peer.receiver(broker.address(name), 1, offset)
         octets, delivery = peer.receive(link, 5)
         if outcome is not None:
             peer.settle(link, delivery, outcome)
@@ -106,7 +109,7 @@ def dead(
             elif reason == "delivery_limit":
                 for _ in range(2):
                     take(broker, name, to, None)
-            came = take(broker, letters, to)
+            came = take(broker, letters, to, offset="first" if into == "stream" else "next")
     keys = [name, "nowhere"] if sent is SENT["basic"][1] else [name]
     death: dict[str, Any] = {"queue": name, "reason": reason, "routing_keys": keys}
     death["time"] = time_of(came)
@@ -129,7 +132,7 @@ def time_of(came: Any) -> int:
 
 
 def entries(broker: Broker) -> Iterator[dict[str, Any]]:
-    """Yield one entry for each circumstance."""
+    """Yield one entry for each circumstance, of queues and of dead letters that go into streams."""
     for kind in ("classic", "quorum"):
         for way, to in (("basic", "amqp10"), ("amqp10", "basic")):
             for number, sent in enumerate(SENT[way]):
@@ -147,12 +150,18 @@ def entries(broker: Broker) -> Iterator[dict[str, Any]]:
                     ),
                 ]
                 for case, record, what in cases:
-                    try:
-                        made = record(broker, kind, sent, to, what)
-                    except Ended as error:
-                        print(f"{kind} {way} {number} {case}: {error}")
-                        continue
-                    yield entry(broker, kind, f"{kind}-{way}-{number}-{case}", sent, made)
+                    for into in ("classic", "stream") if record is dead else ("classic",):
+                        record_ = partial(record, into=into) if into == "stream" else record
+                        name = f"{kind}-{way}-{number}-{case}"
+                        name += "-into-stream" if into == "stream" else ""
+                        try:
+                            made = record_(broker, kind, sent, to, what)
+                        except Ended as error:
+                            print(f"{name}: {error}")
+                            continue
+                        yield entry(
+                            broker, "stream" if into == "stream" else kind, name, sent, made
+                        )
 
 
 def entry(broker: Broker, kind: str, case: str, sent: Any, made: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +177,7 @@ def entry(broker: Broker, kind: str, case: str, sent: Any, made: dict[str, Any])
     else:
         made["gives"] = [encode_properties(came.properties).hex(), came.body.hex()]
         made["message"] = sent.encode().hex()
-    return head | made | {"offset": None}
+    return head | made | {"offset": 0 if kind == "stream" else None}
 
 
 def main() -> None:

@@ -47,8 +47,9 @@ class Circumstances:
         arrival_time: when the message arrived at the broker, in ms since the Unix epoch.
         delivery_count: how often a quorum queue delivered it before. Of a dead letter RabbitMQ 4
             says it in the header alone.
-        deaths: of a dead letter, the last one first; queues only, no streams. Exchange and routing
-            key of the message are then those of the dead letter.
+        deaths: of a dead letter, the last one first; the profile is that of the queue or stream it
+            went to; of RabbitMQ 3.10, a queue. Exchange and routing key of the message are
+            then those of the dead letter.
     """
 
     user: str | None = "guest"

@@ -67,14 +67,17 @@ def to_amqp10(
         check_user(octets(basic.properties.user_id), given.user)
     found = _from_basic(broker, basic, notes)
     header = found["header"]
-    header[3] = not (basic.redelivered or given.delivery_count or given.deaths)
-    header[4] = ("uint", given.delivery_count)
+    # A stream, also one of dead letters, delivers its messages for the first time.
+    count = 0 if broker.stream else given.delivery_count
+    died = bool(given.deaths) and not broker.stream
+    header[3] = not (basic.redelivered or count or died)
+    header[4] = ("uint", count)
     annotations = found.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
     own = [(b"x-exchange", basic.exchange), (b"x-routing-key", basic.routing_key)]
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
-    if not broker.stream:
+    if given.deaths or not broker.stream:
         added += deaths.added_annotations(given)
     out = [
         written_section(0x70, ("list", header)),

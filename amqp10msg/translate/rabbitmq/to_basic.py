@@ -106,10 +106,10 @@ def to_basic(
     extra: list[tuple[bytes, str, Any]] = []
     if broker.stream and given.stream_offset is not None:
         extra.append((b"x-stream-offset", "l", given.stream_offset))
-    elif not broker.stream:
+    if given.deaths or not broker.stream:
         extra += deaths.added_headers(given)
-        if given.deaths:
-            made.expiration = None  # so that it does not expire again
+    if given.deaths:
+        made.expiration = None  # so that it does not expire again
     extra += _annotation_headers(broker, annotations, notes)
     message_id = _id(fields[0], b"x-message-id", notes)
     correlation = _id(fields[5], b"x-correlation-id", notes)
@@ -148,7 +148,7 @@ def to_basic(
         notes.dropped("footer", footer, "0-9-1 has no footer")
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
-    again = bool(given.delivery_count) and not given.deaths
+    again = bool(given.delivery_count) and not given.deaths and not broker.stream
     return BasicMessage(made, payload, redelivered=again)
 
 
