@@ -18,7 +18,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("pika")
-pytest.importorskip("proton")
 
 from pika import spec
 

@@ -28,7 +28,6 @@ from amqp10msg.basic import (
 )
 
 pika = pytest.importorskip("pika")
-pytest.importorskip("proton")
 
 from amqp10msg.net.bridge import Bridge, RouteOptions, read_quarantine  # noqa: E402
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +14,18 @@ from amqp10msg import Described, Symbol, UInt, ULong, decode_values, encode_valu
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target, TransactionalState
 from amqp10msg.net import transport
-from amqp10msg.net.transport import AMQP_HEADER, Connection, Delivery, Link, Open, Session
+from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.net.transport import (
+    AMQP_HEADER,
+    SASL_HEADER,
+    Connection,
+    Delivery,
+    Link,
+    Open,
+    SaslClient,
+    SaslError,
+    Session,
+)
 
 pytestmark = pytest.mark.once
 
@@ -214,6 +226,42 @@ def test_drain_uses_up_the_credit() -> None:
     assert 1_000 - 7 == other.links[0].credit
 
 
+def test_credit_that_is_taken_back_covers_what_is_on_its_way() -> None:
+    one, other = End("a"), End("b", credit=5)
+    link = joined(one, other)
+    for number in range(3):
+        link.send(bytes([number]), b"x")
+    other.links[0].revoke()
+    talk(one, other)
+
+    assert (3, 0, 0) == (len(other.got), link.credit, other.links[0].credit)
+    for number in range(3):  # two were on their way, for all that the receiver knows
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+    assert [("link", "amqp:link:transfer-limit-exceeded")] == other.ends
+
+
+@given(
+    st.lists(st.binary(max_size=3_000), max_size=6),
+    st.sampled_from([512, 4_096]),
+    st.integers(1, 2_000),
+)
+def test_bytes_beyond_the_limit_go_elsewhere(sent: list[bytes], frame: int, most: int) -> None:
+    one, other = End("a", frame=frame), End("b", frame=frame)
+    link = joined(one, other)
+    other.links[0].max_message_size = most
+    other.links[0].overflow = bytearray
+    for number, octets in enumerate(sent):
+        link.send(bytes([number]), octets)
+    talk(one, other)
+
+    assert [octets if len(octets) <= most else b"" for octets in sent] == [
+        delivery.payload for delivery in other.got
+    ]
+    large: list[Any] = [delivery.large for delivery in other.got]
+    assert [octets if len(octets) > most else None for octets in sent] == large
+
+
 @pytest.mark.parametrize("closed", [False, True])
 def test_what_ends_is_told_at_both_ends_once(closed: bool) -> None:
     one, other = End("a"), End("b")
@@ -246,6 +294,47 @@ def test_idle_connection_is_kept_alive() -> None:
     assert 101.0 == one.engine.tick(100.5)
     assert b"\0\0\0\x08\x02\0\0\0" == one.engine.take()
     assert None is other.engine.tick(100.0)
+
+
+# SASL.
+
+
+@given(
+    st.sampled_from(["PLAIN", "ANONYMOUS", "EXTERNAL"]),
+    st.sampled_from(["me", "you"]),
+    st.sampled_from(["secret", "süß", ""]),
+    cuts,
+)
+def test_both_ends_of_sasl_agree(mechanism: str, user: str, password: str, cuts: list[int]) -> None:
+    server = SaslServer(anonymous=True, users={"me": "secret"})
+    client = SaslClient(mechanism, hostname="h", user=user, password=password)
+    said, heard, refused = client.start(), b"", ""
+    while said and not refused:
+        for piece in pieces(said, cuts):
+            answer, rest = server.receive(piece)
+            assert b"" == rest
+            heard += answer
+        said = b""
+        try:
+            for piece in pieces(heard, cuts):
+                said += client.receive(piece)[0]
+        except SaslError as error:
+            refused = f"{error}, {error.refused}"
+        heard = b""
+
+    right = mechanism == "ANONYMOUS" or (mechanism, user, password) == ("PLAIN", "me", "secret")
+    assert (right, not right) == (client.done, bool(refused))
+    assert client.done == server.done
+    assert right or refused.endswith("True")
+    assert not password or password not in refused.replace("authentication", "")
+
+
+@given(st.booleans(), st.binary(max_size=200))
+def test_whatever_a_server_says_in_sasl_is_an_error_or_waited_for(begun: bool, said: bytes) -> None:
+    client = SaslClient("PLAIN")
+    with contextlib.suppress(SaslError):
+        client.receive(SASL_HEADER * begun + said)
+    assert not client.done
 
 
 # Peers that break rules.

@@ -5,8 +5,8 @@
     async with Bridge("amqp091://old/?queue=orders", "amqp://new/?queue=orders") as bridge:
         report = await bridge.run()
 
-Needs the extra ``amqp10msg[net]``: pika knows the methods of 0-9-1, python-qpid-proton does frames,
-sessions and links of 1.0, this library the messages.
+Needs the extra ``amqp10msg[bridge]``: pika knows the methods of 0-9-1. Frames, sessions and links
+of 1.0 are those of `amqp10msg.net.transport`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from __future__ import annotations
 try:
     from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
 except ModuleNotFoundError as error:
-    if error.name not in {"proton", "cproton", "cproton_ffi", "pika"}:
+    if error.name != "pika":
         raise
     raise ModuleNotFoundError(
-        f"amqp10msg.net.bridge needs {error.name}: pip install 'amqp10msg[net]'", name=error.name
+        "amqp10msg.net.bridge needs pika: pip install 'amqp10msg[bridge]'", name=error.name
     ) from error
 from amqp10msg.net.bridge.options import ACTIONS, REASONS, RouteOptions
 from amqp10msg.net.bridge.quarantine import Entry, Quarantine, read_quarantine

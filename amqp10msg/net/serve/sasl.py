@@ -10,24 +10,13 @@ import hmac
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg import Array, DecodeError, Described, Limits, Symbol, UByte, ULong
-from amqp10msg._core import decode_value, encode_value
+from amqp10msg import Array, Symbol, UByte
+from amqp10msg.net.transport import AMQP_HEADER, SASL_HEADER, SaslError, SaslFrames, sasl_frame
+from amqp10msg.net.transport import SaslCode as Code
 
-__all__ = ["AMQP_HEADER", "SaslServer"]
+__all__ = ["SaslServer"]
 
-AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
-SASL_HEADER = b"AMQP\x03\x01\x00\x00"
-_MECHANISMS, _INIT, _CHALLENGE, _RESPONSE, _OUTCOME = range(0x40, 0x45)
-_SYMBOLS = {"amqp:sasl-init:list": _INIT, "amqp:sasl-response:list": _RESPONSE}
 _OK, _AUTH = 0, 1
-# Far more than a mechanism, a host name and a password need.
-_MAX_FRAME = 4096
-_LIMITS = Limits(size=_MAX_FRAME, items=64, depth=4)
-
-
-def _frame(code: int, *fields: Any) -> bytes:
-    body = encode_value(Described(ULong(code), list(fields)))
-    return (len(body) + 8).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
 
 
 class SaslServer:
@@ -49,7 +38,7 @@ class SaslServer:
         self.done = False
         self.failed = ""
         self.user: str | None = None
-        self._buffer = bytearray()
+        self._frames = SaslFrames()
         self._started = False
 
     @property
@@ -64,58 +53,40 @@ class SaslServer:
         Returns:
             The bytes to send, and those that follow SASL, for the layer above.
         """
-        self._buffer += data
+        frames = self._frames
+        frames.feed(data)
         reply = b""
         if not self._started:
-            if len(self._buffer) < 8:
+            header = frames.header()
+            if header is None:
                 return b"", b""
-            header = bytes(self._buffer[:8])
             if header == AMQP_HEADER and self.anonymous:
                 self.done = True
-                return b"", self._rest()
+                return b"", header + frames.rest()
             if header != SASL_HEADER:
                 # Part 2, 2.2: answer with the protocol that is expected, and close.
                 self.failed = f"the peer begins with {header!r}"
                 return SASL_HEADER, b""
-            del self._buffer[:8]
             self._started = True
-            reply = SASL_HEADER + _frame(_MECHANISMS, Array("symbol", self.mechanisms))
-        while not self.done and not self.failed and len(self._buffer) >= 8:
-            size = int.from_bytes(self._buffer[:4], "big")
-            start = 4 * self._buffer[4]
-            if not 8 <= start <= size <= _MAX_FRAME or self._buffer[5] != 1:
-                self.failed = "the peer sent no SASL frame"
-                break
-            if len(self._buffer) < size:
-                break
-            body = bytes(self._buffer[start:size])
-            del self._buffer[:size]
-            reply += self._answer(body)
-        return reply, self._rest() if self.done else b""
-
-    def _rest(self) -> bytes:
-        rest = bytes(self._buffer)
-        self._buffer.clear()
-        return rest
-
-    def _answer(self, body: bytes) -> bytes:
+            offered = sasl_frame(Code.MECHANISMS, Array("symbol", self.mechanisms))
+            reply = SASL_HEADER + offered
         try:
-            value = decode_value(body, limits=_LIMITS)
-        except DecodeError as error:
-            self.failed = f"a SASL frame does not decode: {error}"
-            return b""
-        code = None
-        if isinstance(value, Described) and isinstance(value.value, list):
-            code = _SYMBOLS.get(str(value.descriptor), value.descriptor)
-        if code == _INIT:
-            mechanism, response = (*value.value, None, None)[:2]
+            while not self.done and not self.failed and (found := frames.next()) is not None:
+                reply += self._answer(*found)
+        except SaslError as error:
+            self.failed = str(error)
+        return reply, frames.rest() if self.done else b""
+
+    def _answer(self, code: int | None, fields: list[Any]) -> bytes:
+        if code == Code.INIT:
+            mechanism, response = (*fields, None, None)[:2]
             if mechanism == "PLAIN" and self.users and response is None:
-                return _frame(_CHALLENGE, b"")
+                return sasl_frame(Code.CHALLENGE, b"")
             if mechanism == "ANONYMOUS" and self.anonymous:
                 return self._outcome(_OK)
             return self._outcome(self._check(response) if mechanism == "PLAIN" else _AUTH)
-        if code == _RESPONSE and self.users:
-            return self._outcome(self._check((*value.value, None)[0]))
+        if code == Code.RESPONSE and self.users:
+            return self._outcome(self._check((*fields, None)[0]))
         self.failed = "the peer sent an unexpected SASL frame"
         return b""
 
@@ -138,4 +109,4 @@ class SaslServer:
             self.done = True
         else:
             self.failed = "not authenticated"
-        return _frame(_OUTCOME, UByte(code))
+        return sasl_frame(Code.OUTCOME, UByte(code))

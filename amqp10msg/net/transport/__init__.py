@@ -21,10 +21,19 @@ from amqp10msg.net.transport.performatives import (
     SenderSettleMode,
     Transfer,
 )
+from amqp10msg.net.transport.sasl import (
+    SASL_HEADER,
+    SaslClient,
+    SaslCode,
+    SaslError,
+    SaslFrames,
+    sasl_frame,
+)
 from amqp10msg.net.transport.sessions import Session
 
 __all__ = [
     "AMQP_HEADER",
+    "SASL_HEADER",
     "Attach",
     "Begin",
     "Close",
@@ -38,7 +47,12 @@ __all__ = [
     "Link",
     "Open",
     "ReceiverSettleMode",
+    "SaslClient",
+    "SaslCode",
+    "SaslError",
+    "SaslFrames",
     "SenderSettleMode",
     "Session",
     "Transfer",
+    "sasl_frame",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import attrs
 
@@ -19,7 +20,7 @@ from amqp10msg.net.transport.performatives import (
 if TYPE_CHECKING:
     from amqp10msg.net.transport.sessions import Session
 
-__all__ = ["MASK", "Delivery", "Link", "LinkFaultError"]
+__all__ = ["MASK", "Delivery", "Link", "LinkFaultError", "Sink"]
 
 #: Sequence numbers are of 32 bits (Part 2, 2.8.10).
 MASK = 0xFFFFFFFF
@@ -35,6 +36,16 @@ class LinkFaultError(Exception):
         self.error = Error(condition, description)
 
 
+class Sink(Protocol):
+    """Takes the bytes of a message, as a `bytearray` does."""
+
+    def __len__(self) -> int:
+        """Return how many there are."""
+
+    def extend(self, octets: bytes | bytearray, /) -> None:
+        """Add bytes at the end."""
+
+
 @attrs.define(eq=False, weakref_slot=False)
 class Delivery:
     """The transfer of one message over a link (Part 2, 2.6.12).
@@ -48,6 +59,7 @@ class Delivery:
         state: the state at the peer, an object of `amqp10msg.delivery` or a `Described` of an
             unknown one; None if there is none.
         payload: the message that was received; None until it is complete.
+        large: what `Link.overflow` gave for its bytes, where they were too many.
         aborted: whether the sender gave it up.
         done: whether this end has settled it.
         context: whatever its user keeps with it.
@@ -60,11 +72,12 @@ class Delivery:
     settled: bool = False
     state: Any = None
     payload: bytes | None = None
+    large: Sink | None = None
     aborted: bool = False
     done: bool = False
     context: Any = None
-    _parts: list[bytes] = attrs.field(factory=list, repr=False)
-    _size: int = 0
+    # Not a list of parts: small ones would cost memory that no size accounts for.
+    _parts: bytearray | Sink | None = attrs.field(default=None, repr=False)
 
     def update(self, state: Any, *, settled: bool = True) -> None:
         """Tell the peer the state at this end, and whether it is settled here.
@@ -94,13 +107,17 @@ class Link:
         drain: whether the peer wants the credit to be used up.
         snd_settle_mode: as attached; what the peer asked for before.
         rcv_settle_mode: likewise.
-        max_message_size: of what is received, in bytes; 0 for no bound.
+        max_message_size: of what is received, in bytes; 0 for no bound. A message of more ends the
+            link, unless there is an `overflow`.
+        overflow: is called for what takes the bytes of a message of more than `max_message_size`,
+            whose payload is empty then.
         context: whatever its user keeps with it.
     """
 
     __slots__ = (
         "_count",
         "_partial",
+        "_revoked",
         "attached",
         "context",
         "credit",
@@ -109,6 +126,7 @@ class Link:
         "handle",
         "max_message_size",
         "name",
+        "overflow",
         "rcv_settle_mode",
         "remote",
         "remote_handle",
@@ -129,11 +147,13 @@ class Link:
         self.snd_settle_mode = SenderSettleMode.MIXED
         self.rcv_settle_mode = ReceiverSettleMode.FIRST
         self.max_message_size = 0
+        self.overflow: Callable[[], Sink] | None = None
         self.attached = False
         self.detached = False
         self.context: Any = None
         self._count = 0  # delivery-count
         self._partial: Delivery | None = None
+        self._revoked = 0  # credit that was taken back, which the peer may not know yet
 
     def __repr__(self) -> str:
         return f"<{'sending' if self.sends else 'receiving'} link {self.name!r}>"
@@ -185,6 +205,13 @@ class Link:
         """Let the peer send so many messages more."""
         if self.is_open and credit > 0:
             self.credit += credit
+            self.session.write_flow(self)
+
+    def revoke(self) -> None:
+        """Take the credit back: what comes still was on its way (Part 2, 2.6.7)."""
+        if self.is_open and self.credit > 0:
+            self._revoked += self.credit
+            self.credit = 0
             self.session.write_flow(self)
 
     def drained(self) -> None:
@@ -278,29 +305,33 @@ class Link:
         if transfer.state is not None:
             delivery.state = transfer.state
         if transfer.aborted:
-            self._partial = None
-            delivery._parts.clear()
+            self._partial = delivery._parts = None
             delivery.aborted = delivery.settled = True
             self.session.forget(delivery)
             return delivery
-        size = delivery._size + len(payload)
-        if self.max_message_size and size > self.max_message_size:
-            self._fault(
-                "amqp:link:message-size-exceeded",
-                f"messages have {self.max_message_size} bytes at most here",
-            )
-        delivery._size = size
+        parts = delivery._parts
+        size = len(payload) + (0 if parts is None else len(parts))
+        if self.max_message_size and size > self.max_message_size and delivery.large is None:
+            if self.overflow is None:
+                self._fault(
+                    "amqp:link:message-size-exceeded",
+                    f"messages have {self.max_message_size} bytes at most here",
+                )
+            delivery.large = large = self.overflow()
+            if isinstance(parts, bytearray):
+                large.extend(parts)
+            delivery._parts = parts = large
+        if parts is not None:
+            parts.extend(payload)
         if transfer.more:
-            # Empty parts would cost memory that no size accounts for.
-            if payload:
-                delivery._parts.append(payload)
+            if parts is None:
+                delivery._parts = bytearray(payload)
             self._partial = delivery
             return None
-        self._partial = None
-        if delivery._parts:
-            payload = b"".join((*delivery._parts, payload))
-            delivery._parts.clear()
-        delivery.payload = payload
+        self._partial = delivery._parts = None
+        if isinstance(parts, bytearray):
+            payload = bytes(parts)
+        delivery.payload = payload if delivery.large is None else b""
         return delivery
 
     def _begin(self, transfer: Transfer) -> Delivery:
@@ -309,9 +340,12 @@ class Link:
             self._fault("amqp:invalid-field", "a delivery begins with a delivery-id and a tag")
         if number in self.session.incoming:
             self._fault("amqp:not-allowed", f"the delivery {number} is not settled yet")
-        if self.credit <= 0:
+        if self.credit > 0:
+            self.credit -= 1
+        elif self._revoked > 0:
+            self._revoked -= 1
+        else:
             self._fault("amqp:link:transfer-limit-exceeded", "the link has no credit")
-        self.credit -= 1
         self._count = (self._count + 1) & MASK
         delivery = Delivery(self, number, tag, transfer.message_format or 0)
         if not transfer.settled:
