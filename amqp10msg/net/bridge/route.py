@@ -116,7 +116,7 @@ class Route:
         self._stopping = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
-        self._last = 0.0
+        self._idle = self._ticked = 0.0
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
@@ -144,7 +144,7 @@ class Route:
         options = self.options
         if options.deduplicate is not None:
             self._ledger = Ledger(options.deduplicate, self.name, options.remember)
-        self._last = started
+        self._ticked = started
         tasks = [asyncio.ensure_future(one) for one in (self._keep_target(), self._keep_source())]
         for task in tasks:
             task.add_done_callback(self._ended)
@@ -190,7 +190,10 @@ class Route:
                 target.abort()
                 self._lost_target(LinkError(f"no outcome within {options.outcome_timeout:g} s"))
         self._pump()
-        idle = options.idle is not None and now - self._last >= options.idle
+        # A stall of this process is not one of the source.
+        self._idle += min(now - self._ticked, _TICK)
+        self._ticked = now
+        idle = options.idle is not None and self._idle >= options.idle
         if idle and self._from is not None and not self._unsettled:
             self._stop.set()
         self._count()
@@ -280,7 +283,7 @@ class Route:
         await self._target_side.opened.wait()
         while True:
             self._from = await self._open(self._source_side, open_)
-            self._last = self._loop.time()
+            self._idle = 0.0
             self._count()
             await self._source_side.lost.wait()
 
@@ -367,7 +370,7 @@ class Route:
         counts, options = self.statistics, self.options
         counts.received += 1
         counts.redelivered += delivery.redelivered
-        self._last = self._loop.time()
+        self._idle = 0.0
         if self._stopping or (
             options.max_messages is not None and self._taken >= options.max_messages
         ):
