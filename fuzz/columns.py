@@ -25,7 +25,7 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg import Limits, corpus
-from amqp10msg.columns import SCHEMA, _decode, decode
+from amqp10msg.columns import SCHEMA, MapsAs, _decode, decode
 from amqp10msg.columns._schema import plan_of
 from amqp10msg.limits import DEFAULT_LIMITS
 from fuzz.mutate import mutate
@@ -39,8 +39,20 @@ PROJECTIONS: tuple[tuple[str, ...], ...] = (
     ("message_annotations.x-opt-to", "footer", "error_code", "footer.k", "footer.k2"),
     ("absolute_expiry_time_ms", "creation_time", "correlation_id_type", "durable"),
     ("body_json", "error_code"),
+    ("body_text",),
+    ("body", "body_text", "error_code", "footer"),
+    # These with VARIANT.
+    (*(name for name in SCHEMA.names if name != "section_offsets"), "body_text", "body_value"),
+    ("application_properties", "application_properties.tenant", "body_value"),
+    ("message_annotations", "body_value", "error_code", "message_annotations.x-opt-to"),
     (),
 )
+
+
+def decoded(array: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
+    """Decode; where the body is a VARIANT, so are the map sections."""
+    maps: MapsAs = "variant" if "body_value" in names else "map"
+    return decode(array, names, limits=limits, maps=maps)
 
 
 def plainly(array: Any, names: Sequence[str], limits: Limits | None = None) -> Any:
@@ -48,7 +60,7 @@ def plainly(array: Any, names: Sequence[str], limits: Limits | None = None) -> A
     kernel = _decode.scanned
     _decode.scanned = None
     try:
-        return decode(array, names, limits=limits)
+        return decoded(array, names, limits)
     finally:
         _decode.scanned = kernel
 
@@ -98,7 +110,7 @@ def exactly(octets: Sequence[bytes]) -> Any:
 def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
     """Whether `decode` and the plain implementation differ."""
     array = exactly(octets)
-    found = decode(array, names, limits=limits)
+    found = decoded(array, names, limits)
     found.validate(full=True)
     return not same(found, plainly(array, names, limits))
 
@@ -106,7 +118,7 @@ def differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None
 def kernel_differs(octets: Sequence[bytes], names: Sequence[str], limits: Limits | None) -> bool:
     """Whether they differ in the rows that the kernel does not leave to the plain one."""
     assert _decode.scanned is not None
-    plan = plan_of(names)
+    plan = plan_of(names, "variant" if "body_value" in names else "map")
     found, odd = _decode.scanned(exactly(octets), plan, limits or DEFAULT_LIMITS)
     found.validate(full=True)
     own = pa.array(sorted(set(range(len(octets))).difference(odd)), pa.int64())

@@ -73,14 +73,14 @@ def assert_same(
     kind: Any = None,
 ) -> None:
     array = pa.array(list(octets), kind or pa.binary())
-    found = columns.decode(array, names, limits=limits)
+    found = fuzzing.decoded(array, names, limits)
     expected = plainly(array, names, limits)
 
     found.validate(full=True)
     assert same(expected, found), [
         octet
         for octet in array.to_pylist()
-        if not same(plainly([octet], names, limits), columns.decode([octet], names, limits=limits))
+        if not same(plainly([octet], names, limits), fuzzing.decoded([octet], names, limits))
     ]
 
 
@@ -134,6 +134,22 @@ def test_what_is_common_needs_no_help() -> None:
 
     assert 0 == odd_rows([REFERENCE, common, nested, sequences, b""])
     assert 2 == odd_rows([REFERENCE[:-1], plain_annotation, common])
+
+
+def test_what_is_common_needs_no_help_as_a_variant() -> None:
+    values = {"a": None, "b": True, "c": ULong(7), "d": "text" * 30, "e": 0.5, "f": b"x" * 300}
+    message = Message(
+        AmqpValue({"z": [1, None, {"b": 0.5}], "a": list(range(300)), Symbol("c"): {}}),
+        message_annotations={"x-opt-a": [], "x-opt-b": {"k": [True]}, "x-opt-c": Float(0.5)},
+        application_properties=values,
+    ).encode()
+    sequence = Message(AmqpSequence([1, "two"])).encode()
+
+    plan = _decode.plan_of("lean", "variant")
+    _, odd = _decode.scanned(pa.array([REFERENCE, message, sequence, b""]), plan, Limits())
+
+    assert [] == odd
+    assert_same([REFERENCE, message, sequence, b""], PROJECTIONS[-4])
 
 
 def test_what_is_rare_is_left_to_the_plain_implementation() -> None:
@@ -395,7 +411,7 @@ def a_layout() -> Any:
         fields={},
         maps={},
         picks=[],
-        body=[-1] * 4,
+        body=[-1] * 6,
         kinds=[scan.TEXT],
         kind_names=(),
         results=[(scan.COLUMN, 0)],

@@ -24,6 +24,12 @@ body                                   binary: the bytes of all data sections
 body_json                              string: typed JSON of the value, or of a list of sequences
 section_offsets                        list of struct: code, offset, content, end, in bytes
 error_code, error_clause, error_offset string, string, int64: why a message could not be decoded
+body_text                              string, only if asked for: data that is UTF-8, or an
+                                       amqp-value that is a string
+body_value                             `VARIANT`, only if asked for: an amqp-value, or the list of
+                                       amqp-sequences
+error                                  struct, only if asked for: code, clause and offset in one;
+                                       null where there is no error
 wire                                   binary, only if asked for: the message itself
 ====================================== ===========================================================
 
@@ -33,6 +39,10 @@ string, symbol, char, uuid, ``l`` for boolean (0, 1), timestamp (ms) and all int
 its IEEE 754 bytes in ``b``; a float that is NaN has its bytes in ``b``, too; list, map,
 array and described are typed JSON in ``s``. ``key_type`` is null, or ``ulong`` for a key of
 annotations that is one: the key is then its digits, after as many ``#`` as make it unlike symbols.
+
+`LEAN` are the columns that most tables want. ``maps="variant"`` makes the map sections `VARIANT`,
+as Spark 4 has it: values of any type, found by their keys, with the types of SQL. The metadata of
+each field of `schema_of` has a comment that says what the column holds.
 
 Needs pyarrow: ``pip install "amqp10msg[arrow]"``.
 """
@@ -49,14 +59,17 @@ except ModuleNotFoundError as _error:
 from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
 from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
-from amqp10msg.columns._schema import SCHEMA, VALUE, schema_of
+from amqp10msg.columns._schema import LEAN, SCHEMA, VALUE, VARIANT, MapsAs, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [
     "DECODED_VALUE",
     "EXPLODED",
+    "LEAN",
     "SCHEMA",
     "VALUE",
+    "VARIANT",
+    "MapsAs",
     "TooMuchError",
     "binary_chunks",
     "decode",

@@ -92,24 +92,29 @@ def _member(cell: Mapping[str, Any], name: str) -> Any:
     return value
 
 
-def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """Return the entries of a map section: the key's text and the value's struct.
+def text_keys(section: Mapping[Any, Any]) -> list[str]:
+    """Return the texts of a map section's keys, all different.
 
     A ulong key is its decimal digits, after as many ``#`` as make it unlike the map's symbols.
     """
+    if all(isinstance(key, str) for key in section):
+        return [str(key) for key in section]
+    taken = {str(key) for key in section if isinstance(key, str)}
     made = []
-    taken: set[str] | None = None
-    for key, value in section.items():
-        if isinstance(key, str):
-            made.append((str(key), value_cell(value)))
-            continue
-        if taken is None:
-            taken = {str(key) for key in section if isinstance(key, str)}
-        text = str(int(key))
-        while text in taken:
+    for key in section:
+        text = str(key) if isinstance(key, str) else str(int(key))
+        while not isinstance(key, str) and text in taken:
             text = f"#{text}"
-        made.append((text, value_cell(value, "ulong")))
+        made.append(text)
     return made
+
+
+def entries(section: Mapping[Any, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the entries of a map section: the key's text and the value's struct."""
+    return [
+        (text, value_cell(value, None if isinstance(key, str) else "ulong"))
+        for text, (key, value) in zip(text_keys(section), section.items(), strict=True)
+    ]
 
 
 def entries_of(

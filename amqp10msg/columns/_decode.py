@@ -13,7 +13,7 @@ from amqp10msg._core import COMPILED
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
-from amqp10msg.columns._schema import ERRORS, VALUE, Plan, plan_of
+from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, MapsAs, Plan, plan_of
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES, ProfileName
 
@@ -27,11 +27,12 @@ if COMPILED and find_spec("amqp10msg.columns._kernel.scan") is not None:
 
 def decode(
     array: Any,
-    columns: Iterable[str] | None = None,
+    columns: str | Iterable[str] | None = None,
     validate: ProfileName | None = None,
     limits: Limits | None = None,
     *,
     message_format: Any = None,
+    maps: MapsAs = "map",
 ) -> pa.RecordBatch:
     """Decode encoded messages into columns, a row for each.
 
@@ -48,11 +49,14 @@ def decode(
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
             binary_view or fixed_size_binary; a pandas or Polars Series or anything else with
             Arrow's C interface; or a list of bytes. Memory is read in place.
-        columns: names of columns, in the order wanted: those of `SCHEMA`, ``wire`` for the bytes
-            of each message, and entries of the map sections such as
-            ``application_properties.tenant``. None for `SCHEMA`. Sections that no column needs are
-            skipped by their size, so an error inside them is not found; the outline of the
-            message is always checked.
+        columns: names of columns, in the order wanted: those of `SCHEMA`; ``body_text``,
+            ``body_value`` and ``error``, which are made of them; ``wire`` for the bytes of each
+            message; and entries of the map sections: ``application_properties.tenant`` as a struct,
+            ``application_properties.tenant string`` as a column ``tenant`` of strings, with
+            ``as NAME`` behind it under another name, likewise ``bigint``, ``double``, ``boolean``,
+            ``timestamp`` and ``binary``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
+            Sections that no column needs are skipped by their size, so an error inside them is not
+            found; the outline of the message is always checked.
         validate: a profile, such as ``oasis``, to validate the messages against. A message that
             decodes and breaks a rule of severity ``error`` keeps its values, and the three columns
             of errors name the first such rule. With the kernel, most messages that break
@@ -60,6 +64,8 @@ def decode(
         limits: what decoding one message may cost; the defaults of `Limits` if None.
         message_format: what the column message_format gets, since no message holds its own: an
             int for all, or a sequence or array with one for each message; null if None.
+        maps: ``variant`` for map sections as `VARIANT`, where a value has SQL's type alone; one
+            that would take more than 16 MiB breaks the rule ``size-limit``.
 
     Raises:
         TypeError: `array` does not hold bytes.
@@ -67,12 +73,12 @@ def decode(
             2 GiB, or small messages hold so many values without content that their JSON would be
             more than 64 MiB and 32 times their bytes: pass fewer messages at once.
     """
-    plan = plan_of(columns)
+    plan = plan_of(columns, maps)
     if validate is not None and validate not in PROFILES:
         raise ValueError(f"unknown profile {validate!r}: use {', '.join(PROFILES)}")
     limits = limits or DEFAULT_LIMITS
     chunks = binary_chunks(array)
-    if not len(plan.schema):
+    if not len(plan.result):
         # A batch without columns still has rows.
         rows: list[dict[str, Any]] = [{}] * sum(map(len, chunks))
         return pa.RecordBatch.from_struct_array(pa.array(rows, pa.struct([])))
@@ -85,7 +91,26 @@ def decode(
         formats = formats_of(message_format, batch.num_rows)
         index = plan.schema.get_field_index("message_format")
         batch = batch.set_column(index, plan.schema.field(index), formats)
-    return batch
+    return batch if plan.result is plan.schema else _as_asked_for(batch, plan)
+
+
+def _as_asked_for(batch: pa.RecordBatch, plan: Plan) -> pa.RecordBatch:
+    """Return the columns that were asked for, of those that were read."""
+    arrays = []
+    for field in plan.result:
+        if field.name in plan.typed:
+            pick = plan.typed[field.name]
+            arrays.append(pick.plain(batch.column(f"{pick.section}.{pick.key}")))
+        elif field.name == ERROR.name:
+            members = [batch.column(error.name) for error in ERRORS]
+            arrays.append(
+                pa.StructArray.from_arrays(
+                    members, fields=list(ERROR.type), mask=members[0].is_null()
+                )
+            )
+        else:
+            arrays.append(batch.column(field.name))
+    return pa.RecordBatch.from_arrays(arrays, schema=plan.result)
 
 
 def _text_size(batch: pa.RecordBatch) -> int:
@@ -99,6 +124,8 @@ def _text_size(batch: pa.RecordBatch) -> int:
             texts = column.items.field("s")
         elif field.type == VALUE:
             texts = column.field("s")
+        elif field.type == VARIANT:
+            texts = column.field("value")
         if texts is not None:
             size += pc.sum(pc.binary_length(texts)).as_py() or 0
     return size

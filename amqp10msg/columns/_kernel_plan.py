@@ -9,13 +9,13 @@ import pyarrow as pa
 
 from amqp10msg.columns._kernel import scan
 from amqp10msg.columns._memory_limit import room_for
-from amqp10msg.columns._schema import COMPOSITES, MAPS, SCHEMA, WIRE, Plan
+from amqp10msg.columns._schema import COMPOSITES, MAPS, VARIANT, WIRE, Plan
 from amqp10msg.composite import Field, rows
 from amqp10msg.limits import Limits
 from amqp10msg.sections import BODY_KINDS, KINDS
 
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
-_BODY = ("body_kind", "body_sections", "body", "body_json")
+_BODY = ("body_kind", "body_sections", "body", "body_json", "body_text", "body_value")
 _NO_BOUND = 2**62
 _KINDS = {
     pa.bool_(): scan.BOOL,
@@ -77,12 +77,20 @@ def _place_of(buffer: pa.Buffer | None) -> tuple[int, int]:
 @lru_cache(maxsize=64)
 def _layout_of(plan: Plan) -> scan.Layout:
     schema = pa.schema([field for field in plan.schema if field != WIRE])
-    cells = [field for field in schema if field.name in SCHEMA.names and field.type in _KINDS]
-    place = {field.name: i for i, field in enumerate(cells)}
+    kinds: list[int] = []
+    place: dict[str, int] = {}
+    for field in schema:
+        if field.type == VARIANT:
+            place[field.name] = len(kinds)
+            kinds += (scan.TEXT, scan.TEXT)
+        elif field.type in _KINDS:
+            place[field.name] = len(kinds)
+            kinds.append(_KINDS[field.type])
+    variants = {field.name for field in schema if field.type == VARIANT}
     picks = [(section, key) for section, keys in plan.picks.items() for key in keys]
     sources = {
-        **{name: (scan.COLUMN, i) for name, i in place.items()},
         **{name: (scan.MAP, i) for i, name in enumerate(MAPS)},
+        **{n: (scan.VARIANT if n in variants else scan.COLUMN, i) for n, i in place.items()},
         **{f"{section}.{key}": (scan.PICK, i) for i, (section, key) in enumerate(picks)},
         "section_offsets": (scan.PARTS, 0),
     }
@@ -98,10 +106,13 @@ def _layout_of(plan: Plan) -> scan.Layout:
             _INDEXES[name]: [read_as(field) for field in rows(cls)]
             for name, cls in COMPOSITES.items()
         },
-        maps={_INDEXES[name]: name in plan.schema.names for name in MAPS},
+        maps={
+            _INDEXES[name]: (name in schema.names and name not in variants, place.get(name, -1))
+            for name in MAPS
+        },
         picks=[(_INDEXES[section], key.encode(errors="surrogatepass")) for section, key in picks],
         body=[place.get(name, -1) for name in _BODY],
-        kinds=[_KINDS[field.type] for field in cells],
+        kinds=kinds,
         kind_names=[kind.name.encode() for kind in BODY_KINDS],
         results=[sources[name] for name in schema.names],
         importer=lambda address: pa.RecordBatch._import_from_c(address, schema),

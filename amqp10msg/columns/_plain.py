@@ -7,12 +7,14 @@ order: those asked for are decoded, and the rest is skipped by its size. The out
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from amqp10msg import _core
 from amqp10msg._core.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
-from amqp10msg.columns._schema import MAPS, Plan
+from amqp10msg.columns._schema import MAPS, VARIANT, Plan
+from amqp10msg.columns._variant import VariantSizeError, section_variant, variant
 from amqp10msg.composite import rows
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
@@ -36,6 +38,8 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
         cells = _cells(octets, plan, limits)
     except DecodeError as error:
         cells = error_cells(error)
+    except VariantSizeError:
+        cells = _error("size-limit", RULES["size-limit"].clause, 0)
     except (EncodeError, RecursionError):
         # From the notation, if the caller left too little stack.
         cells = _error("depth-limit", RULES["depth-limit"].clause, 0)
@@ -49,9 +53,14 @@ def row(octets: bytes | None, plan: Plan, limits: Limits, profile: str | None) -
 def text_size(cells: dict[str, Any]) -> int:
     """Return how many characters of JSON and other texts of values a row has."""
     size = len(cells.get("body_json") or "")
+    if "body_value" in cells:
+        size += len(cells["body_value"]["value"])
     for name in MAPS:
-        for _, value in cells.get(name, ()):
-            size += len(value.get("s") or "")
+        section = cells.get(name, ())
+        if isinstance(section, dict):
+            size += len(section["value"])
+        else:
+            size += sum(len(value.get("s") or "") for _, value in section)
     return size
 
 
@@ -88,12 +97,18 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
         _add_properties(cells, message.properties)
     for name in MAPS:
         section = getattr(message, name)
-        if section is not None:
-            cells[name] = listed = entries(section)
-            if name in plan.picks:
-                found = dict(listed)
-                cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
-    _add_body(cells, message.body, [part[0] for part in parts if 0x75 <= part[0] <= 0x77])
+        if section is None:
+            continue
+        place = plan.schema.get_field_index(name)
+        if place >= 0 and plan.schema.field(place).type == VARIANT:
+            cells[name] = section_variant(section)
+        elif place >= 0:
+            cells[name] = entries(section)
+        if name in plan.picks:
+            found = dict(entries(section))
+            cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
+    codes = [part[0] for part in parts if 0x75 <= part[0] <= 0x77]
+    _add_body(cells, message.body, codes, plan.schema.names)
     cells["section_offsets"] = [
         {"code": code, "offset": start, "content": content, "end": end}
         for code, start, content, end in parts
@@ -116,7 +131,7 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
             cells[name] = value
 
 
-def _add_body(cells: dict[str, Any], body: Any, codes: list[int]) -> None:
+def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[str]) -> None:
     if not codes:
         return
     kind = KINDS[codes[0] - FIRST_CODE]
@@ -126,11 +141,20 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int]) -> None:
     if not sections:
         return
     if kind.name == "data":
-        cells["body"] = b"".join(section.data for section in sections)
-    elif kind.name == "amqp-value":
-        cells["body_json"] = json_text(to_typed(sections[0].value))
-    else:
-        cells["body_json"] = json_text([to_typed(section.values)[1] for section in sections])
+        cells["body"] = octets = b"".join(section.data for section in sections)
+        if "body_text" in wanted:
+            with contextlib.suppress(UnicodeDecodeError):
+                cells["body_text"] = octets.decode()
+        return
+    is_value = kind.name == "amqp-value"
+    content = sections[0].value if is_value else [section.values for section in sections]
+    if type(content) is str:
+        cells["body_text"] = content
+    if "body_json" in wanted:
+        typed = [to_typed(one)[1] for one in content] if not is_value else to_typed(content)
+        cells["body_json"] = json_text(typed)
+    if "body_value" in wanted:
+        cells["body_value"] = variant(content)
 
 
 def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[_Part]]:

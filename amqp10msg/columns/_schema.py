@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Literal
 
 import attrs
 import pyarrow as pa
 
+from amqp10msg.columns._comments import COMMENTS
+from amqp10msg.columns._picked import Pick, pick_of
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS, Header, Properties
 
@@ -37,16 +40,44 @@ VALUE: pa.StructType = pa.struct(
         "u": pa.decimal128(20, 0),
     }
 )
+#: A value of any type in the encoding of Parquet and Spark 4; the mark is what Spark knows it by.
+VARIANT: pa.StructType = pa.struct(
+    [
+        pa.field("value", pa.binary(), nullable=False),
+        pa.field("metadata", pa.binary(), nullable=False, metadata={"variant": "true"}),
+    ]
+)
+#: How a map section is a column: as a map of structs, which is exact, or as a VARIANT.
+MapsAs = Literal["map", "variant"]
 _OFFSETS = pa.list_(
     pa.struct({"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()})
 )
+
+
+def _column(name: str, kind: pa.DataType) -> pa.Field:
+    return pa.field(name, kind, metadata={"comment": COMMENTS[name]})
+
+
 ERRORS: tuple[pa.Field, ...] = (
-    pa.field("error_code", pa.string()),
-    pa.field("error_clause", pa.string()),
-    pa.field("error_offset", pa.int64()),
+    _column("error_code", pa.string()),
+    _column("error_clause", pa.string()),
+    _column("error_offset", pa.int64()),
+)
+#: The columns of errors in one; only if asked for.
+ERROR: pa.Field = _column(
+    "error", pa.struct([(field.name.removeprefix("error_"), field.type) for field in ERRORS])
 )
 #: The bytes of a message; only if asked for.
-WIRE: pa.Field = pa.field("wire", pa.binary())
+WIRE: pa.Field = _column("wire", pa.binary())
+# What is in the columns of `SCHEMA`, too, as others want it; only if asked for.
+_DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
+#: The columns that most tables want.
+LEAN: tuple[str, ...] = (
+    *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
+    *("content_type", "content_encoding", "creation_time", "group_id"),
+    *("message_annotations", "application_properties"),
+    *("body", "body_text", "body_value", "body_json", "error"),
+)
 
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 COMPOSITES = {"header": Header, "properties": Properties}
@@ -57,50 +88,54 @@ _BODY: dict[str, frozenset[int]] = {
     "body_sections": frozenset(),
     "body": frozenset((_DATA,)),
     "body_json": frozenset((_DATA + 1, _DATA + 2)),
+    "body_text": frozenset((_DATA, _DATA + 2)),
+    "body_value": frozenset((_DATA + 1, _DATA + 2)),
 }
 
 
 def _columns_of(field: Field) -> list[pa.Field]:
     """Return the columns of one field of a composite."""
-    columns = [pa.field(field.name, _ARROW[field.type])]
+    columns = [_column(field.name, _ARROW[field.type])]
     if field.requires == "message-id":
-        columns.append(pa.field(f"{field.name}_type", pa.string()))
+        columns.append(_column(f"{field.name}_type", pa.string()))
     if field.type == "timestamp":
-        columns.append(pa.field(f"{field.name}_ms", pa.int64()))
+        columns.append(_column(f"{field.name}_ms", pa.int64()))
     return columns
 
 
 def _build() -> tuple[pa.Schema, Mapping[str, frozenset[int]]]:
     """Return the schema, and by column the indexes of the kinds of section it is read from."""
-    columns = [pa.field("message_format", pa.int64())]
+    columns = [_column("message_format", pa.int64())]
     needs: dict[str, frozenset[int]] = {"message_format": frozenset()}
     for index, kind in enumerate(KINDS):
         if kind.attribute in COMPOSITES:
             made = [c for field in rows(COMPOSITES[kind.attribute]) for c in _columns_of(field)]
         elif kind.attribute in MAPS:
-            made = [pa.field(kind.attribute, pa.map_(pa.string(), VALUE))]
+            made = [_column(kind.attribute, pa.map_(pa.string(), VALUE))]
         else:
             continue
         columns += made
         needs |= {column.name: frozenset((index,)) for column in made}
     columns += [
-        pa.field("body_kind", pa.string()),
-        pa.field("body_sections", pa.int32()),
-        pa.field("body", pa.binary()),
-        pa.field("body_json", pa.string()),
-        pa.field("section_offsets", _OFFSETS),
+        _column("body_kind", pa.string()),
+        _column("body_sections", pa.int32()),
+        _column("body", pa.binary()),
+        _column("body_json", pa.string()),
+        _column("section_offsets", _OFFSETS),
         *ERRORS,
     ]
     needs |= _BODY
-    needs |= {column.name: frozenset() for column in (columns[-4], *ERRORS, WIRE)}
+    needs |= {column.name: frozenset() for column in (columns[-4], *ERRORS, ERROR, WIRE)}
     return pa.schema(columns), MappingProxyType(needs)
 
 
-#: The columns that `decode` returns if none are named.
+#: The columns that `decode` returns if none are named: all that a message says, exactly.
 SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)
-_TYPES: dict[str, pa.DataType] = {field.name: field.type for field in (*SCHEMA, WIRE)}
+_FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *_DERIVED)}
+# Names for lists of columns.
+_SETS = {"all": _ALL, "lean": LEAN}
 
 
 @attrs.frozen(eq=False)
@@ -108,15 +143,19 @@ class Plan:
     """What a projection asks for.
 
     Attributes:
-        schema: the columns, in the order asked for.
+        schema: the columns that are read from messages.
         needs: the indexes of the kinds of section, 0 to 8, whose content is read; others are
             skipped by their size.
         picks: by map section, the keys that are asked for one by one.
+        result: the columns that are returned, in the order asked for: read, or made of those.
+        typed: of the columns that are returned, entries of map sections as plain values.
     """
 
     schema: pa.Schema
     needs: frozenset[int]
     picks: Mapping[str, tuple[str, ...]]
+    result: pa.Schema
+    typed: Mapping[str, Pick]
 
     @property
     def whole(self) -> bool:
@@ -124,57 +163,87 @@ class Plan:
         return len(self.needs) == len(KINDS)
 
 
-def split(name: str) -> tuple[str, str] | None:
-    """Split ``application_properties.tenant``; None if the name is that of a whole column."""
-    section, dot, key = name.partition(".")
-    return (section, key) if dot and section in MAPS else None
+def plan_of(columns: str | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
+    """Return the plan for names of columns, or for ``all``, which None means, or ``lean``.
 
-
-def plan_of(columns: Iterable[str] | None) -> Plan:
-    """Return the plan for names of columns, or for None, which means all but ``wire``.
+    Args:
+        columns: the names, or one name.
+        maps: how map sections are columns.
 
     Raises:
-        ValueError: a column is unknown, or named twice.
+        ValueError: a column is unknown, or named twice; `maps` is neither.
     """
+    if maps not in {"map", "variant"}:
+        raise ValueError(f"maps is {maps!r}, and must be map or variant")
     if columns is None:
-        return _plan_of(_ALL)
-    return _plan_of((columns,) if isinstance(columns, str) else tuple(columns))
+        columns = "all"
+    if isinstance(columns, str):
+        return _plan_of(_SETS.get(columns, (columns,)), maps)
+    return _plan_of(tuple(columns), maps)
 
 
 # A stream of batches is decoded with one projection; a plan is made once for all of them.
 @lru_cache(maxsize=64)
-def _plan_of(names: tuple[str, ...]) -> Plan:
-    fields: list[pa.Field] = []
+def _plan_of(names: tuple[str, ...], maps: MapsAs) -> Plan:
+    result: list[pa.Field] = []
+    read: dict[str, pa.Field] = {}
     needs: set[int] = set()
-    picks: dict[str, tuple[str, ...]] = {}
+    typed: dict[str, Pick] = {}
     for name in names:
-        picked = split(name)
-        if picked is not None:
-            section, key = picked
-            fields.append(pa.field(name, VALUE))
-            needs |= _NEEDS[section]
-            picks[section] = (*picks.get(section, ()), key)
-        elif name in _TYPES:
-            fields.append(pa.field(name, _TYPES[name]))
+        pick = pick_of(name, MAPS)
+        if pick is not None:
+            source = pa.field(f"{pick.section}.{pick.key}", VALUE)
+            read[source.name] = source
+            needs |= _NEEDS[pick.section]
+            result.append(source if pick.type is None else pick.field)
+            if pick.type is not None:
+                typed[pick.name] = pick
+        elif name == ERROR.name:
+            read |= {field.name: field for field in ERRORS}
+            result.append(ERROR)
+        elif name in _FIELDS:
+            field = _FIELDS[name]
+            if maps == "variant" and name in MAPS:
+                field = _column(name, VARIANT)
+            read[name] = field
             needs |= _NEEDS[name]
+            result.append(field)
         else:
             raise ValueError(
-                f"unknown column {name!r}: use {', '.join(_TYPES)}, or one entry of a map "
-                f"section such as application_properties.tenant"
+                f"unknown column {name!r}: use {', '.join(_FIELDS)}, or one entry of a map "
+                f"section such as application_properties.tenant, or with a type, "
+                f"'application_properties.tenant string'"
             )
-    repeated = sorted({name for name in names if names.count(name) > 1})
+    shown = [field.name for field in result]
+    repeated = sorted({name for name in shown if shown.count(name) > 1})
     if repeated:
         raise ValueError(f"duplicate columns: {', '.join(repeated)}")
-    return Plan(pa.schema(fields), frozenset(needs), MappingProxyType(picks))
+    picks: dict[str, tuple[str, ...]] = {}
+    for name in read:
+        section, dot, key = name.partition(".")
+        if dot:
+            picks[section] = (*picks.get(section, ()), key)
+    schema = pa.schema(list(read.values()))
+    is_same = schema.names == shown and not typed
+    return Plan(
+        schema=schema,
+        needs=frozenset(needs),
+        picks=MappingProxyType(picks),
+        result=schema if is_same else pa.schema(result),
+        typed=MappingProxyType(typed),
+    )
 
 
-def schema_of(columns: Iterable[str] | None = None) -> pa.Schema:
+def schema_of(columns: str | Iterable[str] | None = None, *, maps: MapsAs = "map") -> pa.Schema:
     """Return the schema that `decode` with these columns returns.
+
+    The metadata of each field has a ``comment``: what it holds, with the unit.
 
     Args:
         columns: as for `decode`; None for `SCHEMA`.
+        maps: as for `decode`.
 
     Raises:
         ValueError: a column is unknown, or named twice.
     """
-    return plan_of(columns).schema
+    return plan_of(columns, maps).result

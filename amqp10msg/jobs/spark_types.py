@@ -34,7 +34,7 @@ def type_for_spark(given: pa.DataType) -> pa.DataType:
 
 
 def _field_for_spark(field: pa.Field) -> pa.Field:
-    return pa.field(field.name, type_for_spark(field.type), field.nullable)
+    return pa.field(field.name, type_for_spark(field.type), field.nullable, field.metadata)
 
 
 def schema_for_spark(schema: pa.Schema) -> pa.Schema:

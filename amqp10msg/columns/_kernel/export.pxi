@@ -151,6 +151,45 @@ cdef int add_map(ArrowArray** to, Map* map, Py_ssize_t rows) except -1:
     return add_values(&entries.children[1], &map.values, count, False)
 
 
+cdef int add_bytes(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
+    """Add a member that is never null: where there is no value, no bytes."""
+    cdef ArrowArray* array
+    cdef Py_ssize_t size = cells_size(TEXT, rows)
+    if column.cells != NULL:
+        add_cells(to, column, rows, 0)
+        return 0
+    array = new_array(to, rows, 0, 3, 0)
+    array.buffers[1] = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
+    if array.buffers[1] == NULL:
+        raise MemoryError
+    return 0
+
+
+cdef int add_variant(ArrowArray** to, Column* column, Py_ssize_t rows) except -1:
+    """Add a VARIANT: a struct of the value and of the metadata, which is the next column."""
+    cdef ArrowArray* array = new_array(to, rows, 0, 1, 2)
+    cdef Py_ssize_t i, size = bits_size(rows)
+    for i in range(2):
+        if column[i].cells != NULL:
+            if column[i].written < rows and not fill_nulls(&column[i], rows):
+                raise MemoryError
+            (<int32_t*> column[i].cells)[rows] = <int32_t> column[i].size
+    if column.cells == NULL:
+        array.null_count = rows
+        array.buffers[0] = ZEROS if size <= ZEROS_SIZE else grab_zeros(size)
+        if array.buffers[0] == NULL:
+            raise MemoryError
+    elif column.bits != NULL:
+        array.null_count = count_bits(column.bits, rows)
+        for i in range(size):
+            column.bits[i] = ~column.bits[i]
+        array.buffers[0] = column.bits
+        column.bits = NULL
+    for i in range(2):
+        add_bytes(&array.children[i], &column[i], rows)
+    return 0
+
+
 cdef int add_parts(ArrowArray** to, Batch* b) except -1:
     """Add the section offsets: a list of structs of four numbers."""
     cdef Py_ssize_t count = b.parts.size
@@ -184,6 +223,8 @@ cdef exported(Batch* b, list results, importer):
                 add_map(to, &b.map_sections[number], b.rows)
             elif source == PICK:
                 add_values(to, &b.picks[number].values, b.rows, True)
+            elif source == VARIANT:
+                add_variant(to, &b.columns[number], b.rows)
             else:
                 add_parts(to, b)
             to += 1

@@ -13,6 +13,7 @@ COLUMN: int
 MAP: int
 PICK: int
 PARTS: int
+VARIANT: int
 
 BOOLEAN_FIELD: int
 UBYTE_FIELD: int
@@ -29,7 +30,7 @@ class Layout:
         *,
         needs: Sequence[bool],
         fields: Mapping[int, Sequence[tuple[int, int, int, Any]]],
-        maps: Mapping[int, bool],
+        maps: Mapping[int, tuple[bool, int]],
         picks: Sequence[tuple[int, bytes]],
         body: Sequence[int],
         kinds: Sequence[int],

@@ -21,7 +21,7 @@ import sys
 
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memset
+from libc.string cimport memcmp, memcpy, memmove, memset
 from cpython.pythread cimport (
     NOWAIT_LOCK,
     PyThread_acquire_lock,
@@ -32,6 +32,7 @@ from cpython.pythread cimport (
 
 from amqp10msg._core.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
+from amqp10msg.columns._variant import MOST
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 
@@ -44,6 +45,7 @@ include "buffers.pxi"
 include "values.pxi"
 include "nested.pxi"
 include "sections.pxi"
+include "variant.pxi"
 
 cdef enum:
     SECTIONS = 9
@@ -79,6 +81,7 @@ cpdef enum:
     MAP
     PICK
     PARTS
+    VARIANT
 
 # The widths of the members of section offsets: code, offset, content, end.
 cdef int[4] PART_WIDTHS = [2, 8, 8, 8]
@@ -89,7 +92,7 @@ cdef struct Batch:
     bint[SECTIONS] needs, picked
     int[SECTIONS] ways, first_field, field_count, map_of
     Field[MAX_FIELDS] fields
-    int body_kind, body_sections, body, body_json
+    int body_kind, body_sections, body, body_json, body_text, body_value
     uint8_t[3][16] kind_names
     uint8_t[3] kind_sizes
     bint with_parts
@@ -112,6 +115,8 @@ cdef struct Batch:
     Map[MAX_MAPS] map_sections
     int pick_count
     Pick* picks
+    # Where what nobody asked for is written, to see whether it is right.
+    Column scratch
     Column parts
     Py_ssize_t part_room
     void* part_cells[4]
@@ -338,6 +343,7 @@ cdef void free_batch(Batch* b) noexcept:
         free_values(&b.map_sections[i].values)
     for i in range(4):
         release(b.part_cells[i])
+    free_column(&b.scratch)
     free_column(&b.parts)
     free_column(&b.odd)
     release(b.picks)
@@ -358,13 +364,15 @@ cdef class Layout:
         needs: for each kind of section whether its content is read.
         fields: by the index of a composite section, its fields: how each is read, its column, its
             second column (-1: none) and its default or None.
-        maps: by the index of a map section, whether the map is a column.
+        maps: by the index of a map section, whether the map is a column, and the first of the two
+            columns that it has as a VARIANT (-1: not asked for).
         picks: for each entry asked for alone, the index of the map section and the key's bytes.
-        body: the columns of body_kind, body_sections, body, body_json; -1: not asked for.
+        body: the columns of body_kind, body_sections, body, body_json, body_text, and the first of
+            the two of body_value; -1: not asked for.
         kinds: the kinds of the columns.
         kind_names: the names of the three body kinds.
-        results: for each column of the result its source (COLUMN, MAP, PICK or PARTS) and its
-            number there.
+        results: for each column of the result its source (COLUMN, MAP, PICK, PARTS or VARIANT)
+            and its number there.
         importer: makes a batch of the address of an ArrowArray.
     """
 
@@ -388,7 +396,8 @@ cdef class Layout:
         for i in range(b.column_count):
             begin_rows(&b.columns[i], kinds[i])
         begin_rows(&b.parts, LIST)
-        b.body_kind, b.body_sections, b.body, b.body_json = body
+        begin_rows(&b.scratch, TEXT)
+        b.body_kind, b.body_sections, b.body, b.body_json, b.body_text, b.body_value = body
         for section in range(SECTIONS):
             b.needs[section] = needs[section]
             if KINDS[section].attribute == "body":
@@ -404,10 +413,13 @@ cdef class Layout:
                 field.has_default = default is not None and field.column_index >= 0
                 field.default_value = default or 0
                 field += 1
-        for i, (section, wanted) in enumerate(maps.items()):
+        for i, (section, (wanted, variant)) in enumerate(maps.items()):
             b.map_of[section] = i
             b.map_sections[i].wanted = wanted
+            b.map_sections[i].variant_index = variant
         for i in range(MAX_MAPS):
+            if i >= len(maps):
+                b.map_sections[i].variant_index = -1
             begin_rows(&b.map_sections[i].rows, LIST)
             b.map_sections[i].keys.kind = TEXT
             set_kinds(&b.map_sections[i].values)
@@ -490,6 +502,8 @@ cdef class Layout:
         for i in range(MAX_FIELDS):
             b.fields[i].column = column_at(b, b.fields[i].column_index)
             b.fields[i].second = column_at(b, b.fields[i].second_index)
+        for i in range(MAX_MAPS):
+            b.map_sections[i].variant = column_at(b, b.map_sections[i].variant_index)
         for i, (section, key) in enumerate(self.picks):
             b.picks[i].section = section
             # The layout keeps the key.

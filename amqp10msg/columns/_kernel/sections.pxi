@@ -47,6 +47,9 @@ cdef struct Key:
 # they begin at `known_first`.
 cdef struct Map:
     bint wanted
+    # Where it goes as a VARIANT (-1, or NULL: nowhere), and its metadata behind that.
+    int variant_index
+    Column* variant
     Column rows
     Column keys
     Values values
@@ -393,8 +396,11 @@ cdef cursor read_map_section(
     cdef Map* map = &b.map_sections[b.map_of[section]]
     cdef int64_t items = b.items, zero_width = b.zero_width
     cdef cursor behind
-    if map.wanted:
-        behind = read_map(b, map, True, section, row, p, end)
+    if map.wanted or map.variant != NULL:
+        if map.wanted:
+            behind = read_map(b, map, True, section, row, p, end)
+        else:
+            behind = read_map_variant(b, map, section, row, p, end)
         if behind == NULL or not b.picked[section]:
             return behind
         # What is read twice counts once.
@@ -418,6 +424,12 @@ cdef inline cursor read_data(
     p = open_sized(p + 1, code, &n)
     if n > end - p:
         return NULL
+    if b.body_text >= 0:
+        # Bytes that are no text are null there. The plain implementation looks across sections.
+        if again or (
+            not put_text(b, &b.columns[b.body_text], row, p, n, UTF8) and b.full
+        ):
+            return NULL
     if b.body < 0:
         return p + n
     if again:
@@ -456,4 +468,40 @@ cdef cursor read_body(
         return pass_over(p, end)
     if section == DATA:
         return read_data(b, row, number > 1, p, end)
-    return read_json(b, section, number > 1, row, p, end)
+    return read_value_body(b, section, number > 1, row, p, end)
+
+
+cdef cursor read_body_text(Batch* b, Py_ssize_t row, cursor p, cursor end) noexcept nogil:
+    """Read an amqp-value that is a string."""
+    cdef int code = p[0]
+    cdef Py_ssize_t n
+    p = open_sized(p + 1, code, &n)
+    if n > end - p or not put_text(b, &b.columns[b.body_text], row, p, n, UTF8):
+        return NULL
+    return p + n
+
+
+cdef cursor read_value_body(
+    Batch* b, int section, bint again, Py_ssize_t row, cursor p, cursor end
+) noexcept nogil:
+    """Read an amqp-value, or an amqp-sequence, into those columns that are asked for."""
+    cdef int64_t items = b.items, zero_width = b.zero_width
+    cdef cursor behind = NULL
+    if b.body_text >= 0 and section == AMQP_VALUE and p[0] in (STRING8, STRING8 + LARGE):
+        behind = read_body_text(b, row, p, end)
+        if behind == NULL:
+            return NULL
+    if b.body_value >= 0:
+        behind = NULL if again else read_body_variant(b, section, row, p, end)
+        if behind == NULL:
+            return NULL
+        # What is read twice counts once.
+        b.items = items
+        b.zero_width = zero_width
+    if b.body_json >= 0:
+        return read_json(b, section, again, row, p, end)
+    if behind == NULL:
+        # Nobody asked for this value, but it has to be right.
+        behind = write_typed(b, &b.scratch, p, end, b.max_depth)
+        b.scratch.size = 0
+    return behind
