@@ -16,6 +16,7 @@ import importlib
 import inspect
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -29,6 +30,10 @@ from hypothesis import HealthCheck, settings
 from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would all that is started here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Not the size of whoever's terminal: workers of xdist have it from readline, which pytest imports.
 for _size in ("COLUMNS", "LINES"):

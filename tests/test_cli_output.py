@@ -85,8 +85,11 @@ def test_an_interrupt_leaves_what_was_there(
                 break
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)
+        try:
+            status = process.wait(60)  # less than a pipe holds is said
+        finally:
+            process.kill()
         said = process.stderr.read()
-        status = process.wait(60)
 
     assert (130, b"amqp10msg: interrupted") == (status, said.strip())
     assert expected == found(folder)
