@@ -31,7 +31,7 @@ from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
 
-# A shell lets what it starts in the background ignore Ctrl-C, and so would all that is started here.
+# What a shell starts in the background ignores Ctrl-C, and so would all that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
