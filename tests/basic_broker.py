@@ -16,6 +16,7 @@ from typing import Any, Self
 import attrs
 from pika import spec
 
+from amqp10msg.basic import FieldTable, decode_content_header, encode_content_header
 from amqp10msg.net.bridge.frames import (
     ACK,
     HEADER,
@@ -55,6 +56,7 @@ class BasicBroker:
 
     Attributes:
         queues: what is ready, by name.
+        streams: queues that keep what they deliver, by name.
         refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
             ``cut`` (the connection), ``silent``, or nothing.
         dead: what was rejected without requeue.
@@ -63,6 +65,7 @@ class BasicBroker:
 
     def __init__(self, *names: str) -> None:
         self.queues: dict[str, deque[Stored]] = {name: deque() for name in names}
+        self.streams: dict[str, list[Stored]] = {}
         self.refuses: Callable[[Stored], str] = lambda _: ""
         self.dead: list[Stored] = []
         self.connections: set[_Peer] = set()
@@ -125,6 +128,8 @@ class _Peer(asyncio.Protocol):
         self.stream: Any = None
         self.started = False
         self.queue = ""
+        self.stream_name = ""
+        self.at = 0
         self.prefetch = 1
         self.tag = 0
         self.published = 0
@@ -146,7 +151,7 @@ class _Peer(asyncio.Protocol):
         if self in self.broker.connections:
             self.broker.connections.discard(self)
             again = [attrs.evolve(one, redelivered=True) for one in self.unacked.values()]
-            if again:
+            if again and self.queue:
                 self.broker.queues[self.queue].extendleft(reversed(again))
             self.broker.serve()
 
@@ -196,7 +201,13 @@ class _Peer(asyncio.Protocol):
             self.confirms = True
             made = spec.Confirm.SelectOk()
         elif isinstance(found, (spec.Queue.Declare, spec.Basic.Consume)):
-            if found.queue not in broker.queues:
+            if found.queue in broker.streams and isinstance(found, spec.Basic.Consume):
+                self.stream_name = found.queue
+                offset = found.arguments["x-stream-offset"]
+                self.at = 0 if offset == "first" else offset
+                made = spec.Basic.ConsumeOk(found.consumer_tag)
+                asyncio.get_running_loop().call_soon(self.deliver)
+            elif found.queue not in broker.queues:
                 made = spec.Channel.Close(404, f"NOT_FOUND - no queue '{found.queue}'", 0, 0)
             elif isinstance(found, spec.Queue.Declare):
                 made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), 0)
@@ -221,14 +232,24 @@ class _Peer(asyncio.Protocol):
         self.stream.write(b"".join(pieces))
 
     def deliver(self) -> None:
+        stream = self.broker.streams.get(self.stream_name, [])
+        while len(self.unacked) < self.prefetch and self.at < len(stream):
+            one = stream[self.at]
+            properties = decode_content_header(one.header).properties
+            properties.headers = FieldTable.of([("x-stream-offset", "l", self.at)])
+            self.at += 1
+            header = encode_content_header(properties, len(one.body))
+            self.deliver_one(Stored(header, one.body), self.stream_name)
         queue = self.broker.queues.get(self.queue)
         while queue and len(self.unacked) < self.prefetch and not self.stream.is_closing():
-            one = queue.popleft()
-            self.tag += 1
-            self.unacked[self.tag] = one
-            arguments = b"\0\x3c\0\x3c" + short("bridge") + self.tag.to_bytes(8, "big")
-            arguments += bytes((one.redelivered,)) + short("") + short(self.queue)
-            self.send(arguments, one.header, one.body)
+            self.deliver_one(queue.popleft(), self.queue)
+
+    def deliver_one(self, one: Stored, name: str) -> None:
+        self.tag += 1
+        self.unacked[self.tag] = one
+        arguments = b"\0\x3c\0\x3c" + short("bridge") + self.tag.to_bytes(8, "big")
+        arguments += bytes((one.redelivered,)) + short("") + short(name)
+        self.send(arguments, one.header, one.body)
 
     def settle(self, index: int, arguments: bytes) -> None:
         tag, multiple = confirmed(arguments)
@@ -237,7 +258,7 @@ class _Peer(asyncio.Protocol):
         tags = [one for one in self.unacked if one <= tag] if multiple else [tag]
         for one in tags:
             stored = self.unacked.pop(one)
-            if requeue:
+            if requeue and self.queue:
                 again = attrs.evolve(stored, redelivered=True)
                 self.broker.queues[self.queue].appendleft(again)
             elif index != ACK:

@@ -166,6 +166,33 @@ def test_a_foreign_user_id_is_set_aside_alone(queues: Queues, target: str) -> No
     assert 297 <= queues.count(last) <= 297 + 500 * counts.target_lost
 
 
+@pytest.mark.parametrize("source", [BASIC, MESSAGING])
+def test_a_stream_is_read_on_from_where_it_was(queues: Queues, source: str) -> None:
+    name = f"{queues.names[0]}-stream"
+    arguments = {"x-queue-type": "stream"}
+    queues.channel.queue_declare(name, durable=True, arguments=arguments)
+    queues.names.append(name)
+
+    def publish(first: int, last: int) -> None:
+        for number in range(first, last):
+            properties = pika.BasicProperties(delivery_mode=2)
+            queues.channel.basic_publish("", name, b"%d" % number, properties)
+
+    publish(0, 60)
+    url = f"{source}{name}&offset=first"
+    target = BASIC + queues.names[1]
+    for count in (25, 35):
+        asyncio.run(bridged(url, target, count, state=Path("state.db"), window=10))
+    publish(60, 70)
+    asyncio.run(bridged(url, target, 10, state=Path("state.db")))
+
+    came: list[int] = []
+    asyncio.run(
+        bridged(target, BASIC + queues.names[2], 70, change=lambda m, _: came.append(int(m.body)))
+    )
+    assert list(range(70)) == came
+
+
 @pytest.mark.kills
 def test_whatever_kills_it_nothing_is_missing(queues: Queues) -> None:
     """AMQP10MSG_KILLS says how often the bridge is killed."""

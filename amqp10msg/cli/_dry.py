@@ -48,10 +48,10 @@ def show_dry(one: Checked) -> None:
     told: set[int] = set()
     for key, count in run.losses.most_common():
         path, action, reason = key
-        click.echo(safe(f"\n{plural(count, 'message')}: {path}: {action}: {reason}"))
+        click.echo(safe(f"{plural(count, 'message')}: {path}: {action}: {reason}"))
         _example(one, key, told)
     for why, count in run.failures.most_common():
-        click.echo(safe(f"\n{plural(count, 'message')} cannot be sent: {why}"))
+        click.echo(safe(f"{plural(count, 'message')} cannot be sent: {why}"))
         _example(one, why, told)
 
 

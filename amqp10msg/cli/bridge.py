@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _LOG = ("text", "json", "none")
 #: Options of the command that are options of a route under the same name.
 _OF_ROUTE = (
-    *("profile", "window", "max_messages", "quarantine", "deduplicate", "attempts", "patience"),
-    *("outcome_timeout", "drain", "keep_names", "unmatched"),
+    *("profile", "window", "max_messages", "quarantine", "deduplicate", "state", "attempts"),
+    *("patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
 )
 
 
@@ -82,6 +82,11 @@ Examples:
     "--deduplicate",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Remember message-ids in this file: what the target took does not go there again.",
+)
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Remember in this file how far a stream was read, and go on from there.",
 )
 @click.option(
     "--on",

@@ -61,7 +61,7 @@ def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
     text, language = options.pop("filter", None), options.pop("filter_language", "selector")
     if text is not None:
         options["match"] = matcher(text, language)
-    for key in ("quarantine", "deduplicate"):
+    for key in ("quarantine", "deduplicate", "state"):
         if key in options:
             options[key] = folder / options[key]
     return RouteOptions(**options)

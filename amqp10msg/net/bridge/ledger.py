@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
 from amqp10msg.basic import decode_content_header
 from amqp10msg.errors import AmqpError
+from amqp10msg.net.bridge.sqlite import opened, written
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.net.identity import id_of_message, id_of_properties
 from amqp10msg.parts import scan
@@ -52,16 +52,10 @@ class Ledger:
     """
 
     def __init__(self, path: Path, route: str, most: int) -> None:
+        self._path = path
         self._route = route
         self._most = most
-        try:
-            self._base = sqlite3.connect(path, isolation_level=None)
-            # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
-            self._base.execute("PRAGMA journal_mode=WAL")
-            self._base.execute("PRAGMA synchronous=NORMAL")
-            self._base.execute(_SCHEMA)
-        except sqlite3.Error as error:
-            raise OSError(f"{path}: {error}") from None
+        self._base = opened(path, _SCHEMA)
         row = self._base.execute("SELECT count(*) FROM taken WHERE route = ?", (route,))
         self._count: int = row.fetchone()[0]
 
@@ -81,9 +75,7 @@ class Ledger:
         Raises:
             OSError: it could not be written.
         """
-        base = self._base
-        try:
-            base.execute("BEGIN IMMEDIATE")
+        with written(self._base, self._path) as base:
             before = base.total_changes
             base.executemany(
                 "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
@@ -97,11 +89,6 @@ class Ledger:
                     (self._route, count - self._most),
                 )
                 count = self._most
-            base.execute("COMMIT")
-        except sqlite3.Error as error:
-            if base.in_transaction:
-                base.execute("ROLLBACK")
-            raise OSError(f"--deduplicate: {error}") from None
         self._count = count
 
     def close(self) -> None:

@@ -20,6 +20,7 @@ from amqp10msg.net.bridge.dry import DryRun, dry_run
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, secret
+from amqp10msg.translate import PROFILES
 
 __all__ = ["Checked", "Queue", "check_queues", "list_queues"]
 
@@ -210,7 +211,12 @@ async def _check(
     if queue.exclusive:
         return Checked(queue, fault=_EXCLUSIVE)
     at = attrs.evolve(endpoint, queue=queue.name)
-    offset = "first" if queue.kind == "stream" else None
+    offset = None
+    if queue.kind == "stream":
+        offset = "first"
+        of_streams = f"{options.profile}-stream"
+        if of_streams in PROFILES:
+            options = attrs.evolve(options, profile=of_streams)
     try:
         if queue.messages is None:
             queue = attrs.evolve(queue, messages=await depth_of(endpoint, queue.name))

@@ -82,6 +82,7 @@ class RouteOptions:
         max_messages: end after so many; None to go on.
         drain: seconds that outcomes are waited for at the end.
         quarantine: the file for the exact bytes of what nobody takes.
+        state: a file that remembers how far a stream or file was read; None for none.
         deduplicate: a file of the message-ids that were accepted; None for none.
         remember: how many of them are kept.
         change: a hook for each message.
@@ -111,6 +112,7 @@ class RouteOptions:
     )
     drain: float = attrs.field(default=30.0, validator=_range(0, 86_400))
     quarantine: Path = attrs.field(default=Path("quarantine.jsonl"), converter=Path)
+    state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     deduplicate: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     remember: int = attrs.field(default=1_000_000, validator=_range(1, 1 << 40))
     change: Change | None = None

@@ -24,6 +24,7 @@ from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.ledger import Ledger, identity_of
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.positions import Positions
 from amqp10msg.net.bridge.quarantine import Quarantine
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.statistics import Statistics
@@ -95,6 +96,7 @@ class Route:
         overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
         self._overflow = functools.partial(Oversized, overflow)
         self._ledger: Ledger | None = None
+        self._positions: Positions | None = None
         self._from: SourceLink | None = None
         self._to: TargetLink | None = None
         self._waiting: deque[Delivery] = deque()
@@ -144,6 +146,7 @@ class Route:
         options = self.options
         if options.deduplicate is not None:
             self._ledger = Ledger(options.deduplicate, self.name, options.remember)
+        self._positions = Positions(options.state, self.name, active=self.source.keeps)
         self._ticked = started
         tasks = [asyncio.ensure_future(one) for one in (self._keep_target(), self._keep_source())]
         for task in tasks:
@@ -251,6 +254,8 @@ class Route:
         await asyncio.gather(*closing, return_exceptions=True)
         if self._ledger is not None:
             self._ledger.close()
+        if self._positions is not None:
+            self._positions.close()
 
     # Connections.
 
@@ -272,7 +277,7 @@ class Route:
 
         def open_() -> Awaitable[SourceLink]:
             return open_source(
-                self.source,
+                self._source_now(),
                 self._receive,
                 self._lost_source,
                 window=window,
@@ -286,6 +291,13 @@ class Route:
             self._idle = 0.0
             self._count()
             await self._source_side.lost.wait()
+
+    def _source_now(self) -> Endpoint:
+        """Return the source, to be read from where it was read to."""
+        following = self._positions.next if self._positions is not None else None
+        if following is None:
+            return self.source
+        return attrs.evolve(self.source, offset=str(following))
 
     async def _open(self, side: _Side, open_: Callable[[], Awaitable[Any]]) -> Any:
         """Open one end; again, with growing pauses, where it did not succeed."""
@@ -323,6 +335,8 @@ class Route:
         self.statistics.source_lost += 1
         self.log("source-lost", logging.WARNING, at=str(self.source), why=str(error))
         self._from = None
+        if self._positions is not None:
+            self._positions.reset()
         self._holding = False
         for delivery in self._in_flight:
             delivery.link = None
@@ -380,6 +394,8 @@ class Route:
                 delivery.large.discard()
             self._surplus.append(delivery)
             return
+        if self._positions is not None:
+            self._positions.receive(delivery)
         if delivery.large is not None:
             text = f"{len(delivery.large)} bytes, and {options.max_message} at most are sent"
             self._refused(delivery, Outcome("too-large", "", text, final=True))
@@ -502,6 +518,8 @@ class Route:
                 self._loop.call_at(due, self._pump)
                 return
         action = options.on.get(outcome.kind, "quarantine")
+        if action == "requeue" and self.source.keeps:
+            action = "quarantine"  # a stream takes nothing back, and would go on behind it
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
         if action == "quarantine":
@@ -539,6 +557,10 @@ class Route:
                 ]
                 if taken:
                     self._ledger.add(taken)
+            if self._positions is not None:
+                for delivery, _, _ in finished:
+                    self._positions.finish(delivery)
+                self._positions.save()
         except OSError as error:
             # None of these is settled: the source has them still.
             self._fail(error)

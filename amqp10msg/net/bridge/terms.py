@@ -50,6 +50,7 @@ class Delivery:
         tag: the source's own handle.
         link: what it came by: another link of the same source cannot settle it.
         large: its bytes, where they are too large for memory; `octets` is empty then.
+        position: in its stream or file; None where it is of a queue.
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
         deaths: how often the target's connection ended while this alone was in flight.
@@ -66,6 +67,7 @@ class Delivery:
     tag: Any = None
     link: Any = None
     large: Oversized | None = None
+    position: int | None = None
     tries: int = 0
     attempts: int = 0
     deaths: int = 0

@@ -100,6 +100,11 @@ class Endpoint:
         return self.exchange if self.exchange is not None else "(each message's own)"
 
     @property
+    def keeps(self) -> bool:
+        """Whether this source keeps what was read, as a stream does."""
+        return self.offset is not None
+
+    @property
     def is_exposed(self) -> bool:
         """Whether a password would go to another machine in the clear."""
         local = self.host == "localhost" or self.host.startswith("127.") or self.host == "::1"

@@ -1,0 +1,154 @@
+"""Streams keep what was read: a bridge goes on where it was, over connections and restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+
+from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
+from amqp10msg.message import Message
+from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
+from amqp10msg.net.bridge.positions import Positions, StateFile, position_of
+from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.primitives import Symbol, ULong
+from tests.basic_broker import BasicBroker, Stored
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@given(st.lists(st.integers(0, 30), unique=True, max_size=20), st.randoms())
+def test_the_position_is_behind_all_that_is_finished_without_a_gap(
+    offsets: list[int], order: Any
+) -> None:
+    offsets.sort()
+    deliveries = [Delivery(b"", position=offset) for offset in offsets]
+    positions = Positions(None, "r", active=True)
+    for delivery in deliveries:
+        positions.receive(delivery)
+    finished: set[int] = set()
+    for delivery in order.sample(deliveries, len(deliveries)):
+        positions.finish(delivery)
+        positions.save()
+        finished.add(delivery.position or 0)
+        open_ = [offset for offset in offsets if offset not in finished]
+        before = [offset for offset in offsets if not open_ or offset < open_[0]]
+        assert (before[-1] + 1 if before else None) == positions.next
+
+
+def test_positions_are_told_by_both_protocols() -> None:
+    headers = FieldTable.of([("x-stream-offset", "l", 7)])
+    header = encode_content_header(BasicProperties(headers=headers), 0)
+    octets = Message(b"", message_annotations={Symbol("x-stream-offset"): ULong(8)}).encode()
+
+    assert 7 == position_of(Delivery(b"", header))
+    assert 8 == position_of(Delivery(octets))
+    assert position_of(Delivery(Message(b"").encode())) is None
+    assert position_of(Delivery(b"", encode_content_header(BasicProperties(), 0))) is None
+    assert position_of(Delivery(b"no message")) is None
+
+
+def test_a_message_of_a_queue_that_came_out_of_a_stream_has_no_position() -> None:
+    positions = Positions(None, "r", active=False)
+    headers = FieldTable.of([("x-stream-offset", "l", 7)])
+    positions.receive(Delivery(b"", encode_content_header(BasicProperties(headers=headers), 0)))
+    positions.save()
+
+    assert positions.next is None
+
+
+def test_a_state_file_keeps_routes_apart_and_says_what_is_wrong(tmp_path: Path) -> None:
+    for route, position in (("a", 3), ("b", 5), ("a", 4)):
+        state = StateFile(tmp_path / "s.db", route)
+        state.save(position)
+        state.close()
+    found = []
+    for route in "abc":
+        state = StateFile(tmp_path / "s.db", route)
+        found.append(state.load())
+        state.close()
+
+    assert [4, 5, None] == found
+    with pytest.raises(OSError, match="nowhere"):
+        StateFile(tmp_path / "nowhere" / "s.db", "a")
+
+
+def stored(number: int) -> Stored:
+    body = b"%d" % number
+    return Stored(encode_content_header(BasicProperties(delivery_mode=2), len(body)), body)
+
+
+async def bridged(broker: BasicBroker, count: int | None = None, **given: Any) -> Any:
+    usual = {"idle": 0.2, "window": 10, "backoff": 0.001, "max_backoff": 0.01}
+    options = RouteOptions(**{**usual, "max_messages": count, **given})
+    urls = (broker.url("queue=stream&offset=first"), broker.url("queue=to"))
+    async with asyncio.timeout(15), Bridge(*urls, options) as bridge:
+        (counts,) = (await bridge.run()).values()
+    return counts
+
+
+def bodies(broker: BasicBroker) -> list[bytes]:
+    return [one.body for one in broker.queues["to"]]
+
+
+def run(do: Callable[[BasicBroker], Any]) -> BasicBroker:
+    async def whole() -> BasicBroker:
+        async with BasicBroker("to") as broker:
+            broker.streams["stream"] = [stored(number) for number in range(100)]
+            await do(broker)
+        return broker
+
+    return asyncio.run(whole())
+
+
+def test_another_run_goes_on_behind_the_last() -> None:
+    async def do(broker: BasicBroker) -> None:
+        for count in (33, 7, None):
+            await bridged(broker, count, state="state.db")
+        broker.streams["stream"] += [stored(number) for number in range(100, 120)]
+        await bridged(broker, state="state.db")
+
+    assert [b"%d" % number for number in range(120)] == bodies(run(do))
+
+
+def test_without_a_state_file_another_run_begins_anew_but_another_connection_does_not() -> None:
+    async def do(broker: BasicBroker) -> None:
+        def cut(stored: Stored) -> str:
+            if stored.body == b"50":
+                broker.refuses = lambda _: ""
+                broker.cut()
+                return "cut"
+            return ""
+
+        broker.refuses = cut
+        counts = await bridged(broker)
+        assert counts.source_lost == 1
+
+    came = bodies(run(do))
+    assert {b"%d" % number for number in range(100)} == set(came)
+    assert len(came) <= 100 + 10  # the window
+
+
+def test_what_a_stream_cannot_take_back_is_set_aside() -> None:
+    async def do(broker: BasicBroker) -> None:
+        broker.refuses = lambda stored: "close" if stored.body == b"5" else ""
+        await bridged(broker, on={"fatal": "requeue"}, state="state.db")
+
+    came = bodies(run(do))
+    (entry,) = read_quarantine(Path("quarantine.jsonl"))
+    assert (b"5", 99) == (entry.octets, len(set(came)))
+
+
+def test_a_state_file_is_for_what_keeps_its_messages() -> None:
+    with pytest.raises(ValueError, match="a state file is for a stream"):
+        RouteSpec("amqp091://h/?queue=q", "amqp://h/q", RouteOptions(state="s.db"))
