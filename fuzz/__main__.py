@@ -9,12 +9,16 @@ AddressSanitizer and UBSan. Engines: ``atheris``, guided by coverage (of the Pyt
 build, of the kernel's C in the compiled ones); and ``mutate``, changes by chance, three times as
 fast, and all there is where atheris is not installed. Inputs that reach new code are kept in
 ``fuzz/corpus`` and are where the next run begins, whatever its build.
+
+``--agree COUNT`` does something else: it holds the pure and the compiled build against each other
+on so many short inputs, in one process and without guidance, thousands a second.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import importlib
 import re
 import subprocess
 import sys
@@ -100,6 +104,16 @@ def fuzz(build: str, engine: str, chosen: argparse.Namespace) -> int:
     return found + broken
 
 
+def agree(chosen: argparse.Namespace) -> int:
+    """Compare two builds in this process; return the number of findings."""
+    # Its imports are two packages, of which the fuzzing of one build has no need.
+    compared = importlib.import_module("fuzz.agree")
+    found: int = compared.run(
+        chosen.agree, chosen.seed, seconds=chosen.seconds, grown=GROWN, findings=FINDINGS
+    )
+    return found
+
+
 def main() -> int:
     """Fuzz the builds that are asked for, one after the other."""
     parser = argparse.ArgumentParser(
@@ -115,9 +129,19 @@ def main() -> int:
         help="default: atheris where it is installed",
     )
     parser.add_argument("--inputs", type=int, default=10_000_000, help="a build, at most")
-    parser.add_argument("--seconds", type=int, default=60, help="a build, about (default 60)")
+    parser.add_argument(
+        "--seconds",
+        type=int,
+        help="a build, about (default 60); with --agree of processor time (default: no bound)",
+    )
     parser.add_argument("--seed", type=int, default=1, help="of the mutations (default 1)")
+    parser.add_argument(
+        "--agree", type=int, metavar="COUNT", help="compare two builds on so many inputs instead"
+    )
     chosen = parser.parse_args()
+    if chosen.agree is not None:
+        return 1 if agree(chosen) else 0
+    chosen.seconds = 60 if chosen.seconds is None else chosen.seconds
     findings = sum(fuzz(build, chosen.engine, chosen) for build in chosen.build or BUILDS)
     return 1 if findings else 0
 

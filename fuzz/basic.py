@@ -11,10 +11,8 @@ from __future__ import annotations
 
 import argparse
 import gzip
-import hashlib
 import json
 import random
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,9 +23,9 @@ import amqp10msg
 import amqp10msg.basic.classes
 import amqp10msg.translate
 from fuzz import builds
-from fuzz.builds import described
+from fuzz.builds import alike
+from fuzz.findings import Findings
 from fuzz.mutate import mutate
-from fuzz.worker import MOST_FINDINGS
 
 FINDINGS = Path(__file__).with_name("findings")
 VECTORS = Path(__file__).parents[1] / "tests" / "vectors" / "translations.jsonl.gz"
@@ -219,8 +217,8 @@ def agreement(one: ModuleType, other: ModuleType, kind: str, octets: bytes) -> N
     Raises:
         AssertionError: they differ.
     """
-    first, second = (described(CHECKS[kind](package, octets)) for package in (one, other))
-    if first != second:
+    first, second = (CHECKS[kind](package, octets) for package in (one, other))
+    if not alike(first, second):
         raise AssertionError(f"{first!r:.300} and {second!r:.300}")
 
 
@@ -236,27 +234,18 @@ def main() -> int:
     known = seeds()
     kinds = list(CHECKS)
     begin = time.perf_counter()
-    found = 0
+    findings = Findings(chosen.findings, "basic")
     for number in range(chosen.inputs):
         kind = kinds[number % len(kinds)]
         octets = mutate(known[kind], draw)
-        try:
+        with findings.kept(octets, kind):
             if other is not None and number % COMPARED < 1:
                 agreement(amqp10msg, other, kind, octets)
             else:
                 CHECKS[kind](amqp10msg, octets)
-        except Exception as error:
-            found += 1
-            chosen.findings.mkdir(exist_ok=True)
-            name = f"basic-{kind}-{hashlib.sha256(octets).hexdigest()[:16]}"
-            (chosen.findings / name).write_bytes(octets)
-            told = f"FINDING {name} {type(error).__name__}: {error}"
-            print(told, file=sys.stderr, flush=True)
-            if found >= MOST_FINDINGS:
-                raise RuntimeError(f"{found} findings are enough") from error
     seconds = time.perf_counter() - begin
-    print(f"{chosen.inputs} inputs, {found} findings, {seconds:.0f} s")
-    return 1 if found else 0
+    print(f"{chosen.inputs} inputs, {findings.count} findings, {seconds:.0f} s")
+    return 1 if findings.count else 0
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 A whole second package, and not only a second kernel: then a comparison covers every entry point
 and depends on none of the package's insides. The copies' classes differ, so what they give is
-compared by `described`, which names classes and takes values apart.
+compared by `alike`.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ import importlib
 import os
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -70,29 +72,75 @@ def load(*, pure: bool) -> ModuleType:
     return module
 
 
-def described(value: Any) -> Any:
-    """Take a value, section or message apart into tuples that compare by type and bit by bit."""
-    kind = type(value).__name__
-    if value is None or isinstance(value, (bool, str, bytes)):
-        return (kind, value)
-    if isinstance(value, int):
-        return (kind, getattr(value, "octet", int(value)))
-    if isinstance(value, float):
-        bits = getattr(value, "bits", None)
-        return (kind, struct.pack(">d", value) if bits is None else bits)
-    if isinstance(value, (list, tuple)):
-        return (kind, [described(item) for item in value])
-    if isinstance(value, dict):
-        return (kind, [(described(key), described(item)) for key, item in value.items()])
-    if kind in {"FieldTable", "FieldArray"}:
-        return (kind, described(value.entries))
-    if kind == "AmqpMap":
-        return (kind, [(described(key), described(item)) for key, item in value.pairs])
-    if attrs.has(type(value)):
-        names = [field.name for field in attrs.fields(type(value)) if field.name[0] != "_"]
-        return (kind, [described(getattr(value, name)) for name in names])
-    if hasattr(value, "bits"):
-        return (kind, value.bits)
-    if kind == "DecodeError":
-        return (kind, value.rule, value.offset, value.path, value.condition, value.reason)
-    return (kind, value)
+#: The classes whose values compare as they are; subclasses of them are of the package.
+_ATOMS = frozenset({type(None), bool, int, str, bytes})
+
+
+def alike(one: Any, other: Any) -> bool:
+    """Whether values of two copies of the package are the same, by type and bit by bit.
+
+    Their classes differ, so those are compared by name, and values by what they hold.
+    """
+    kind: Any = type(one)
+    if kind in _ATOMS:
+        return kind is type(other) and bool(one == other)
+    return kind.__name__ == type(other).__name__ and _alike[_of(kind)](one, other)
+
+
+def _sequences(one: Sequence[Any], other: Sequence[Any]) -> bool:
+    return len(one) == len(other) and all(map(alike, one, other))
+
+
+def _pairs(one: Iterable[Any], other: Iterable[Any]) -> bool:
+    return _sequences([*chain(*one)], [*chain(*other)])
+
+
+def _attributes(one: Any, other: Any) -> bool:
+    kind: Any = type(one)
+    names = _names(kind)
+    return all(alike(getattr(one, name), getattr(other, name)) for name in names)
+
+
+@cache
+def _names(kind: Any) -> tuple[str, ...]:
+    if issubclass(kind, ValueError):
+        return ("rule", "offset", "path", "condition", "reason")
+    return tuple(field.name for field in attrs.fields(kind) if field.name[0] != "_")
+
+
+# By what a class is: how two values of it are compared.
+_alike: dict[str, Callable[[Any, Any], bool]] = {
+    "number": lambda one, other: (
+        int(one) == int(other) and getattr(one, "octet", 0) == getattr(other, "octet", 0)
+    ),
+    "bits": lambda one, other: bool(one.bits == other.bits),
+    "double": lambda one, other: struct.pack(">d", one) == struct.pack(">d", other),
+    "sequence": _sequences,
+    "dict": lambda one, other: _pairs(one.items(), other.items()),
+    "entries": lambda one, other: _sequences(one.entries, other.entries),
+    "pairs": lambda one, other: _pairs(one.pairs, other.pairs),
+    "attributes": _attributes,
+    "plain": lambda one, other: bool(one == other),
+}
+
+
+@cache
+def _of(kind: Any) -> str:
+    """Which of the ways above a class is compared in."""
+    if issubclass(kind, int):
+        return "number"
+    if hasattr(kind, "bits"):
+        return "bits"
+    if issubclass(kind, float):
+        return "double"
+    if kind.__name__ in {"FieldTable", "FieldArray"}:
+        return "entries"
+    if issubclass(kind, (list, tuple)):
+        return "sequence"
+    if issubclass(kind, dict):
+        return "dict"
+    if kind.__name__ == "AmqpMap":
+        return "pairs"
+    if attrs.has(kind) or kind.__name__ == "DecodeError":
+        return "attributes"
+    return "plain"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
 
-from fuzz.builds import described
+from fuzz.builds import alike
 
 
 def core(package: ModuleType, octets: bytes) -> None:
@@ -70,27 +71,84 @@ def contract(package: ModuleType, octets: bytes) -> None:
     package.validate(octets)
 
 
-def agreement(one: ModuleType, other: ModuleType, octets: bytes) -> None:
+def agreement(one: ModuleType, other: ModuleType, octets: bytes) -> bool:
     """Hold two builds against each other: the same values, or the same errors at the same place.
+
+    Returns:
+        Whether the octets are a message, read strictly.
 
     Raises:
         AssertionError: they differ.
     """
-    for name in ("decode_value", "skip_value", "strict", "lenient", "scan", "validate"):
-        first, second = _outcome(one, name, octets), _outcome(other, name, octets)
-        if first != second:
+    is_message = False
+    for name, outcome in OUTCOMES.items():
+        first, second = outcome(one, octets), outcome(other, octets)
+        if not alike(first, second):
             raise AssertionError(f"{name}: {first!r:.300} and {second!r:.300}")
+        if name == "strict":
+            is_message = isinstance(first, tuple)
+    return is_message
 
 
-def _outcome(package: ModuleType, name: str, octets: bytes) -> Any:
+def _value(package: ModuleType, octets: bytes) -> Any:
     try:
-        if name in {"strict", "lenient"}:
-            message = package.Message.decode(octets, strict=name == "strict")
-            return described(message), described([part for _, part in message.sections()])
-        if name == "scan":
-            return [
-                (part.name, part.offset, part.content, part.end) for part in package.scan(octets)
-            ]
-        return described(getattr(package, name)(octets))
+        value = package.decode_value(octets)
+        return value, package.encode_value(value)
     except package.DecodeError as error:
-        return (error.rule, error.offset, error.path, error.condition, error.reason)
+        return error
+
+
+def _skip(package: ModuleType, octets: bytes) -> Any:
+    try:
+        return package.skip_value(octets)
+    except package.DecodeError as error:
+        return error
+
+
+def _scan(package: ModuleType, octets: bytes) -> Any:
+    try:
+        return [(part.name, part.offset, part.content, part.end) for part in package.scan(octets)]
+    except package.DecodeError as error:
+        return error
+
+
+def _strict(package: ModuleType, octets: bytes) -> Any:
+    """Decode, encode, and encode once more what has no bytes that it came from."""
+    try:
+        message = package.Message.decode(octets)
+    except package.DecodeError as error:
+        return error
+    again = package.Message(
+        message.body,
+        header=message.header,
+        delivery_annotations=message.delivery_annotations,
+        message_annotations=message.message_annotations,
+        properties=message.properties,
+        application_properties=message.application_properties,
+        footer=message.footer,
+    )
+    return message, message.encode(), again.encode()
+
+
+def _lenient(package: ModuleType, octets: bytes) -> Any:
+    """Decode, encode, and read what stands in no attribute, too."""
+    try:
+        message = package.Message.decode(octets, strict=False)
+    except package.DecodeError as error:
+        return error
+    return message, [section for _, section in message.sections()]
+
+
+def _verdict(package: ModuleType, octets: bytes) -> Any:
+    return package.validate(octets)
+
+
+#: What is done with input, by its name; two builds must come to the same.
+OUTCOMES: dict[str, Callable[[ModuleType, bytes], Any]] = {
+    "decode_value": _value,
+    "skip_value": _skip,
+    "strict": _strict,
+    "lenient": _lenient,
+    "scan": _scan,
+    "validate": _verdict,
+}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import importlib
 import inspect
 import random
@@ -18,6 +17,7 @@ import amqp10msg
 import amqp10msg.delivery  # registers its composites
 from fuzz import builds
 from fuzz.check import agreement, contract, core
+from fuzz.findings import Findings
 from fuzz.kernels import BUILDS, FOLDER
 from fuzz.mutate import mutate
 
@@ -26,7 +26,6 @@ from fuzz.mutate import mutate
 COMPARED = {"pure": 1, "compiled": 64, "asan": 256}
 # Likewise, how many get the decoders alone for one that gets every entry point.
 WHOLE = {"pure": 1, "compiled": 16, "asan": 16}
-MOST_FINDINGS = 10
 #: What takes longer than this, in seconds, is a finding of libFuzzer: with tracing and sanitizers.
 TIMEOUT = 10
 
@@ -41,9 +40,8 @@ class Target:
 
     def __init__(self, build: str, findings: Path) -> None:
         self.build = build
-        self.findings = findings
+        self.findings = Findings(findings, build)
         self.inputs = 0
-        self.found = 0
         self.every = COMPARED[build]
         self.whole = WHOLE[build]
         self.other: ModuleType | None = None
@@ -62,18 +60,10 @@ class Target:
             RuntimeError: there are so many findings that one more says nothing.
         """
         self.inputs += 1
-        try:
+        with self.findings.kept(octets):
             (contract if self.inputs % self.whole == 0 else core)(amqp10msg, octets)
             if self.other is not None and self.inputs % self.every == 0:
                 agreement(amqp10msg, self.other, octets)
-        except Exception as error:
-            self.found += 1
-            self.findings.mkdir(parents=True, exist_ok=True)
-            name = f"{self.build}-{hashlib.sha256(octets).hexdigest()[:16]}"
-            (self.findings / name).write_bytes(octets)
-            print(f"FINDING {name} {type(error).__name__}: {error}", file=sys.stderr, flush=True)
-            if self.found >= MOST_FINDINGS:
-                raise RuntimeError(f"{self.found} findings are enough") from error
 
 
 def functions(package: str) -> Iterator[FunctionType]:

@@ -34,7 +34,7 @@ def test_the_contract_holds_of_the_corpus_and_of_changes_to_it(tmp_path: Path) -
     target = Target("compiled" if amqp10msg.COMPILED else "pure", tmp_path)
     for octets in [*SEEDS, *(mutate(SEEDS, draw) for _ in range(1_000))]:
         target(octets)
-    assert (len(SEEDS) + 1_000, 0) == (target.inputs, target.found)
+    assert (len(SEEDS) + 1_000, 0) == (target.inputs, target.findings.count)
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
