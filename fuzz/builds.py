@@ -63,7 +63,8 @@ def load(*, pure: bool) -> ModuleType:
             *("basic.classes", "translate"),
         ):
             importlib.import_module(f"{PACKAGE}.{name}")
-    if module.COMPILED is pure:
+        compiled = module.COMPILED  # the first of the public names, which are imported with it
+    if compiled is pure:
         raise RuntimeError(
             "the kernel is not compiled: python setup.py build_ext --inplace"
             if not pure
