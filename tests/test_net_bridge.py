@@ -486,6 +486,28 @@ def test_bytes_are_bounded() -> None:
     assert most <= 10 + 1 + 4
 
 
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str) -> None:
+    async def run() -> int | None:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(50))
+            source = broker.url("queue=from")
+            if protocol == "1.0":
+                await bridged(source, f"{server.url}/lag", max_messages=50)
+                source = f"{server.url}/lag"
+            broker.refuses = lambda _: "silent"
+            given = options(window=20, idle=None, drain=0)
+            async with Bridge(source, broker.url("queue=to"), given) as bridge:
+                (route,) = bridge.routes
+                async with asyncio.timeout(15):
+                    while route.statistics.in_flight < 20 or await route.depth() is None:
+                        await asyncio.sleep(0.02)
+                    return await route.depth()
+
+    assert 30 == asyncio.run(run())
+    server.delete("lag")
+
+
 def test_hooks_and_filters() -> None:
     async def run() -> tuple[BasicBroker, Statistics]:
         async with BasicBroker("from", "to") as broker:

@@ -226,6 +226,44 @@ def test_drain_uses_up_the_credit() -> None:
     assert 1_000 - 7 == other.links[0].credit
 
 
+@given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 12))
+def test_more_than_the_credit_is_taken_where_the_receiver_says_so(
+    credit: int, excess: int, count: int
+) -> None:
+    one, other = End("a"), End("b", credit=credit)
+    link = joined(one, other)
+    receiver = other.links[0]
+    receiver.excess = excess
+    for number in range(count):
+        link.send(bytes([number]), b"x")
+    talk(one, other)
+
+    most = max(credit, excess)
+    assert min(count, most) == len(other.got)
+    assert (["amqp:link:transfer-limit-exceeded"] if count > most else []) == [
+        condition for _, condition in other.ends
+    ]
+    if count > most:
+        return
+    for delivery in other.got:
+        delivery.update(Accepted())
+    receiver.grant(count)  # what was taken beyond the credit is not granted again
+    talk(one, other)
+    assert credit == max(receiver.credit, 0) == max(link.credit, 0)
+
+
+def test_a_receiver_asks_how_many_messages_wait() -> None:
+    one, other = End("a"), End("b")
+    link = joined(one, other)
+    receiver = other.links[0]
+    before = receiver.available
+    link.available = 42
+    receiver.ask()
+    talk(one, other)
+
+    assert (None, 42, 1_000) == (before, receiver.available, receiver.credit)
+
+
 def test_credit_that_is_taken_back_covers_what_is_on_its_way() -> None:
     one, other = End("a"), End("b", credit=5)
     link = joined(one, other)

@@ -34,6 +34,9 @@ _STATES = {
     Settle.REJECT: Rejected(),
 }
 
+#: Times the window that may be unsettled, where a peer sends more than its credit.
+_EXCESS = 4
+
 
 class Amqp10Source(Peer):
     """A receiver of an address; deliveries come by `receive`."""
@@ -69,6 +72,7 @@ class Amqp10Source(Peer):
         # that a receiver does not take.
         link.max_message_size = self._max_message
         link.overflow = self._large
+        link.excess = _EXCESS * self._window
 
     def _large(self) -> Oversized:
         self._incomplete = self._overflow()
@@ -122,6 +126,14 @@ class Amqp10Source(Peer):
         if self._owed * 4 >= self._window and not self._stopped:
             self.link.grant(self._owed)
             self._owed = 0
+
+    async def depth(self) -> int | None:
+        """Ask how many messages wait for credit; the answer to the last time is returned."""
+        # RabbitMQ 3 takes every flow for new credit.
+        if not self._failed and not self.product.startswith("RabbitMQ 3."):
+            self.link.ask()
+            self.touch()
+        return self.link.available
 
     def stop(self) -> None:
         """Ask for no more deliveries."""

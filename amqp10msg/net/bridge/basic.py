@@ -382,6 +382,14 @@ class BasicSource(_Connection):
             acked.clear()
         super().flush()
 
+    async def depth(self) -> int | None:
+        """Return how many messages are ready in the queue.
+
+        Raises:
+            LinkError: the broker does not say.
+        """
+        return await depth_of(self.endpoint, self.endpoint.queue or "")
+
     def stop(self) -> None:
         """Ask for no more deliveries."""
         if not self._stream.is_closing():

@@ -14,7 +14,6 @@ from urllib.parse import quote, urlsplit
 
 import attrs
 
-from amqp10msg.net.bridge.basic import depth_of
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.dry import DryRun, dry_run
 from amqp10msg.net.bridge.options import RouteOptions
@@ -219,6 +218,8 @@ async def _check(
             options = attrs.evolve(options, profile=of_streams)
     try:
         if queue.messages is None:
+            from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
+
             queue = attrs.evolve(queue, messages=await depth_of(endpoint, queue.name))
         if not queue.messages:
             return Checked(queue)

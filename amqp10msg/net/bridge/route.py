@@ -127,6 +127,14 @@ class Route:
         extra = {"event": event, "fields": fields}
         self._logger.log(level, "%s %s", event, text, extra=extra)
 
+    async def depth(self) -> int | None:
+        """Return how many messages are still to come; None where the source does not say.
+
+        Raises:
+            LinkError: the question failed.
+        """
+        return await self._from.depth() if self._from is not None else None
+
     # The run.
 
     def stop(self) -> None:

@@ -8,7 +8,6 @@ import logging
 import signal
 from collections.abc import Callable, Iterable, Mapping
 
-from amqp10msg.net.bridge.basic import depth_of
 from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
 from amqp10msg.net.bridge.dry import DryRun, dry_run
 from amqp10msg.net.bridge.migration import Checked, Queue, check_queues
@@ -22,6 +21,8 @@ from amqp10msg.net.bridge.urls import Endpoint
 __all__ = ["run_bridge", "run_check", "run_dry"]
 
 _LAG_SECONDS = 5.0
+#: Seconds until it is asked again where nobody said it yet.
+_SOON = 0.5
 
 Show = Callable[[Mapping[str, Statistics]], None]
 
@@ -102,14 +103,11 @@ async def _show(bridge: Bridge, show: Show, every: float) -> None:
 
 
 async def _measure(route: Route) -> None:
-    """Ask now and then how many messages wait in a queue of 0-9-1."""
-    queue = route.source.queue
-    if route.source.protocol != "0-9-1" or queue is None:
-        return
+    """Ask now and then how many messages are still to come."""
     while True:
         with contextlib.suppress(LinkError):
-            route.statistics.lag = await depth_of(route.source, queue)
-        await asyncio.sleep(_LAG_SECONDS)
+            route.statistics.lag = await route.depth()
+        await asyncio.sleep(_LAG_SECONDS if route.statistics.lag is not None else _SOON)
 
 
 def run_check(

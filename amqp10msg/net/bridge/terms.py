@@ -166,6 +166,13 @@ class SourceLink(Link, Protocol):
     def settle(self, delivery: Delivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
 
+    async def depth(self) -> int | None:
+        """Return how many messages are still to come; None where nobody says.
+
+        Raises:
+            LinkError: the question failed.
+        """
+
     def stop(self) -> None:
         """Ask for no more deliveries; those under way may still come."""
 

@@ -105,12 +105,16 @@ class Link:
         remote: the peer's attach; None before it came.
         credit: how many messages may be sent now; as a receiver, how many the peer may send.
         drain: whether the peer wants the credit to be used up.
+        available: messages that wait for credit at the sender, None where nobody said; a sender
+            sets it to tell its peer, whose `ask` it answers.
         snd_settle_mode: as attached; what the peer asked for before.
         rcv_settle_mode: likewise.
         max_message_size: of what is received, in bytes; 0 for no bound. A message of more ends the
             link, unless there is an `overflow`.
         overflow: is called for what takes the bytes of a message of more than `max_message_size`,
             whose payload is empty then.
+        excess: deliveries beyond the credit are taken while fewer than so many are unsettled; 0 to
+            end the link. RabbitMQ 3 takes each flow for new credit, whatever is on its way.
         context: whatever its user keeps with it.
     """
 
@@ -119,10 +123,12 @@ class Link:
         "_partial",
         "_revoked",
         "attached",
+        "available",
         "context",
         "credit",
         "detached",
         "drain",
+        "excess",
         "handle",
         "max_message_size",
         "name",
@@ -144,9 +150,11 @@ class Link:
         self.remote_handle: int | None = None
         self.credit = 0
         self.drain = False
+        self.available: int | None = None
         self.snd_settle_mode = SenderSettleMode.MIXED
         self.rcv_settle_mode = ReceiverSettleMode.FIRST
         self.max_message_size = 0
+        self.excess = 0
         self.overflow: Callable[[], Sink] | None = None
         self.attached = False
         self.detached = False
@@ -213,6 +221,11 @@ class Link:
             self._revoked += self.credit
             self.credit = 0
             self.session.write_flow(self)
+
+    def ask(self) -> None:
+        """Ask the peer for the state of its end: `Handler.on_flow` tells (Part 2, 2.7.4, echo)."""
+        if self.is_open:
+            self.session.write_flow(self, echo=True)
 
     def drained(self) -> None:
         """Use up the credit, because the peer asked for that and there are no messages."""
@@ -286,7 +299,8 @@ class Link:
             self.drain = drain
         elif count is not None:
             # The sender used credit up without sending.
-            self.credit = max(self.credit - ((count - self._count) & MASK), 0)
+            used = (count - self._count) & MASK
+            self.credit = max(self.credit - used, min(self.credit, 0))
             self._count = count
 
     def on_transfer(self, transfer: Transfer, payload: bytes) -> Delivery | None:
@@ -344,6 +358,8 @@ class Link:
             self.credit -= 1
         elif self._revoked > 0:
             self._revoked -= 1
+        elif len(self.session.incoming) < self.excess:
+            self.credit -= 1  # below zero, so that it is not granted again
         else:
             self._fault("amqp:link:transfer-limit-exceeded", "the link has no credit")
         self._count = (self._count + 1) & MASK

@@ -212,8 +212,8 @@ class Session:
         self._next_outgoing = (self._next_outgoing + 1) & MASK
         self.connection.write_body(self.channel, body)
 
-    def write_flow(self, link: Link | None = None) -> None:
-        """Write a flow, of a link or of the session alone."""
+    def write_flow(self, link: Link | None = None, *, echo: bool = False) -> None:
+        """Write a flow, of a link or of the session alone; `echo` asks for one of the peer."""
         self._window = _WINDOW
         flow = Flow(
             next_incoming_id=self._next_incoming if self.remote_channel is not None else None,
@@ -224,8 +224,10 @@ class Session:
         if link is not None:
             flow.handle = link.handle
             flow.delivery_count = link._count
-            flow.link_credit = link.credit
+            flow.link_credit = max(link.credit, 0)
             flow.drain = link.sends and link.drain
+            flow.available = link.available if link.sends else None
+            flow.echo = echo
         self.write(flow)
 
     def drop(self, link: Link) -> None:
@@ -349,6 +351,8 @@ class Session:
         link = self._link_of(flow.handle)
         if not link.is_open:
             return
+        if not link.sends and flow.available is not None:
+            link.available = flow.available
         link.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
         self.connection.handler.on_flow(link)
         if flow.echo and link.is_open:
