@@ -13,6 +13,7 @@ if TYPE_CHECKING:
         codings,
         columns,
         composite,
+        conformance,
         corpus,
         delivery,
         errors,

@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
 COMMANDS = (
     *("inspect", "encode", "validate", "filter", "convert"),
-    *("bridge", "migrate-check"),
+    *("bridge", "conformance", "migrate-check"),
     *("translate", "diff-profiles", "serve", "pipeline", "spool", "demo"),
 )
 

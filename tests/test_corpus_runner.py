@@ -233,7 +233,7 @@ def test_program_is_asked_line_by_line(tmp_path: Path, monkeypatch: pytest.Monke
         program.timeout = 0.5
         late = corpus.run([one for one in shipped() if one.id == "boolean-false"], program)
     assert "a program" == report.implementation
-    assert ["decode raised RuntimeError: no answer from the program in 0.5 s"] == [
+    assert ["decode raised DiedError: no answer from the program in 0.5 s"] == [
         verdict.reason for verdict in late.verdicts
     ]
     outcomes = {verdict.case: (verdict.outcome, verdict.reason) for verdict in report.verdicts}
@@ -246,7 +246,7 @@ def test_program_is_asked_line_by_line(tmp_path: Path, monkeypatch: pytest.Monke
         "accepted": ("skip", "no composites"),
         "boolean-true": (
             "error",
-            "decode raised RuntimeError: the program ended without an answer",
+            "decode raised DiedError: the program ended without an answer, status 1",
         ),
         "ubyte-0": (
             "error",

@@ -60,6 +60,7 @@ NEEDS = {
     "docs/how-to/event-hubs-headers.md": ["pyspark"],
     "docs/how-to/cluster.md": ["pyspark"],
     "docs/how-to/archive.md": ["click"],
+    "docs/how-to/conformance.md": ["click", "jinja2"],
     "docs/how-to/read-a-body.md": ["pydantic", "msgspec", "zstandard"],
     "docs/how-to/python-clients.md": ["aio_pika"],
     "docs/how-to/azure.md": ["azure.servicebus", "azure.eventhub"],

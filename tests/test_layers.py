@@ -35,8 +35,10 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"delivery"},  # its composites need no message, what they do to one does
         {"", "_names"},
         {"pages"},
-        {"files", "notation", "corpus", "basic", "columns"},
+        {"files", "notation", "basic", "columns"},
         {"translate"},
+        {"corpus"},
+        {"conformance"},
         {"jobs"},
         {"cli", "proton", "testing", "spark", "net", "systems"},
         {"__main__"},
@@ -52,7 +54,8 @@ THIRD_PARTY = {
     "pages": {"jinja2", "markupsafe"},  # inside of functions
     "notation": {"cbor2", "markupsafe"},
     "files": {"pyarrow"},  # for tables, inside of a function
-    "corpus": {"cbor2", "proton"},  # its files, and a peer that it compares with
+    # its files, and the peers of its drivers
+    "corpus": {"aiormq", "azure", "basic_values", "cbor2", "pamqp", "pika", "proton", "pyarrow"},
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
     "cli": {"click", "rich", "setproctitle"},

@@ -24,6 +24,10 @@ from amqp10msg.errors import AmqpError
 #: Where each command is, and what it does: the first sentence of its help, in short.
 COMMANDS = {
     "bridge": ("bridge:bridge", "Move messages from one broker to another until stopped,..."),
+    "conformance": (
+        "conformance:conformance",
+        "Hold implementations of AMQP to a corpus of cases.",
+    ),
     "convert": ("convert:convert", "Write messages in another notation."),
     "demo": ("demo:demo", "Show the library at work on real messages."),
     "diff-profiles": (

@@ -10,9 +10,13 @@ specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea.
 against this library or any other `Implementation`.
 """
 
+from amqp10msg.corpus.agreement import agreement
+from amqp10msg.corpus.answers import QUESTIONS
+from amqp10msg.corpus.basic_kinds import BASIC_KINDS
 from amqp10msg.corpus.case import Case, CorpusError, Fault
 from amqp10msg.corpus.files import demo_messages, dump, load
-from amqp10msg.corpus.implementations import Amqp10msg, Program, Proton
+from amqp10msg.corpus.implementations import Amqp10msg, Proton
+from amqp10msg.corpus.programs import DiedError, Program
 from amqp10msg.corpus.runner import (
     Implementation,
     RefusedError,
@@ -23,9 +27,12 @@ from amqp10msg.corpus.runner import (
 )
 
 __all__ = [
+    "BASIC_KINDS",
+    "QUESTIONS",
     "Amqp10msg",
     "Case",
     "CorpusError",
+    "DiedError",
     "Fault",
     "Implementation",
     "Program",
@@ -34,6 +41,7 @@ __all__ = [
     "Report",
     "UnsupportedError",
     "Verdict",
+    "agreement",
     "demo_messages",
     "dump",
     "load",

@@ -8,17 +8,24 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.corpus.answers import QUESTIONS
+from amqp10msg.corpus.basic_kinds import BASIC_KINDS
 from amqp10msg.errors import AmqpError
 from amqp10msg.limits import Limits
 
-#: What the bytes are decoded as: a value, a message, or a composite such as an outcome.
-KINDS = ("value", "message", "composite")
+#: What the bytes are decoded as: a value, a message, or a composite such as an outcome; of AMQP
+#: 0-9-1, the properties of class basic, or a field table; or what a question is about.
+KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
 #: Of a violation: errors break a MUST or MUST NOT, warnings a SHOULD or SHOULD NOT.
 SEVERITIES = ("error", "warning")
 
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
 _LIMITS = tuple(field.name for field in attrs.fields(Limits))
-_CLAUSE = re.compile(r"Part [1-5], \d+(?:\.\d+){1,3}")
+_CLAUSE = re.compile(
+    r"Part [1-5], \d+(?:\.\d+){1,3}"
+    r"|(?:0-9-1|Filters), \d+(?:\.\d+){0,4}"
+    r"|Translation, [a-z0-9]+(?:[.-][a-z0-9]+)*"
+)
 
 
 class CorpusError(AmqpError, ValueError):
@@ -57,11 +64,12 @@ class Case:
 
     Three kinds of cases: with `typed` alone the bytes must decode to that; with `error` alone they
     are not a valid encoding and must be refused; with both they can be decoded, and break a rule
-    for which a strict implementation refuses them.
+    for which a strict implementation refuses them. A case of one of `QUESTIONS` has `answer`
+    instead: what an implementation decides.
 
     Attributes:
         id: its name, unique in a corpus: lower case, with ``-``, ``.`` or ``_`` between words.
-        kind: ``value``, ``message`` or ``composite``; see `KINDS`.
+        kind: one of `KINDS`.
         data: the bytes.
         typed: what they decode to, in typed JSON (`amqp10msg.notation`): one value, or a message's
             list of sections. Of a composite the value with the numeric descriptor, fields that
@@ -73,7 +81,10 @@ class Case:
         profile: the set of rules that `violations` is about.
         limits: what decoding may cost, by the names of `Limits`, such as ``{"items": 3}``; None
             for its defaults. An implementation without limits skips the case.
-        clause: of the specification, such as ``Part 1, 1.6.5``.
+        given: of a question, what it is about besides the bytes.
+        answer: of a question, what is decided.
+        clause: of the specification, such as ``Part 1, 1.6.5``; ``0-9-1, 4.2.5.5`` and
+            ``Filters, 4.2.1`` name those texts, ``Translation, rabbitmq-4.0`` a profile.
         origin: who wrote the bytes.
         licence: of the case, an SPDX identifier.
         note: what the case is about, for people.
@@ -93,6 +104,8 @@ class Case:
     violations: tuple[tuple[str, str], ...] | None = None
     profile: str = "oasis"
     limits: Mapping[str, int] | None = None
+    given: Mapping[str, Any] | None = None
+    answer: Any = None
     licence: str = "Apache-2.0"
     note: str = ""
 
@@ -111,7 +124,11 @@ class Case:
             yield "origin must say who wrote the bytes"
         if not self.licence:
             yield "licence must not be empty"
-        if self.typed is None and self.error is None:
+        if (self.answer is None) is (self.kind in QUESTIONS):
+            yield "an answer is what a question has, and nothing else"
+        if self.kind in QUESTIONS and (self.typed is not None or self.error is not None):
+            yield "a question has an answer instead of typed and error"
+        if self.kind not in QUESTIONS and self.typed is None and self.error is None:
             yield "one of typed and error must say what is expected"
         if self.compact is not None and self.typed is None:
             yield "compact is the encoding of typed, which is missing"
@@ -144,6 +161,8 @@ class Case:
             "violations": None if violations is None else [list(pair) for pair in violations],
             "profile": None if self.profile == "oasis" else self.profile,
             "limits": None if self.limits is None else dict(self.limits),
+            "given": None if self.given is None else dict(self.given),
+            "answer": self.answer,
             "clause": self.clause,
             "origin": self.origin,
             "licence": self.licence,
@@ -202,6 +221,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "violations": (list,),
     "profile": (str,),
     "limits": (Mapping,),
+    "given": (Mapping,),
+    "answer": (bool, str, Mapping),
     "clause": (str,),
     "origin": (str,),
     "licence": (str,),

@@ -9,9 +9,9 @@ from typing import Any, Protocol
 
 import attrs
 
+from amqp10msg.corpus.agreement import agreement
 from amqp10msg.corpus.case import Case
 from amqp10msg.errors import AmqpError
-from amqp10msg.primitives import FORMAT_CODES
 
 PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
 OUTCOMES = (PASS, FAIL, ERROR, SKIP)
@@ -47,8 +47,9 @@ class Implementation(Protocol):
     Every method may raise `UnsupportedError`. Any other exception but `RefusedError` counts as an
     error of the implementation.
 
-    An implementation with limits has a method ``limited(limits)``, too, which takes `Case.limits`
-    and returns an implementation that keeps them.
+    One that decides what becomes of messages and deliveries, as the cases of `corpus.QUESTIONS`
+    ask, has a method ``answer(kind, data, given)``. One with limits has a method
+    ``limited(limits)``, which takes `Case.limits` and returns an implementation that keeps them.
 
     Attributes:
         name: the implementation and its version, for the report.
@@ -185,7 +186,7 @@ def _try(case: Case, implementation: Implementation) -> Verdict:
     trial = _Trial(case, implementation)
     missing = "the case has nothing to try"
     outcome = SKIP
-    for step in (trial.decode, trial.encode, trial.validate):
+    for step in (trial.decode, trial.encode, trial.validate, trial.answer):
         try:
             wrong = step()
         except UnsupportedError as error:
@@ -214,6 +215,8 @@ class _Trial:
 
     def decode(self) -> str | None:
         case = self.case
+        if case.typed is None and case.error is None:
+            return None
         try:
             typed = self.implementation.decode(case.kind, case.data)
         except RefusedError as refused:
@@ -222,7 +225,7 @@ class _Trial:
         self.accepted = True
         if case.typed is None and case.error is not None:
             return f"decoded to {_shown(typed)}, but must be refused: {case.error.rule}"
-        if _canonical(case.typed, typed) != _canonical(typed, typed):
+        if agreement(case.typed, typed) != "exact":
             return f"decoded to {_shown(typed)}, not {_shown(case.typed)}"
         return ""
 
@@ -259,31 +262,21 @@ class _Trial:
             if pairs
         )
 
-
-def _canonical(typed: Any, beside: Any) -> str:
-    """Return typed JSON in a form in which 1, 1.0 and true differ."""
-    return json.dumps(_as_precise(typed, beside), sort_keys=True)
-
-
-def _as_precise(typed: Any, beside: Any) -> Any:
-    """Replace the constructor of an array by its type, where the other side names that."""
-    if not isinstance(typed, list) or not isinstance(beside, list):
-        return typed
-    if (
-        len(typed) >= 3
-        and len(beside) >= 3
-        and typed[0] == beside[0] == "array"
-        and beside[1] in _TYPE_NAMES
-        and isinstance(typed[1], str)
-        and (row := _BY_HEX.get(typed[1])) is not None
-    ):
-        typed = [typed[0], row, *typed[2:]]
-    others = [*beside, *[None] * (len(typed) - len(beside))]
-    return [_as_precise(one, other) for one, other in zip(typed, others, strict=False)]
+    def answer(self) -> str | None:
+        case = self.case
+        if case.answer is None:
+            return None
+        decide = getattr(self.implementation, "answer", None)
+        if decide is None:
+            raise UnsupportedError(f"{self.implementation.name} does not decide")
+        found = decide(case.kind, case.data, case.given or {})
+        if _as_text(found) != _as_text(case.answer):
+            return f"answers {_shown(found)}, not {_shown(case.answer)}"
+        return ""
 
 
-_BY_HEX = {f"{code:02x}": row.type for code, row in FORMAT_CODES.items()}
-_TYPE_NAMES = set(_BY_HEX.values())
+def _as_text(made: Any) -> str:
+    return json.dumps(made, sort_keys=True)
 
 
 def _shown(typed: Any) -> str:

@@ -60,7 +60,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("page.css", "page.js"):
+    for name in ("page.css", "page.js", "scoreboard.css", "scoreboard.js"):
         text = _asset(name)
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
         environment.globals[name.replace(".", "_")] = {

@@ -1,21 +1,11 @@
-// Lets the corpus be tried on rhea: answers the requests of amqp10msg.corpus.Program.
-//
-//     npm install rhea
-//     python - <<'END'
-//     from amqp10msg import corpus
-//     with corpus.Program(["node", "tools/corpus_rhea.js"], timeout=2) as rhea:
-//         print(corpus.run(corpus.load(), rhea).text())
-//     END
+// rhea: the codec of the AMQP 1.0 client for Node.
 
 "use strict";
 
-const readline = require("readline");
+const { Unsupported, folder, version } = require("./lines.js");
 
-// rhea is looked for where npm was run, not beside this file.
-const at = { paths: [process.cwd()] };
-const rhea = require(require.resolve("rhea", at));
-const { version } = require(require.resolve("rhea/package.json", at));
-const { Reader, by_code: TYPES } = rhea.types;
+const rhea = require(folder("rhea"));
+const { Reader, Writer, by_code: TYPES } = rhea.types;
 
 const NAMES = {
   0x40: "null", 0x56: "boolean", 0x41: "boolean", 0x42: "boolean", 0x50: "ubyte", 0x60: "ushort",
@@ -113,24 +103,21 @@ function message(data) {
   return sections;
 }
 
-function answer(asked) {
-  if (asked.do === "name") return { name: `rhea ${version}` };
-  if (asked.do !== "decode") return { unsupported: `rhea does not ${asked.do}` };
-  if (asked.kind === "composite") return { unsupported: "composites are not tried on rhea" };
-  const data = Buffer.from(asked.data, "hex");
-  try {
-    return { typed: asked.kind === "message" ? message(data) : value(data) };
-  } catch (error) {
-    return { refused: String(error && error.message) };
-  }
-}
+module.exports = () => ({
+  name: `rhea ${version("rhea")}`,
 
-// JSON has integers of any size, and JSON.stringify has not.
-function json(made) {
-  const text = JSON.stringify(made, (_, item) => (typeof item === "bigint" ? `\0${item}` : item));
-  return text.replace(/"\\u0000(-?\d+)"/g, "$1");
-}
+  decode(kind, data) {
+    if (kind === "message") return message(data);
+    if (kind === "value") return value(data);
+    throw new Unsupported(`${kind} is not tried on rhea`);
+  },
 
-readline.createInterface({ input: process.stdin }).on("line", (line) => {
-  process.stdout.write(`${json(answer(JSON.parse(line)))}\n`);
+  // Decodes, and encodes what was decoded.
+  again(kind, data) {
+    if (kind === "message") return rhea.message.encode(rhea.message.decode(data));
+    if (kind !== "value") throw new Unsupported(`${kind} is not tried on rhea`);
+    const writer = new Writer();
+    writer.write(new Reader(data).read());
+    return writer.toBuffer();
+  },
 });

@@ -1,0 +1,43 @@
+"""Hold any implementation of AMQP to the corpus, in processes that may die, and report it.
+
+    from amqp10msg import conformance, corpus
+
+    peer = conformance.find_peer("this-library")
+    results = conformance.run(peer, corpus.load(), jobs=2)
+    print(conformance.summary([results]))
+
+An implementation is a `Peer`: a driver that speaks the line protocol of `corpus.Program`, and the
+environment that it needs. A crash, a hang and a memory that grows without bound are results like
+others, and the run goes on.
+"""
+
+from amqp10msg.conformance.environments import Launch, PeerError, prepare
+from amqp10msg.conformance.judging import judge
+from amqp10msg.conformance.peers import PEERS, Peer, find_peer
+from amqp10msg.conformance.reports import Change, difference, junit, summary
+from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result, load, save
+from amqp10msg.conformance.running import run
+from amqp10msg.conformance.scoreboard import scoreboard
+
+__all__ = [
+    "DEATHS",
+    "FACETS",
+    "OUTCOMES",
+    "PEERS",
+    "Change",
+    "Launch",
+    "Peer",
+    "PeerError",
+    "PeerResults",
+    "Result",
+    "difference",
+    "find_peer",
+    "judge",
+    "junit",
+    "load",
+    "prepare",
+    "run",
+    "save",
+    "scoreboard",
+    "summary",
+]

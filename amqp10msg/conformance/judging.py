@@ -1,0 +1,255 @@
+"""One case and one implementation: what it reads, writes, refuses and decides."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+from amqp10msg.conformance.results import OPTIONAL, Result, digest_of
+from amqp10msg.corpus import (
+    Amqp10msg,
+    Case,
+    DiedError,
+    Program,
+    RefusedError,
+    UnsupportedError,
+    agreement,
+)
+
+# What is shown of a value in a sentence.
+_SHOWN = 160
+# The defaults of fields (Part 3, 3.2.1 and 3.2.4), which null says as well.
+_DEFAULTS: dict[str, list[Any]] = {
+    "header": [
+        ["boolean", False],
+        ["ubyte", 4],
+        ["null"],
+        ["boolean", False],
+        ["uint", 0],
+    ],
+    "properties": [],
+}
+
+
+def judge(case: Case, program: Program) -> Result:
+    """Ask a program about a case, twice where it dies: the second time in a process of its own.
+
+    So a death is a result of this case alone, and not of cases before it; a program that dies once
+    is judged by the second time, and the reason says so.
+    """
+    trial = _Trial(case, program)
+    try:
+        return trial.result()
+    except DiedError as first:
+        again = _Trial(case, program)
+        try:
+            return again.result(note=f"died after other cases, and not of this one alone: {first}")
+        except DiedError as died:
+            return again.made(died.how, f"{again.step}: {died}")
+        finally:
+            program.close()
+
+
+class _Trial:
+    """The steps of a case; what they find is in `facets`."""
+
+    def __init__(self, case: Case, program: Program) -> None:
+        self.case = case
+        self.program = program
+        self.facets: dict[str, bool] = {}
+        self.reasons: list[str] = []
+        self.missing = ""
+        self.said: Any = None
+        self.wrote: str | None = None
+        self.step = ""
+
+    def made(self, outcome: str, reason: str) -> Result:
+        case = self.case
+        return Result(
+            case=case.id,
+            digest=digest_of(case),
+            kind=case.kind,
+            clause=case.clause,
+            outcome=outcome,
+            facets=self.facets,
+            reason=reason,
+            said=self.said,
+            wrote=self.wrote,
+        )
+
+    def result(self, note: str = "") -> Result:
+        """Take all steps.
+
+        Raises:
+            DiedError: the program died of one.
+        """
+        outcome = ""
+        for step in (self.decode, self.encode, self.validate, self.answer):
+            self.step = step.__name__
+            try:
+                step()
+            except UnsupportedError as error:
+                self.missing = self.missing or str(error)
+            except DiedError:
+                raise
+            except RuntimeError as error:
+                outcome = "error"
+                self.reasons.append(f"{self.step}: {error}")
+        if not outcome:
+            wrong = [name for name, holds in self.facets.items() if not holds]
+            outcome = "fail" if set(wrong) - OPTIONAL else "pass" if self.facets else "skip"
+        reasons = [self.missing] if outcome == "skip" else [*self.reasons, note]
+        return self.made(outcome, "; ".join(filter(None, reasons)))
+
+    def ask(self, do: str, **more: Any) -> Any:
+        case = self.case
+        request = {"do": do, "data": case.data.hex(), **more}
+        if do != "validate":
+            request["kind"] = case.kind
+        if case.limits is not None:
+            request["limits"] = dict(case.limits)
+        return self.program.ask(request)
+
+    def holds(self, facet: str, holds: bool, reason: Callable[[], str]) -> None:
+        """Note whether a facet holds, and why not."""
+        self.facets[facet] = holds
+        if not holds:
+            self.reasons.append(reason())
+
+    def decode(self) -> None:
+        case = self.case
+        if case.typed is None and case.error is None:
+            return
+        try:
+            typed = self.ask("decode").get("typed")
+        except RefusedError as refused:
+            self.said = refused.reason
+            self.refused(refused)
+            return
+        self.said = typed
+        if case.typed is None:
+            rule = case.error.rule if case.error else ""
+            self.holds("refused", False, lambda: f"read, and must be refused: {rule}")
+            return
+        if case.error is None:
+            self.facets["read"] = True
+        if typed is not None:
+            found = agreement(case.typed, typed)
+            self.holds(
+                "kept",
+                found is not None,
+                lambda: f"read as {_shown(typed)}, not as {_shown(case.typed)}",
+            )
+            if found is not None:
+                self.facets["typed"] = found == "exact"
+            if found == "exact":
+                self.said = None  # as expected: the case has it
+
+    def refused(self, refused: RefusedError) -> None:
+        fault = self.case.error
+        if fault is None:
+            self.holds("read", False, lambda: f"refused: {refused.reason}")
+            return
+        self.facets["refused"] = True
+        if refused.rule is not None or refused.offset is not None:
+            right = refused.rule in (None, fault.rule) and refused.offset in (None, fault.offset)
+            self.holds(
+                "cause",
+                right,
+                lambda: (
+                    f"refused for {refused.rule} at {refused.offset}, "
+                    f"not for {fault.rule} at {fault.offset}"
+                ),
+            )
+
+    def encode(self) -> None:
+        case = self.case
+        if case.compact is None or case.limits is not None or self.facets.get("read") is False:
+            return
+        try:
+            try:
+                request = {"do": "encode", "kind": case.kind, "typed": case.typed}
+                made = self.program.ask(request)["data"]
+            except UnsupportedError:
+                if case.error is not None:
+                    raise
+                made = self.ask("again")["data"]
+        except RefusedError as refused:
+            reason = refused.reason
+            self.holds("written", False, lambda: f"not written: {reason}")
+            return
+        self.wrote = made
+        octets = bytes.fromhex(made)
+        if octets == case.compact:
+            self.facets |= {"written": True, "identical": True}
+            return
+        try:
+            found = Amqp10msg(strict=False).decode(case.kind, octets)
+        except RefusedError as refused:
+            reason = refused.reason
+            self.holds("written", False, lambda: f"what it wrote cannot be read: {reason}")
+            return
+        same = agreement(_said(case.kind, case.typed), _said(case.kind, found)) is not None
+        self.holds(
+            "written",
+            same,
+            lambda: f"wrote {_shown(found)}, not {_shown(case.typed)}",
+        )
+        if same:
+            self.facets["identical"] = False
+
+    def validate(self) -> None:
+        case = self.case
+        if case.violations is None:
+            return
+        found = self.ask("validate", profile=case.profile)["violations"]
+        have = {(rule, level) for rule, level in found}
+        want = set(case.violations)
+        self.holds(
+            "rules",
+            have == want,
+            lambda: "; ".join(
+                f"{what} {', '.join(sorted(f'{rule} ({level})' for rule, level in pairs))}"
+                for what, pairs in (("does not report", want - have), ("reports", have - want))
+                if pairs
+            ),
+        )
+
+    def answer(self) -> None:
+        case = self.case
+        if case.answer is None:
+            return
+        found = self.ask("answer", given=case.given)["answer"]
+        self.said = found if found != case.answer else None
+        self.holds(
+            "answered",
+            json.dumps(found, sort_keys=True) == json.dumps(case.answer, sort_keys=True),
+            lambda: f"answers {_shown(found)}, not {_shown(case.answer)}",
+        )
+
+
+def _said(kind: str, typed: Any) -> Any:
+    """Leave out of a message what says nothing: defaults, and sections without a field."""
+    if kind != "message":
+        return typed
+    said = []
+    for name, content in typed:
+        if name in _DEFAULTS and isinstance(content, list):
+            fields = [
+                ["null"] if field == default else field
+                for field, default in zip_longest(content, _DEFAULTS[name], fillvalue=["null"])
+            ]
+            while fields and fields[-1] == ["null"]:
+                fields.pop()
+            if fields:
+                said.append([name, fields])
+        else:
+            said.append([name, content])
+    return said
+
+
+def _shown(typed: Any) -> str:
+    text = json.dumps(typed, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,65 @@
+// amqplib: properties of AMQP 0-9-1, and field tables, by the codec of the client for Node.
+
+"use strict";
+
+const { Unsupported, folder, version } = require("./lines.js");
+
+const { decodeFields, encodeTable } = require(`${folder("amqplib")}/lib/codec.js`);
+const { decode, encodeProperties, BasicProperties } = require(`${folder("amqplib")}/lib/defs.js`);
+
+const NAMES = [
+  ["content-type", "contentType"], ["content-encoding", "contentEncoding"], ["headers", "headers"],
+  ["delivery-mode", "deliveryMode"], ["priority", "priority"],
+  ["correlation-id", "correlationId"], ["reply-to", "replyTo"], ["expiration", "expiration"],
+  ["message-id", "messageId"], ["timestamp", "timestamp"], ["type", "type"], ["user-id", "userId"],
+  ["app-id", "appId"], ["cluster-id", "clusterId"],
+];
+
+// A field: its letter, or a family of letters where amqplib keeps none, and the value.
+function field(value) {
+  if (value === null) return ["V"];
+  if (typeof value === "boolean") return ["t", value];
+  if (typeof value === "string") return ["S", value];
+  // All numbers are doubles: one without a fraction may have been either.
+  if (typeof value === "number") {
+    return Number.isInteger(value) ? ["integer", BigInt(value)] : ["number", value];
+  }
+  if (Buffer.isBuffer(value)) return ["octets", value.toString("hex")];
+  if (Array.isArray(value)) return ["A", value.map(field)];
+  if (value["!"] === "decimal") return ["D", [value.value.places, value.value.digits]];
+  if (value["!"] === "timestamp") return ["T", BigInt(value.value)];
+  return ["F", table(value)];
+}
+
+const table = (values) => Object.entries(values).map(([key, value]) => [key, field(value)]);
+
+function decoded(kind, data) {
+  if (kind === "basic-properties") return decode(BasicProperties, data);
+  if (kind !== "field-table") throw new Unsupported(`amqplib has no ${kind}: it speaks AMQP 0-9-1`);
+  return decodeFields(data.subarray(4, 4 + data.readUInt32BE(0)));
+}
+
+module.exports = () => ({
+  name: `amqplib ${version("amqplib")}`,
+
+  decode(kind, data) {
+    const made = decoded(kind, data);
+    if (kind === "field-table") return ["F", table(made)];
+    const found = NAMES.filter(([, name]) => made[name] !== undefined);
+    const typed = (name, value) => (name === "headers" ? table(value) : value);
+    return ["properties", found.map(([wire, name]) => [wire, typed(name, made[name])])];
+  },
+
+  // Decodes, and encodes what was decoded.
+  again(kind, data) {
+    const made = decoded(kind, data);
+    if (kind === "field-table") {
+      const room = Buffer.alloc(4 * data.length + 1024);
+      return room.subarray(0, encodeTable(room, made, 0));
+    }
+    // A frame: 7 bytes of its own, class, weight and the size of the body before the flags, and its
+    // end behind them.
+    const frame = encodeProperties(BasicProperties, 0, 0, made);
+    return frame.subarray(7 + 12, frame.length - 1);
+  },
+});

@@ -1,0 +1,158 @@
+"""python-qpid-proton: its codec ``Data``; with ``message``, its ``Message``."""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Callable
+from typing import Any
+
+
+class Driver:
+    """The codec, or the class for messages.
+
+    Args:
+        what: ``data`` or ``message``.
+        module: where the classes are.
+        distribution: whose version the name has.
+    """
+
+    def __init__(
+        self,
+        what: str = "data",
+        module: str = "proton",
+        distribution: str = "python-qpid-proton",
+    ) -> None:
+        self._proton = importlib.import_module(module)
+        self._message = what == "message"
+        version = importlib.import_module("importlib.metadata").version(distribution)
+        self.name = f"{distribution} {version}{' (Message)' if self._message else ''}"
+        # Values of no such type are noticed when they become Python's: chars, for example.
+        self.refusals = (
+            *(self._proton.ProtonException, _RefusedError, ValueError, TypeError, OverflowError),
+        )
+
+    def decode(self, kind: str, data: bytes) -> Any:
+        """Decode bytes of this kind to typed JSON; `Message` does not show all that it reads."""
+        if kind == "message":
+            if self._message:
+                self.check(data)
+                return None
+            return self._sections(data)
+        if kind != "value" or self._message:
+            raise NotImplementedError(f"no {kind} outside of connections")
+        typed, used = self._value(data)
+        if used != len(data):
+            raise _RefusedError(f"{len(data) - used} trailing bytes after the value")
+        return typed
+
+    def check(self, data: bytes) -> None:
+        """Decode a message by the class for messages."""
+        self._proton.Message().decode(data)
+
+    def again(self, kind: str, data: bytes) -> Any:
+        """Decode, and encode what was decoded."""
+        if kind == "message" and self._message:
+            message = self._proton.Message()
+            message.decode(data)
+            return message.encode()
+        if kind != "value" or self._message:
+            raise NotImplementedError(f"no {kind} outside of connections")
+        holder = self._proton.Data()
+        holder.decode(data)
+        return holder.encode()
+
+    def _value(self, octets: bytes) -> tuple[Any, int]:
+        data = self._proton.Data()
+        used = data.decode(octets)
+        data.rewind()
+        data.next()
+        return self._typed(data), used
+
+    def _sections(self, octets: bytes) -> list[Any]:
+        sections = []
+        while octets:
+            typed, used = self._value(octets)
+            octets = octets[used:]
+            if typed[0] != "described":
+                raise _RefusedError(f"{typed[0]} is not a section")
+            _, descriptor, content = typed
+            row = SECTIONS.get(descriptor[1]) if descriptor[0] in ("ulong", "symbol") else None
+            if row is None:
+                sections.append(["unknown", typed])
+            else:
+                name, source = row
+                sections.append([name, content[1] if content[0] == source else content])
+        return sections
+
+    def _typed(self, data: Any) -> list[Any]:
+        kind = data.type()
+        if kind is None:
+            raise _RefusedError("proton found no value")
+        name = NAMES.get(data.type_names[kind], data.type_names[kind])
+        if name == "described":
+            return [name, *self._children(data)]
+        if name == "list":
+            return [name, self._children(data)]
+        if name == "map":
+            children = self._children(data)
+            # Proton reads a key without a value; it stands alone here.
+            return [name, [children[i : i + 2] for i in range(0, len(children), 2)]]
+        if name == "array":
+            _, described, element = data.get_array()
+            children = self._children(data)
+            descriptors = [[children.pop(0)]] if described else []
+            of = data.type_names[element]
+            return [name, NAMES.get(of, of), children, *descriptors]
+        return _plain(name, data.get_object())
+
+    def _children(self, data: Any) -> list[Any]:
+        children = []
+        data.enter()
+        while data.next():
+            children.append(self._typed(data))
+        data.exit()
+        return children
+
+
+class _RefusedError(Exception):
+    """What this driver sees, and the codec leaves to its caller."""
+
+
+NAMES = {"bool": "boolean"}
+# Part 3, 3.2: the name of a section, and the type of its content.
+SECTIONS: dict[int | str, tuple[str, str]] = {
+    key: (name, source)
+    for code, (name, source, symbol) in enumerate(
+        (
+            ("header", "list", "amqp:header:list"),
+            ("delivery-annotations", "map", "amqp:delivery-annotations:map"),
+            ("message-annotations", "map", "amqp:message-annotations:map"),
+            ("properties", "list", "amqp:properties:list"),
+            ("application-properties", "map", "amqp:application-properties:map"),
+            ("data", "binary", "amqp:data:binary"),
+            ("amqp-sequence", "list", "amqp:amqp-sequence:list"),
+            ("amqp-value", "*", "amqp:amqp-value:*"),
+            ("footer", "map", "amqp:footer:map"),
+        ),
+        0x70,
+    )
+    for key in (code, symbol)
+}
+_PLAIN: dict[str, Callable[[Any], Any]] = {
+    "boolean": bool,
+    "float": lambda value: struct.pack(">f", value).hex(),
+    "double": lambda value: struct.pack(">d", value).hex(),
+    "decimal32": lambda value: f"{int(value):08x}",
+    "decimal64": lambda value: f"{int(value):016x}",
+    "decimal128": lambda value: bytes(value).hex(),
+    "char": ord,
+    "uuid": lambda value: value.hex,
+    "binary": lambda value: bytes(value).hex(),
+    "string": str,
+    "symbol": str,
+}
+
+
+def _plain(name: str, value: Any) -> list[Any]:
+    return [name] if name == "null" else [name, _PLAIN.get(name, int)(value)]

@@ -1,0 +1,423 @@
+"""The conformance kit: verdicts, processes that die, resumption, reports, the command."""
+
+from __future__ import annotations
+
+import json
+import sys
+import zipfile
+from collections import Counter
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import attrs
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import conformance, corpus
+from amqp10msg.cli import main
+from amqp10msg.conformance import Peer, PeerResults, Result
+from amqp10msg.corpus import Case, Fault, agreement
+
+TEXTS = ("string", "symbol")
+INTEGERS = ("ubyte", "uint", "ulong", "int", "long")
+typed_values = st.recursive(
+    st.one_of(
+        st.just(["null"]),
+        st.builds(
+            lambda kind, text: [kind, text], st.sampled_from(["string", "symbol"]), st.text()
+        ),
+        st.builds(lambda kind, n: [kind, n], st.sampled_from(INTEGERS), st.integers(0, 127)),
+        st.builds(lambda flag: ["boolean", flag], st.booleans()),
+        st.builds(lambda bits: ["float", bits.hex()], st.binary(min_size=4, max_size=4)),
+    ),
+    lambda inner: st.builds(lambda items: ["list", items], st.lists(inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+def retyped(typed: Any) -> Any:
+    """Say the same in other types of the same families."""
+    kind, *rest = typed
+    if kind in INTEGERS:
+        return ["integer", *rest]
+    if kind in ("string", "symbol"):
+        return ["octets", rest[0].encode().hex()]
+    if kind == "list":
+        return ["sequence", [retyped(item) for item in rest[0]]]
+    return typed
+
+
+def changed(typed: Any) -> Any:
+    """Change one value of those in it, if there is one that can be."""
+    kind, *rest = typed
+    if kind in INTEGERS:
+        return [kind, rest[0] + 1]
+    if kind in ("string", "symbol"):
+        return [kind, rest[0] + "x"]
+    if kind == "list":
+        return [kind, [*rest[0], ["null"]]]
+    return ["boolean", "no"]
+
+
+@given(typed_values)
+def test_agreement_knows_types_from_values(typed: Any) -> None:
+    other = retyped(typed)
+
+    assert "exact" == agreement(typed, json.loads(json.dumps(typed)))
+    assert ("exact" if other == typed else "value") == agreement(typed, other)
+    assert agreement(typed, changed(typed)) is None
+    assert agreement(typed, changed(other)) is None
+
+
+@pytest.mark.parametrize(
+    "found", [["uint"], ["number", "x"], ["octets", 5], {}, 7, "x", [[]], None]
+)
+def test_what_is_no_typed_json_agrees_with_nothing(found: Any) -> None:
+    assert agreement(["uint", 5], found) is None
+
+
+def case(name: str, **changes: Any) -> Case:
+    attributes: dict[str, Any] = {
+        "id": name,
+        "kind": "value",
+        "data": b"\x52\x05",
+        "typed": ["uint", 5],
+        "clause": "Part 1, 1.6.5",
+        "origin": "this test",
+    }
+    return Case(**{**attributes, **changes})
+
+
+# What it does stands in the bytes that it is asked about.
+DRIVER = """
+import os, signal, sys, time
+seen = []
+class Driver:
+    name = "odd 1.0"
+    refusals = (ValueError,)
+    def __init__(self, log=""):
+        self.log = log
+    def decode(self, kind, data):
+        if self.log: open(self.log, "ab").write(data[:1] + b"\\n")
+        seen.append(data)
+        word = data.decode()
+        if word == "segv": os.kill(os.getpid(), signal.SIGSEGV)
+        if word == "exit": os._exit(3)
+        if word == "hang": time.sleep(600)
+        if word == "grow":
+            held = []
+            while True: held.append(bytearray(1 << 24))
+        if word == "tired" and len(seen) > 1: os.kill(os.getpid(), signal.SIGABRT)
+        if word == "error": raise KeyError("oops")
+        if word == "noise": print("noise")
+        if word == "refuse": raise ValueError("no")
+        if word == "lacks": raise NotImplementedError("not here")
+        if word == "family": return ["integer", 5]
+        if word == "other": return ["uint", 6]
+        if word == "unseen": return None
+        return ["uint", 5]
+    def again(self, kind, data):
+        word = data.decode()
+        if word == "unreadable": return b"\\x70\\x00"
+        if word == "wide": return b"\\x70\\x00\\x00\\x00\\x05"
+        if word == "retype": return b"\\x54\\x05"
+        if word == "lose": return b"\\x43"
+        return b"\\x52\\x05"
+"""
+
+GOOD = {"read": True, "kept": True, "typed": True, "written": True, "identical": True}
+EXPECTED: dict[str, tuple[str, dict[str, bool], str]] = {
+    "good": ("pass", GOOD, ""),
+    "segv": ("crash", {}, "decode: the program ended without an answer: SIGSEGV"),
+    "exit": ("crash", {}, "decode: the program ended without an answer, status 3"),
+    "hang": ("hang", {}, "decode: no answer from the program in "),
+    "error": ("error", {"written": True, "identical": True}, "decode: KeyError: 'oops'"),
+    "noise": ("pass", GOOD, ""),
+    "refuse": ("fail", {"read": False}, "refused: ValueError: no"),
+    "lacks": ("pass", {"written": True, "identical": True}, ""),
+    "family": ("pass", {**GOOD, "typed": False}, ""),
+    "other": (
+        "fail",
+        {"read": True, "kept": False, "written": True, "identical": True},
+        'read as ["uint", 6], not as ["uint", 5]',
+    ),
+    "unseen": ("pass", {"read": True, "written": True, "identical": True}, ""),
+    "unreadable": ("fail", {**GOOD, "written": False}, "what it wrote cannot be read: "),
+    "wide": ("pass", {**GOOD, "identical": False}, ""),
+    "retype": ("pass", {**GOOD, "identical": False}, ""),
+    "lose": ("fail", {**GOOD, "written": False}, 'wrote ["uint", 0], not ["uint", 5]'),
+}
+for _word in ("unreadable", "lose"):
+    del EXPECTED[_word][1]["identical"]
+
+
+@pytest.fixture
+def driver(tmp_path: Path) -> Path:
+    path = tmp_path / "odd_driver.py"
+    path.write_text(DRIVER)
+    return path
+
+
+def test_every_end_of_a_case_is_a_result_and_the_run_goes_on(driver: Path) -> None:
+    cases = [case(word, data=word.encode(), compact=b"\x52\x05") for word in EXPECTED]
+    peer = conformance.find_peer(str(driver))
+
+    found = conformance.run(peer, cases, jobs=2, timeout=2)
+
+    assert ("odd-driver", "odd 1.0") == (found.peer, found.name)
+    for result in found.results:
+        outcome, facets, reason = EXPECTED[result.case]
+        assert (outcome, facets) == (result.outcome, result.facets), result
+        assert reason in result.reason
+        assert bool(reason) == bool(result.reason), result
+    assert list(EXPECTED) == [result.case for result in found.results]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is watched in /proc")
+def test_a_process_that_grows_is_ended(driver: Path) -> None:
+    cases = [case("grow", data=b"grow"), case("good", data=b"good")]
+
+    found = conformance.run(conformance.find_peer(str(driver)), cases, memory=192 << 20, timeout=60)
+
+    assert ["memory", "pass"] == [result.outcome for result in found.results]
+    assert "decode: the program took more than 192 MiB and was ended" == found.results[0].reason
+
+
+def test_a_death_that_cases_before_it_caused_is_not_blamed_on_it(driver: Path) -> None:
+    cases = [case("good", data=b"good"), case("tired", data=b"tired")]
+
+    found = conformance.run(conformance.find_peer(str(driver)), cases)
+
+    assert ["pass", "pass"] == [result.outcome for result in found.results]
+    assert "died after other cases, and not of this one alone" in found.results[1].reason
+    assert "SIGABRT" in found.results[1].reason
+
+
+def test_refusals() -> None:
+    class Program:
+        def __init__(self, answer: Any) -> None:
+            self.answer = answer
+
+        def ask(self, _: Any) -> Any:
+            if isinstance(self.answer, Exception):
+                raise self.answer
+            return self.answer
+
+    wrong = case("wrong", typed=None, error=Fault("truncated", 1))
+    read: Any = Program({"typed": ["uint", 5]})
+    right: Any = Program(corpus.RefusedError("why", "truncated", 1))
+    late: Any = Program(corpus.RefusedError("why", "truncated", 2))
+    silent: Any = Program(corpus.RefusedError("why"))
+
+    assert {"refused": False} == conformance.judge(wrong, read).facets
+    assert {"refused": True, "cause": True} == conformance.judge(wrong, right).facets
+    assert {"refused": True, "cause": False} == conformance.judge(wrong, late).facets
+    assert {"refused": True} == conformance.judge(wrong, silent).facets
+    # What breaks a rule and can be read may be refused, too.
+    either = attrs.evolve(wrong, typed=["uint", 5])
+    assert {"kept": True, "typed": True} == conformance.judge(either, read).facets
+    assert {"refused": True} == conformance.judge(either, silent).facets
+
+
+def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -> None:
+    asked = tmp_path / "asked"
+    peer = Peer("odd", str(driver), (str(asked),))
+    cases = [case(f"c{number}", data=f"{number}".encode()) for number in range(6)]
+    journal = tmp_path / "journal"
+
+    class StopError(Exception):
+        pass
+
+    def stop(result: Result) -> None:
+        if result.case == "c2":
+            raise StopError
+
+    with pytest.raises(StopError):
+        conformance.run(peer, cases, journal=journal, on_result=stop)
+    journal.write_text(journal.read_text() + '{"case": "cut o')
+    changed = [*cases[:1], attrs.evolve(cases[1], note="another case"), *cases[2:]]
+    done: list[Result] = []
+    found = conformance.run(peer, changed, journal=journal, on_result=done.append)
+
+    assert ["c0", "c1", "c2", "c3", "c4", "c5"] == [result.case for result in found.results]
+    assert sorted(found.results, key=str) == sorted(done, key=str)
+    assert all(result.outcome == "pass" for result in found.results)
+    times = Counter(asked.read_bytes().split())
+    assert {b"0": 1, b"1": 2, b"2": 1, b"3": 1, b"4": 1, b"5": 1} == times
+
+
+def results(**outcomes: str) -> PeerResults:
+    return PeerResults(
+        "odd",
+        "odd \x1b 1.0",
+        [
+            Result(
+                case=name,
+                digest=name,
+                kind="value",
+                clause="Part 1, 1.6.5",
+                outcome=outcome,
+                facets={"read": outcome == "pass"},
+                reason="" if outcome == "pass" else "\x00why <&>",
+            )
+            for name, outcome in outcomes.items()
+        ],
+    )
+
+
+ALL = results(**{f"{one}-case": one for one in conformance.OUTCOMES})
+
+
+def test_results_survive_their_file(tmp_path: Path) -> None:
+    conformance.save([ALL], tmp_path / "results.json")
+
+    assert [ALL] == conformance.load(tmp_path / "results.json")
+    (tmp_path / "other.json").write_text('{"format": "x"}')
+    with pytest.raises(corpus.CorpusError, match="not of the format"):
+        conformance.load(tmp_path / "other.json")
+    (tmp_path / "none.json").write_text("[]")
+    with pytest.raises(corpus.CorpusError, match="not results of a run"):
+        conformance.load(tmp_path / "none.json")
+
+
+def test_junit_counts_what_it_holds() -> None:
+    root = ET.fromstring(conformance.junit([ALL]))
+
+    (suite,) = root
+    assert {"tests": "7", "failures": "1", "errors": "4", "skipped": "1"}.items() <= (
+        suite.attrib.items()
+    )
+    kinds = Counter(entry.tag for one in suite for entry in one)
+    assert {"failure": 1, "error": 4, "skipped": 1} == kinds
+    assert {"odd.Part 1, 1.6"} == {one.attrib["classname"] for one in suite}
+
+
+def test_difference_tells_worse_from_better() -> None:
+    before = results(a="pass", b="fail", c="pass", d="skip", e="pass", f="fail")
+    after = results(a="crash", b="pass", c="pass", d="pass", g="fail", f="hang")
+
+    changes = {one.case: one for one in conformance.difference([before], [after])}
+
+    assert {"a", "b", "d", "e", "f", "g"} == changes.keys()
+    assert {"a", "f"} == {name for name, one in changes.items() if one.is_worse}
+    assert ("pass", "crash", ("read",)) == (
+        changes["a"].before,
+        changes["a"].after,
+        changes["a"].lost,
+    )
+    assert [] == conformance.difference([before], [before])
+
+
+def test_summary_counts_facets_and_deaths() -> None:
+    head, row = conformance.summary([ALL]).splitlines()
+
+    assert ["peer", *conformance.FACETS, "died"] == head.split()
+    assert ["1/7", "-", "3"] == [row.split()[3], row.split()[4], row.split()[-1]]
+
+
+@pytest.mark.parametrize(
+    "text, name, command",
+    [
+        ("rhea", "rhea", ()),
+        ("./Some_Driver.py", "some-driver", ()),
+        ("java -jar 'a driver.jar'", "java", ("java", "-jar", "a driver.jar")),
+    ],
+)
+def test_a_peer_is_a_name_a_file_or_a_command(text: str, name: str, command: tuple[str]) -> None:
+    found = conformance.find_peer(text)
+
+    assert (name, command) == (found.name, found.command)
+
+
+def test_a_peer_is_installed_into_an_environment_of_its_own(tmp_path: Path) -> None:
+    wheel = tmp_path / "oddities-1.5-py3-none-any.whl"
+    info = "oddities-1.5.dist-info"
+    with zipfile.ZipFile(wheel, "w") as made:
+        made.writestr("oddities.py", "VALUE = ['uint', 5]\n")
+        made.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: oddities\nVersion: 1.5\n")
+        made.writestr(
+            f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        made.writestr(f"{info}/RECORD", "")
+    driver = tmp_path / "driver.py"
+    driver.write_text(
+        "import importlib.util, oddities\n"
+        "class Driver:\n"
+        "    name = 'oddities'\n"
+        "    refusals = ()\n"
+        "    def decode(self, kind, data):\n"
+        "        assert importlib.util.find_spec('attrs') is None, 'not alone'\n"
+        "        return oddities.VALUE\n"
+    )
+    peer = Peer("oddities", str(driver), requires=(str(wheel),))
+
+    found = conformance.run(peer, [case("one")], environments=tmp_path / "env")
+
+    assert ["pass"] == [result.outcome for result in found.results], found.results
+    wheel.unlink()  # it is installed
+    assert conformance.prepare(peer, tmp_path / "env").command
+    with pytest.raises(conformance.PeerError, match="cannot be installed: see "):
+        conformance.prepare(peer, tmp_path / "other")
+
+
+def test_peers_that_do_not_start_are_named(tmp_path: Path) -> None:
+    with pytest.raises(conformance.PeerError, match="no-such-program does not start"):
+        conformance.run(conformance.find_peer("./no-such-program --x"), [case("one")])
+    broken = tmp_path / "broken.py"
+    broken.write_text("raise SystemExit('no such library')\n")
+    with pytest.raises(conformance.PeerError, match="no such library"):
+        conformance.run(conformance.find_peer(str(broken)), [case("one")])
+
+
+def test_this_library_passes_in_every_column() -> None:
+    found = conformance.run(conformance.PEERS["this-library"], corpus.load(), jobs=2)
+
+    assert found.ok, conformance.summary([found])
+    assert all(held == asked for held, asked in found.facets().values()), found.facets()
+
+
+def command(*arguments: str) -> Any:
+    return CliRunner().invoke(main, ["conformance", *arguments])
+
+
+def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    out = tmp_path / "out"
+    cases = tmp_path / "cases.jsonl"
+    corpus.dump([case("good", data=b"good"), case("other", data=b"other")], cases)
+    common = ["--cases", str(cases), "-o", str(out), "--peer", str(driver)]
+
+    done = command("run", *common)
+    assert 1 == done.exit_code, done.output
+    assert "odd-driver: fail: other (Part 1, 1.6.5): read as" in done.output
+    assert {"index.html", "results.json", "junit.xml"} == {path.name for path in out.iterdir()}
+    (out / "results.json").rename(tmp_path / "old.json")
+
+    same = command("run", *common, "--diff", str(tmp_path / "old.json"))
+    assert (0, True) == (same.exit_code, "0 cases changed, 0 for the worse" in same.output)
+
+    corpus.dump([case("good", data=b"refuse"), case("other", data=b"good")], cases)
+    worse = command("run", *common, "--diff", str(tmp_path / "old.json"))
+    assert 1 == worse.exit_code
+    assert "2 cases changed, 1 for the worse" in worse.output
+    assert "odd-driver: good: pass → fail, lost read" in worse.output
+
+
+def test_the_command_refuses_what_there_is_not(tmp_path: Path) -> None:
+    nothing = command("run", "--only", "Part 9, 1.1", "-o", str(tmp_path))
+    assert (2, True) == (nothing.exit_code, "no case is of 'Part 9, 1.1'" in nothing.stderr)
+    missing = command("run", "--peer", "./no-such-program x", "-o", str(tmp_path))
+    assert 1 == missing.exit_code
+    assert "no-such-program does not start" in missing.stderr
+    unclosed = command("run", "--peer", "'open", "-o", str(tmp_path))
+    assert (2, True) == (unclosed.exit_code, "--peer: No closing quotation" in unclosed.stderr)
+
+
+def test_the_command_lists_the_peers() -> None:
+    done = command("peers")
+
+    assert 0 == done.exit_code
+    assert all(name in done.output for name in conformance.PEERS)
