@@ -434,7 +434,7 @@ class Symbol(str):
         return f"Symbol({str.__repr__(self)})"
 
 
-@attrs.define(eq=True, unsafe_hash=False)
+@attrs.define(eq=True, unsafe_hash=False, repr=False)
 class Described:
     """A value with a descriptor, as it came: what the library has no class for, or need not have.
 
@@ -445,6 +445,9 @@ class Described:
 
     descriptor: Any
     value: Any
+
+    def __repr__(self) -> str:
+        return _text_of(self)
 
 
 _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
@@ -513,9 +516,7 @@ class Array(Sequence[Any]):
     __hash__ = None  # type: ignore[assignment]  # mutable, like list
 
     def __repr__(self) -> str:
-        constructor = repr(self.type) if self.code is None else f"{self.code:#04x}"
-        extra = f", descriptors={self.descriptors!r}" if self.descriptors else ""
-        return f"Array({constructor}, {self.values!r}{extra})"
+        return _text_of(self)
 
 
 class AmqpMap(Mapping[Any, Any]):
@@ -563,10 +564,66 @@ class AmqpMap(Mapping[Any, Any]):
     __hash__ = None  # type: ignore[assignment]  # its values may be mutable, like those of dict
 
     def __repr__(self) -> str:
-        return f"AmqpMap({list(self.pairs)!r})"
+        return _text_of(self)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (AmqpMap, (self.pairs,))
+
+
+def _text_of(value: Any) -> str:
+    """Return the repr of a value without calling itself, so that values may nest however deep."""
+    text: list[str] = []
+    within: set[int] = set()  # those around a value, of which none may be in itself
+    pending: list[tuple[Any, bool]] = [(value, True)]
+    while pending:
+        item, is_value = pending.pop()
+        if not is_value:
+            if isinstance(item, int):
+                within.discard(item)
+            else:
+                text.append(item)
+            continue
+        parts = _texts_within(item)
+        if parts is None:
+            text.append(repr(item))
+        elif id(item) in within:
+            text.append("...")
+        else:
+            within.add(id(item))
+            pending += [(id(item), False), *reversed(parts)]
+    return "".join(text)
+
+
+def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
+    """Return what the repr of a value is made of: texts, and values with True; None of a scalar."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
+        parts = _separated([[(one, True)] for one in value])
+        return [(begin, False), *parts, (end, False)]
+    if kind is dict:
+        parts = _separated(
+            [[(key, True), (": ", False), (one, True)] for key, one in value.items()]
+        )
+        return [("{", False), *parts, ("}", False)]
+    if kind is AmqpMap:
+        parts = _separated([[(pair, True)] for pair in value.pairs])
+        return [("AmqpMap([", False), *parts, ("])", False)]
+    if kind is Described:
+        first, second = (value.descriptor, True), (value.value, True)
+        return [("Described(descriptor=", False), first, (", value=", False), second, (")", False)]
+    if kind is Array:
+        constructor = repr(value.type) if value.code is None else f"{value.code:#04x}"
+        found: list[tuple[Any, bool]] = [(f"Array({constructor}, ", False), (value.values, True)]
+        if value.descriptors:
+            found += [(", descriptors=", False), (value.descriptors, True)]
+        return [*found, (")", False)]
+    return None
+
+
+def _separated(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
+    """Join parts by commas."""
+    return [one for part in parts for one in [(", ", False), *part]][1:]
 
 
 def _bucket(key: Any) -> Any:

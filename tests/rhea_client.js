@@ -120,6 +120,21 @@ async function main(port) {
     results.reply = message.body;
     delivery.accept();
 
+    // A topic: both subscribers get the message, and what is no topic is not said to be one.
+    const source = {address: 'news', capabilities: ['topic']};
+    const subscribers = [await open_receiver({name: 'one', source}),
+        await open_receiver({name: 'two', source})];
+    await send(await open_sender('news'), {body: 'flash'});
+    results.topic = subscribers.map((subscriber) => subscriber.source.capabilities);
+    for (const subscriber of subscribers) {
+        ({message, delivery} = await receive(subscriber));
+        results.topic.push(message.body);
+        delivery.accept();
+    }
+    const plain = await open_receiver({source: {address: 'large', capabilities: ['unheard-of']}});
+    results.unknown_capability = plain.source.capabilities ?? null;
+    plain.close();
+
     // One mebibyte, of octets.
     const large = Buffer.alloc(1 << 20, 'x');
     results.large_sent = await send(

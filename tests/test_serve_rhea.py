@@ -65,6 +65,8 @@ def test_rhea_does_everything(node: str) -> None:
         "drained": 0,
         "copied": ["red", "blue", "red", "blue"],
         "reply": "reply",
+        "topic": ["topic", "topic", "flash", "flash"],
+        "unknown_capability": None,
         "large_sent": "accepted",
         "large": True,
         "too_long": "amqp:link:message-size-exceeded",

@@ -14,7 +14,10 @@ __all__ = ["AmqpSequence", "AmqpValue", "Data"]
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class Data:
-    """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together."""
+    """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together.
+
+    What it holds is checked when it is encoded (`EncodeError`).
+    """
 
     data: bytes | bytearray | memoryview = b""
 
@@ -22,7 +25,10 @@ class Data:
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpSequence:
-    """A list of values (Part 3, 3.2.7). A body may have several, which belong together."""
+    """A list of values (Part 3, 3.2.7). A body may have several, which belong together.
+
+    What it holds is checked when it is encoded (`EncodeError`).
+    """
 
     values: list[Any] = attrs.Factory(list)
 
@@ -30,6 +36,6 @@ class AmqpSequence:
 @shown
 @attrs.define(weakref_slot=False, repr=False)
 class AmqpValue:
-    """One AMQP value of any type (Part 3, 3.2.8)."""
+    """One AMQP value of any type (Part 3, 3.2.8), checked when it is encoded (`EncodeError`)."""
 
     value: Any = None

@@ -15,6 +15,8 @@ __all__ = ["Header"]
 class Header:
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 
+    Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
+
     Attributes:
         durable: the message must not be lost even if an intermediary is restarted unexpectedly.
         priority: relative priority, 0 to 255, higher first; 4 is normal.

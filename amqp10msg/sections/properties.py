@@ -39,6 +39,8 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 class Properties:
     """The standard properties of the bare message (Part 3, 3.2.4).
 
+    Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
+
     Attributes:
         message_id: identifies the message; an int is a ulong, else UUID, bytes or str (3.2.11 to
             3.2.14).

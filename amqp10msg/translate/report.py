@@ -63,7 +63,8 @@ class Translation(Generic[M]):
     losses: tuple[Loss, ...] = ()
 
 
-# Made for every message, so as decoding makes its own.
+# Made for every message, so as decoding makes its own, and not frozen for the same reason: the pure
+# build would set its attributes one by one past the class.
 _TRANSLATION = Layout(Translation, ["message", "losses"])
 
 
