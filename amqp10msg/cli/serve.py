@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+_LOOK = 1.0  # seconds; on Windows nothing else ends a wait at Ctrl-C
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
@@ -132,4 +133,5 @@ def serve(
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stopped.set())
         click.echo(server.url)
-        stopped.wait()
+        while not stopped.wait(_LOOK):
+            pass

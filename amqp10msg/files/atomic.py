@@ -53,7 +53,7 @@ def replacing(path: str | Path) -> Iterator[IO[bytes]]:
             except OSError as error:
                 error.filename = str(path)  # the name that the caller knows
                 raise
-            if mode is not None:
+            if mode is not None and hasattr(os, "fchmod"):  # Windows has it from Python 3.13 on
                 os.fchmod(written.fileno(), mode)
             yield written
         aside.replace(target)

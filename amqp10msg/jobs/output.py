@@ -6,7 +6,6 @@ import contextlib
 import errno
 import itertools
 import json
-import os
 import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from amqp10msg.columns import in_pieces
 from amqp10msg.files.atomic import publish, sync_folder, synced, write_whole
+from amqp10msg.files.locks import locked_folder
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 
@@ -202,23 +202,13 @@ class Output:
         Raises:
             BlockingIOError: another job writes to it.
         """
-        import fcntl  # noqa: PLC0415  (Windows has none, and reads what was written elsewhere)
-
-        handle = self._opened()
-        try:
+        with contextlib.ExitStack() as stack:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+                stack.enter_context(locked_folder(self.unfinished))
+            except BlockingIOError:
                 said = "another job writes to it: wait for it, or give each a folder of its own"
                 raise BlockingIOError(errno.EWOULDBLOCK, said, str(self.path)) from None
             yield
-        finally:
-            os.close(handle)
-
-    def _opened(self) -> int:
-        with contextlib.suppress(FileExistsError):
-            self.unfinished.mkdir(parents=True)
-        return os.open(self.unfinished, os.O_RDONLY)
 
     def resume(self, key: str, parts: Sequence[Any]) -> tuple[list[Any], dict[int, Done]]:
         """Return the parts of a job, and what is done of them.

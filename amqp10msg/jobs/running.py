@@ -233,6 +233,7 @@ def _together(
 
 def _begin(lifeline: Connection) -> None:
     """End a worker when the job ends, even where the process that runs it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Windows blocks no signals, see below
 
     def watch() -> None:
         with suppress(EOFError, OSError):
@@ -245,6 +246,9 @@ def _begin(lifeline: Connection) -> None:
 @contextmanager
 def _no_interrupts() -> Iterator[None]:
     """Start processes that Ctrl-C, which a terminal sends to all of them, does not reach."""
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

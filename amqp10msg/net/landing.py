@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 from pathlib import Path
 from typing import Self
@@ -22,6 +21,7 @@ except ModuleNotFoundError as _error:
 from amqp10msg.basic import FieldTable, decode_content_header, encode_properties
 from amqp10msg.errors import AmqpError
 from amqp10msg.files.atomic import replacing
+from amqp10msg.files.locks import lock
 from amqp10msg.message import Message
 from amqp10msg.net.identity import id_of_message, id_of_properties
 from amqp10msg.parts import scan
@@ -134,7 +134,7 @@ class Landing:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._lock = (self._folder / ".lock").open("w")
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(self._lock.fileno(), wait=False)
         except OSError:
             self._lock.close()
             raise BlockingIOError(f"{folder}: another process writes to this folder") from None

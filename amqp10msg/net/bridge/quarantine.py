@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import fcntl
 import json
 import os
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.files.atomic import sync_folder
+from amqp10msg.files.locks import lock
 from amqp10msg.net.bridge.terms import Delivery, Outcome
 
 __all__ = ["Entry", "Quarantine", "read_quarantine"]
@@ -122,7 +122,7 @@ class Quarantine:
                 line["raw"] = delivery.raw.hex()
             lines.append(json.dumps(line) + "\n")
         with self.path.open("ab") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+            lock(file.fileno(), wait=True)
             end = file.seek(0, os.SEEK_END)
             try:
                 if end and not _ends_a_line(self.path, end):

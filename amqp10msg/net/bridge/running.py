@@ -63,8 +63,7 @@ def run_bridge(
                 if listening is not None:
                     listening(monitor.url)
             loop = asyncio.get_running_loop()
-            for number in (signal.SIGINT, signal.SIGTERM):
-                loop.add_signal_handler(number, bridge.stop)
+            _on_signals(loop, bridge.stop)
             fault: BaseException | None = None
             async with bridge:
                 others = [asyncio.ensure_future(_measure(route)) for route in bridge.routes]
@@ -88,6 +87,14 @@ def run_bridge(
     except _Ended as ended:
         fault = ended.fault
     return bridge.statistics, fault
+
+
+def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        try:
+            loop.add_signal_handler(number, stop)
+        except NotImplementedError:  # the loops of Windows
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
 
 
 class _Ended(Exception):  # noqa: N818  (it never leaves this module)
