@@ -434,3 +434,38 @@ def test_an_account_tells_what_is_made_and_lost() -> None:
     assert "Nothing is lost." in explain(BasicMessage(BasicProperties(app_id="a"), b"x"))
     refused = explain(BasicMessage(BasicProperties(expiration="x")), "rabbitmq-4.0")
     assert "no translation to AMQP 1.0" in refused
+
+
+@pytest.mark.parametrize("depth", [1, 60, 120])
+@pytest.mark.parametrize("kind", ["list", "map", "array"])
+def test_messages_nest_as_deep_as_they_may(kind: str, depth: int) -> None:
+    value: Any = 7
+    for _ in range(depth):
+        value = {"list": [value], "map": {"k": value}, "array": Array("list", [[value]])}[kind]
+    message = Message.decode(Message(body=AmqpValue(value)).encode())
+    for profile in PROFILES:
+        found = outcome(to_basic, message, profile)
+        assert isinstance(found, TranslationError) or b"\x07" in found.message.body
+
+
+@pytest.mark.parametrize(
+    "head",
+    [b"\x00\x53\x77", b"\xd0\xff\xff\xff\xff\x00\x00\x00\x01", b"\xf0\x00\x00\x00\x01\x00"],
+    ids=["described", "list", "array"],
+)
+def test_payloads_that_nest_too_deeply_are_refused(head: bytes) -> None:
+    payload = b"\x00\x53\x77" + head * 2_000
+    basic = BasicMessage(BasicProperties(type="amqp-1.0"), payload)
+    for profile in RABBITMQ:
+        found = outcome(to_amqp10, basic, profile)
+        assert isinstance(found, TranslationError) or payload in found.message.encode()
+
+
+def test_tables_that_nest_too_deeply_are_refused() -> None:
+    table = FieldTable.of([])
+    for _ in range(2_000):
+        table = FieldTable.of([("k", "F", table)])
+    basic = BasicMessage(BasicProperties(headers=FieldTable.of([("x-k", "F", table)])))
+    for profile in RABBITMQ:
+        with pytest.raises(TranslationError):
+            to_amqp10(basic, profile)

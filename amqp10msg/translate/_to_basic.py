@@ -37,7 +37,7 @@ from amqp10msg.translate._headers import (
 from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Loss, Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 

@@ -1,10 +1,12 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """How later versions of RabbitMQ 4 check a message when it comes in, without reading its values."""
 
 from __future__ import annotations
 
 from amqp10msg._core import skip_value
 from amqp10msg.errors import DecodeError
-from amqp10msg.translate.rabbitmq.terms import CODEC_43, RefusedError, section_name
+from amqp10msg.translate.rabbitmq.reading import CODEC_43, TermReader
+from amqp10msg.translate.rabbitmq.terms import RefusedError, section_name
 
 __all__ = ["check"]
 
@@ -21,6 +23,7 @@ _SHAPES = {
 }
 
 
+_DESCRIPTORS = (b"\x00\x53", b"\x00\x80", b"\x00\xa3", b"\x00\xb3")
 _RANKS = {name: rank for rank, name in enumerate(_SHAPES)}
 
 
@@ -37,10 +40,11 @@ def check(data: bytes) -> None:
         count += 1
         if count > 10_000:
             raise RefusedError("refused: more than 10,000 sections")
-        if data[pos] != 0 or data[pos + 1 : pos + 2] not in (b"\x53", b"\x80", b"\xa3", b"\xb3"):
+        if not data.startswith(_DESCRIPTORS, pos):
             raise RefusedError("refused: no section of a message")
-        descriptor, pos = CODEC_43.parse(data, pos + 1, len(data))
-        name = section_name(descriptor)
+        reader = TermReader(CODEC_43, data, pos + 1)
+        name = section_name(reader.term())
+        pos = reader.pos
         if name is None:
             raise RefusedError("refused: an unexpected section")
         rank = _RANKS[name]

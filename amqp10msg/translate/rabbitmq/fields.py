@@ -8,7 +8,7 @@ from typing import Any
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.basic.tables import FieldArray, FieldTable
-from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError
+from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, check_level
 
 __all__ = [
     "check_reply",
@@ -49,10 +49,13 @@ def readable(table: FieldTable) -> None:
         RefusedError: the publisher's connection is closed (541).
     """
     for name, letter, value in table.entries:
-        _readable(letter, value, f"headers[{name!r}]")
+        # Of the other letters every value can be read.
+        if letter in "UfdFA":
+            _readable(letter, value, f"headers[{name!r}]", 0)
 
 
-def _readable(letter: str, value: Any, path: str) -> None:
+def _readable(letter: str, value: Any, path: str, level: int) -> None:
+    check_level(level)
     if letter == "U":
         raise RefusedError(
             "the parser knows no field type 'U': the connection is closed (541)", path
@@ -63,10 +66,10 @@ def _readable(letter: str, value: Any, path: str) -> None:
         )
     if letter == "F":
         for name, inner, item in _table(value).entries:
-            _readable(inner, item, f"{path}[{name!r}]")
+            _readable(inner, item, f"{path}[{name!r}]", level + 1)
     elif letter == "A":
         for index, (inner, item) in enumerate(_array(value).entries):
-            _readable(inner, item, f"{path}[{index}]")
+            _readable(inner, item, f"{path}[{index}]", level + 1)
 
 
 def _table(value: Any) -> FieldTable:
@@ -134,6 +137,12 @@ def utf8_without_nul(data: bytes) -> bool:
 DOMAINS = {row.name: row.domain for row in PROPERTIES}
 
 
+def _unwritten(name: str, reason: str) -> CrashedError:
+    return CrashedError(
+        f"the consumer's connection dies (541): {reason}", f"properties.{name.replace('_', '-')}"
+    )
+
+
 def written(name: str, value: Any) -> Any:
     """Return a property as the broker writes it in 0-9-1.
 
@@ -143,17 +152,12 @@ def written(name: str, value: Any) -> Any:
     if value is None:
         return None
     domain = DOMAINS[name]
-    path = f"properties.{name.replace('_', '-')}"
     if domain == "shortstr":
         if not isinstance(value, bytes):
-            raise CrashedError(
-                "the consumer's connection dies (541): no text for a short string", path
-            )
+            raise _unwritten(name, "no text for a short string")
         if len(value) > 255:
-            raise CrashedError(
-                "the consumer's connection dies (541): longer than a short string", path
-            )
+            raise _unwritten(name, "longer than a short string")
         return text(value)
     if isinstance(value, bool) or not isinstance(value, int):
-        raise CrashedError("the consumer's connection dies (541): no number", path)
+        raise _unwritten(name, "no number")
     return value & 0xFF if domain == "octet" else value & (2**64 - 1)

@@ -3,13 +3,14 @@
 
 Rules of its message containers (modules mc, mc_amqp and mc_amqpl of the broker), its codecs' limits
 included.
+
+Runs as it is, and compiled with the C types of `from_basic.pxd`.
 """
 
 from __future__ import annotations
 
 import struct
 import urllib.parse
-from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
@@ -33,14 +34,16 @@ from amqp10msg.translate.rabbitmq.sections import (
     expiration,
     received,
     with_metadata,
-    written_section,
 )
-from amqp10msg.translate.rabbitmq.terms import CrashedError, Term
+from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.rabbitmq.writing import TermWriter
 from amqp10msg.translate.report import Notes
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096
+#: What stands for whole sections, by its beginning.
+_FORGING = "x-amqp-1.0-"
 _FORGED = {
     "properties": "x-amqp-1.0-properties",
     "application-properties": "x-amqp-1.0-app-properties",
@@ -79,19 +82,19 @@ def to_amqp10(
     added: list[tuple[bytes, Term]] = [(name, ("utf8", octets(text))) for name, text in own]
     if given.deaths or not broker.stream:
         added += deaths.added_annotations(given)
-    out = [
-        written_section(0x70, ("list", header)),
-        written_section(0x72, ("map", with_metadata(broker, annotations, added))),
-    ]
+    writer = TermWriter()
+    writer.section(0x70, ("list", header))
+    writer.section(0x72, ("map", with_metadata(broker, annotations, added)))
     fields = found.get("properties")
-    if fields is not None and any(field is not None for field in fields):
-        out.append(_encoded_properties(broker, fields))
+    if fields is not None and fields.count(None) < len(fields):
+        writer.section(0x73, ("list", _trimmed(broker, fields)))
     if found.get("application-properties"):
-        out.append(written_section(0x74, ("map", found["application-properties"])))
-    out += [written_section(*part) for part in found["body"]]
+        writer.section(0x74, ("map", found["application-properties"]))
+    for code, content in found["body"]:
+        writer.section(code, content)
     if found.get("footer"):
-        out.append(written_section(0x78, ("map", found["footer"])))
-    delivered = b"".join(out)
+        writer.section(0x78, ("map", found["footer"]))
+    delivered = writer.finish()
     return _from_stream(broker, delivered, given) if broker.stream else delivered
 
 
@@ -102,18 +105,17 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
     added = list(found.annotations)
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
-    return (
-        written_section(0x70, ("list", found.header))
-        + written_section(0x72, ("map", added))
-        + stored[found.bare :]
-    )
+    writer = TermWriter()
+    writer.section(0x70, ("list", found.header))
+    writer.section(0x72, ("map", added))
+    return writer.finish() + stored[found.bare :]
 
 
-def _encoded_properties(broker: BrokerVersion, fields: list[Term]) -> bytes:
+def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
     fields = list(fields)
     while broker.trims and fields[-1] is None:
         fields.pop()
-    return written_section(0x73, ("list", fields))
+    return fields
 
 
 def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
@@ -123,10 +125,12 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     readable(table)
     header_routes(table)
     check_reply(given.reply_to)
-    if any(name == "BCC" for name, _, _ in table.entries):
-        place = next(i for i, entry in enumerate(table.entries) if entry[0] == "BCC")
-        notes.dropped("headers['BCC']", table.entries[place][2], "BCC is for routing alone")
-        table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
+    for place, entry in enumerate(table.entries):
+        if entry[0] == "BCC":
+            notes.dropped("headers['BCC']", entry[2], "BCC is for routing alone")
+            table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
+            break
+    forged = any(entry[0].startswith(_FORGING) for entry in table.entries)
     header: list[Term] = [given.delivery_mode == 2, None, None, None, None]
     if given.delivery_mode not in (None, 1, 2):
         notes.add(
@@ -154,18 +158,20 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
                 "the number is kept, its digits are not",
             )
     parts: list[tuple[str, Any]] = [("header", header)]
-    ways: dict[str, Callable[[], Any]] = {
-        "message-annotations": lambda: _annotations(table, given, notes),
-        "properties": lambda: _properties(broker, given, notes),
-        "application-properties": lambda: _application_properties(table, notes),
-    }
-    for name, made in ways.items():
-        parts.append(_forged(broker, table, name) or (name, made()))
+    for name in ("message-annotations", "properties", "application-properties"):
+        part = _forged(broker, table, name) if forged else None
+        if part is None and name == "message-annotations":
+            part = name, _annotations(table, given, notes)
+        elif part is None and name == "properties":
+            part = name, _properties(broker, given, notes)
+        elif part is None:
+            part = name, _application_properties(table, notes)
+        parts.append(part)
     if given.type == MARKER:
-        parts += map(decoded, broker.codec.parse_all(basic.body))
+        parts += [decoded(term) for term in broker.codec.parse_all(basic.body)]
     else:
         parts.append(("data", ("binary", basic.body)))
-    footer = _forged(broker, table, "footer")
+    footer = _forged(broker, table, "footer") if forged else None
     if footer is not None:
         if footer[0] != "footer":
             raise CrashedError("the 1.0 consumer's session dies: the header holds no footer")
@@ -247,6 +253,8 @@ def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> 
 def _reply_address(broker: BrokerVersion, queue: bytes) -> bytes:
     if not broker.queue_addresses:
         return queue
+    if queue.isalnum():
+        return b"/queues/" + queue
     try:
         return b"/queues/" + urllib.parse.quote(queue.decode("utf-8"), safe="-._~").encode()
     except UnicodeDecodeError:
@@ -260,23 +268,30 @@ def _application_properties(table: FieldTable, notes: Notes) -> list[Any]:
     for name, letter, value in table.entries:
         if name.startswith("x-"):
             continue
+        term = _simple(letter, value)
+        if term is not None:
+            pairs.append((("utf8", octets(name)), term))
+            continue
         path = f"headers[{name!r}]"
         if letter in "AF":
             if (name, letter) != ("CC", "A"):
                 notes.dropped(path, value, "no array or table in these properties")
             continue
-        pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes)))
+        pairs.append((("utf8", octets(name)), _from_field(letter, value, path, notes, 0)))
     return pairs
 
 
 def _annotations(table: FieldTable, given: BasicProperties, notes: Notes) -> list[Any]:
     pairs = []
     for name, letter, value in table.entries:
-        path = f"headers[{name!r}]"
         if name.startswith("x-"):
-            pairs.append((("symbol", octets(name)), _from_field(letter, value, path, notes)))
+            term = _simple(letter, value)
+            if term is None:
+                term = _from_field(letter, value, f"headers[{name!r}]", notes, 0)
+            pairs.append((("symbol", octets(name)), term))
         elif name == "CC" and letter == "A":
-            pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes)))
+            path = f"headers[{name!r}]"
+            pairs.append((("symbol", b"x-cc"), _from_field(letter, value, path, notes, 0)))
             notes.add(
                 path, "renamed", value, value, "it becomes the annotation x-cc", recoverable=True
             )
@@ -318,8 +333,22 @@ def _id_term(text: Any, name: str) -> Term:
     return ("uuid", found)
 
 
-def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
-    """Return the 1.0 value of a 0-9-1 field."""
+def _simple(letter: str, value: Any) -> Term:
+    """Return the 1.0 value of a field of a usual type, None for any other."""
+    if letter == "S":
+        if type(value) is str and len(value) <= _LONGSTR_TEXT and value.isascii():
+            return None if "\0" in value else ("utf8", value.encode("ascii"))
+        return None
+    number = _NUMBERS.get(letter)
+    if number is not None:
+        return number, value
+    if letter == "t":
+        return ("boolean", bool(value))
+    return ("double", _F64.pack(value)) if letter == "d" else None
+
+
+def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) -> Term:
+    """Return the 1.0 value of a 0-9-1 field in so many others."""
     if letter == "S":
         data = octets(value)
         if len(data) <= _LONGSTR_TEXT and utf8_without_nul(data):
@@ -344,14 +373,19 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes) -> Term:
     if letter == "V":
         return None
     if letter == "A":
+        check_level(level)
         array = value if isinstance(value, FieldArray) else FieldArray(value)
-        return ("list", [_from_field(one, item, path, notes) for one, item in array.entries])
+        return (
+            "list",
+            [_from_field(one, item, path, notes, level + 1) for one, item in array.entries],
+        )
     if letter == "F":
+        check_level(level)
         table = value if isinstance(value, FieldTable) else FieldTable(value)
         return (
             "map",
             [
-                (("symbol", octets(name)), _from_field(one, item, path, notes))
+                (("symbol", octets(name)), _from_field(one, item, path, notes, level + 1))
                 for name, one, item in table.entries
             ],
         )

@@ -1,5 +1,8 @@
 # cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""What the two ways through RabbitMQ 4 share: how it takes described values for sections."""
+"""What the two ways through RabbitMQ 4 share: how it takes described values for sections.
+
+Runs as it is, and compiled with the C types of `sections.pxd`.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +12,12 @@ import attrs
 
 from amqp10msg.sections import Header, Properties
 from amqp10msg.translate.rabbitmq.fields import checked_expiration, octets, utf8_without_nul
+from amqp10msg.translate.rabbitmq.reading import TermReader
 from amqp10msg.translate.rabbitmq.terms import (
     UNDEFINED,
     CrashedError,
     RefusedError,
     Term,
-    generate,
     section_name,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
@@ -25,7 +28,6 @@ __all__ = [
     "MARKER",
     "Received",
     "annotation",
-    "begins",
     "check_filter",
     "check_user",
     "decoded",
@@ -34,7 +36,6 @@ __all__ = [
     "received",
     "shown",
     "with_metadata",
-    "written_section",
 ]
 
 #: The type of a 0-9-1 message whose payload is encoded body sections.
@@ -45,6 +46,8 @@ _FIELDS = {
     name: [("symbol", field.name.replace("_", "-").encode()) for field in attrs.fields(cls)]
     for name, cls in (("header", Header), ("properties", Properties))
 }
+#: Of the others, what they must be.
+_KINDS = {"data": "binary", "amqp-sequence": "list"}
 
 
 def decoded(term: Term) -> tuple[str, Any]:
@@ -60,11 +63,11 @@ def decoded(term: Term) -> tuple[str, Any]:
         return name, value
     if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
         return name, []  # nobody looks into it
-    wanted = {"data": "binary", "amqp-sequence": "list"}.get(name, "map")
+    wanted = _KINDS.get(name, "map")
     if kind != wanted:
         raise CrashedError(f"the session dies: {name} is no {wanted}", name)
     if wanted == "map":
-        return name, _decoded_map(name, value, reserved=name != "application-properties")
+        return name, _decoded_map(name, value[1], name != "application-properties")
     return name, value
 
 
@@ -72,6 +75,7 @@ def fields_of(name: str, value: Term) -> list[Term]:
     """Return the fields of header or properties, which are a list, or a map by their names."""
     keys = _FIELDS[name]
     kind = value[0] if isinstance(value, tuple) else ""
+    fields: list[Term]
     if kind == "map":
         found: dict[Any, Term] = dict(reversed([pair for pair in value[1] if pair[0] in keys]))
         fields = [found.get(key) for key in keys]
@@ -79,14 +83,16 @@ def fields_of(name: str, value: Term) -> list[Term]:
         fields = [*value[1], *[None] * (len(keys) - len(value[1]))]
     else:
         raise CrashedError(f"the session dies: {name} of the wrong shape", name)
-    if any(isinstance(one, tuple) and one[0] == "described" for one in fields):
-        raise CrashedError(f"the session dies: a described value in {name}", name)
+    for one in fields:
+        if isinstance(one, tuple) and one[0] == "described":
+            raise CrashedError(f"the session dies: a described value in {name}", name)
     return fields
 
 
-def _decoded_map(name: str, value: Term, *, reserved: bool) -> list[Any]:
+def _decoded_map(name: str, given: list[Any], reserved: bool) -> list[Any]:
     pairs = []
-    for key, item in value[1]:
+    for pair in given:
+        key, item = pair
         if reserved and not (
             isinstance(key, tuple) and key[0] == "symbol" and key[1].startswith(b"x-")
         ):
@@ -97,11 +103,10 @@ def _decoded_map(name: str, value: Term, *, reserved: bool) -> list[Any]:
             )
         if isinstance(item, tuple) and item[0] == "described":
             raise RefusedError(f"refused: a described value under {shown(key)}", name)
-        pairs.append((key, UNDEFINED if item is None else item))
+        pairs.append((key, UNDEFINED) if item is None else pair)
     return pairs
 
 
-@attrs.define
 class Received:
     """A message as the broker reads it when it comes in, up to the body.
 
@@ -116,14 +121,15 @@ class Received:
         body: where the body begins.
     """
 
-    header: list[Term] | None = None
-    annotations: list[Any] = attrs.Factory(list)
-    properties: list[Term] | None = None
-    application: list[Any] = attrs.Factory(list)
-    delivery_annotations: int = 0
-    is_header_last: bool = False
-    bare: int = -1
-    body: int = 0
+    def __init__(self) -> None:
+        self.header: list[Term] | None = None
+        self.annotations: list[Any] = []
+        self.properties: list[Term] | None = None
+        self.application: list[Any] = []
+        self.delivery_annotations = 0
+        self.is_header_last = False
+        self.bare = -1
+        self.body = 0
 
     def take(self, name: str, content: Any) -> None:
         """Set a section, in the place of an earlier one."""
@@ -146,27 +152,21 @@ def received(broker: BrokerVersion, data: bytes) -> Received:
         BrokerError: the broker refuses it, or the session dies.
     """
     made = Received()
-    pos = 0
-    while pos < len(data) and not begins(data, pos, BODY_HEADS):
-        start = pos
-        term, pos = broker.codec.parse(data, pos, len(data))
-        name, content = decoded(term)
+    reader = TermReader(broker.codec, data, 0)
+    while reader.pos < reader.end and not data.startswith(BODY_HEADS, reader.pos):
+        start = reader.pos
+        name, content = decoded(reader.term())
         if name == "footer" or (name == "properties" and made.bare >= 0):
             raise RefusedError("refused: sections in another order", name)
         if made.bare < 0 and name in ("properties", "application-properties"):
             made.bare = start
         made.take(name, content)
-    if pos >= len(data):
+    made.body = reader.pos
+    if made.body >= reader.end:
         raise RefusedError("refused: the message has no body")
-    made.body = pos
     if made.bare < 0:
-        made.bare = pos
+        made.bare = made.body
     return made
-
-
-def begins(data: bytes, start: int, heads: tuple[bytes, ...]) -> bool:
-    """Whether one of the heads of sections stands at a place."""
-    return any(data.startswith(head, start) for head in heads)
 
 
 #: How body sections begin, four heads for each of data, amqp-sequence and amqp-value.
@@ -186,19 +186,12 @@ BODY_HEADS = tuple(
 )
 
 
-def written_section(code: int, value: Term) -> bytes:
-    """Encode a section as the broker does.
-
-    Raises:
-        CrashedError: it cannot write a value.
-    """
-    return b"\x00\x53" + bytes([code]) + generate(value)
-
-
 def annotation(pairs: list[Any], name: bytes) -> Term:
     """Return the value of the first annotation of a name; None where it is null, or not there."""
-    found = next((value for key, value in pairs if key[1] == name), None)
-    return None if found is UNDEFINED else found
+    for key, value in pairs:
+        if key[1] == name:
+            return None if value is UNDEFINED else value
+    return None
 
 
 def with_metadata(
@@ -208,13 +201,15 @@ def with_metadata(
     result = list(annotations)
     for name, value in own:
         key = ("symbol", name)
-        place = next((i for i, pair in enumerate(result) if pair[0] == key), None)
         if broker.metadata_first:
-            result = [(key, value), *(pair for pair in result if pair[0] != key)]
-        elif place is None:
-            result.append((key, value))
+            result = [(key, value), *[pair for pair in result if pair[0] != key]]
+            continue
+        for place, pair in enumerate(result):
+            if pair[0] == key:
+                result[place] = (key, value)
+                break
         else:
-            result[place] = (key, value)
+            result.append((key, value))
     return result
 
 

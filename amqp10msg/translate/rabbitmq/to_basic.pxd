@@ -1,1 +1,61 @@
-# Has to_basic.py compiled, as it is: no name of it needs a C type.
+# C types for to_basic.py. Changes in the same commit as to_basic.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg._core.twin cimport Layout
+from amqp10msg.translate.rabbitmq.fields cimport text, utf8_without_nul, written
+from amqp10msg.translate.rabbitmq.sections cimport (
+    Received,
+    annotation,
+    expiration,
+    received,
+    shown,
+)
+from amqp10msg.translate.rabbitmq.terms cimport check_level, kind_of, untyped
+from amqp10msg.translate.rabbitmq.writing cimport TermWriter
+from amqp10msg.translate.report cimport Notes
+
+cdef Layout _GIVEN
+cdef Layout _BASIC
+cdef list _BLANK
+cdef dict _LETTERS
+cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, _NAMES
+
+
+@cython.final
+cdef class _Arrived:
+    cdef bint durable
+    cdef object priority
+    cdef object expiration
+
+
+@cython.locals(found=Received, arrived=_Arrived, annotations=list, fields=list, extra=list,
+               index=int)
+cpdef to_basic(broker, bytes data, Notes notes, given)
+cdef list _stored(list annotations)
+@cython.locals(start=Py_ssize_t, body=list, writer=TermWriter, content=list)
+cdef tuple _payload(broker, bytes data, Received found, Notes notes)
+@cython.locals(annotations=list)
+cdef _transport(made, Received found, _Arrived arrived)
+cdef _durable(broker, list header, list annotations)
+cdef _priority(list header, list annotations)
+@cython.locals(out=list, name=bytes, simple=tuple)
+cdef list _annotation_headers(broker, list annotations, Notes notes)
+@cython.locals(out=list, simple=tuple)
+cdef list _property_headers(broker, list pairs, Notes notes)
+cdef tuple _simple(value)
+cdef tuple _id(value, bytes header, Notes notes)
+cdef _queue_of(broker, value, Notes notes)
+cdef _timestamp(value, Notes notes)
+cdef tuple _field(broker, value, path, Notes notes, int level=*)
+@cython.locals(entries=list)
+cdef _table(broker, pairs, path, Notes notes, bint top, int level)
+cdef _array(broker, items, path, Notes notes, int level)
+cdef tuple _element(broker, value, path, Notes notes, int level)
+cdef tuple _scalar(value, path, Notes notes)
+cdef bint _is(value, kind) except -1
+cdef _plain(value)
+cdef _shortstr(value, name, Notes notes)
+cdef _check_user(list properties, user)
+@cython.locals(entries=list)
+cdef _sorted(list fields, Notes notes)

@@ -1,14 +1,19 @@
 # cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
-"""What RabbitMQ 4 makes of a 1.0 message for a consumer of 0-9-1."""
+"""What RabbitMQ 4 makes of a 1.0 message for a consumer of 0-9-1.
+
+Runs as it is, and compiled with the C types of `to_basic.pxd`.
+"""
 
 from __future__ import annotations
 
 import urllib.parse
 import uuid
+from operator import itemgetter
 from typing import Any
 
 import attrs
 
+from amqp10msg._core.twin import Layout
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.primitives import Float
 from amqp10msg.translate.circumstances import Circumstances
@@ -21,25 +26,24 @@ from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
     Received,
     annotation,
-    begins,
     check_filter,
     check_user,
     decoded,
     expiration,
     received,
     shown,
-    written_section,
 )
 from amqp10msg.translate.rabbitmq.terms import (
     UNDEFINED,
     CrashedError,
     RefusedError,
     Term,
-    generate,
+    check_level,
     kind_of,
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.rabbitmq.writing import TermWriter, generate
 from amqp10msg.translate.report import Notes
 
 _NAMES = (
@@ -57,7 +61,18 @@ _NAMES = (
     "group-sequence",
     "reply-to-group-id",
 )
+# Without the checks of what is given: everything is made here.
+_GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
+_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
+_BLANK: list[Any] = [None] * len(attrs.fields(BasicProperties))
+_DATA_HEADS = BODY_HEADS[:4]
 _INTERNAL = (b"x-routing-key", b"x-exchange", b"x-death")
+#: How the names of annotations begin that may be the broker's own.
+_OWN_ANNOTATIONS = (
+    *(b"x-cc", b"x-basic-", b"x-opt-deaths", b"x-opt-rabbitmq-received-time"),
+    *_INTERNAL,
+)
+_name = itemgetter(0)
 _LETTERS = {
     "long": "l",
     "byte": "b",
@@ -66,9 +81,6 @@ _LETTERS = {
     "ushort": "u",
     "uint": "i",
     "int": "I",
-    "utf8": "S",
-    "symbol": "S",
-    "binary": "S",
 }
 
 
@@ -97,11 +109,11 @@ def to_basic(
         found.is_header_last = True
         for part in (("list", found.header[:3]), ("map", _stored(annotations))):
             generate(part)  # or the publisher's session dies
-        arrived = attrs.evolve(arrived, durable=_durable(broker, found.header, annotations))
+        arrived.durable = _durable(broker, found.header, annotations)
     marker, payload, footer = _payload(broker, data, found, notes)
     annotations = found.annotations
     fields: list[Term] = found.properties or [None] * 13
-    made = BasicProperties()
+    made = _GIVEN.build(_BLANK)
     _transport(made, found, arrived)
     extra: list[tuple[bytes, str, Any]] = []
     if broker.stream and given.stream_offset is not None:
@@ -149,10 +161,10 @@ def to_basic(
     if found.delivery_annotations:
         notes.dropped("delivery-annotations", found.delivery_annotations, "they are for one hop")
     again = bool(given.delivery_count) and not given.deaths and not broker.stream
-    return BasicMessage(made, payload, redelivered=again)
+    basic: BasicMessage = _BASIC.build([made, payload, "", "", again])
+    return basic
 
 
-@attrs.frozen
 class _Arrived:
     """What the broker remembers of a message that came in, beside it.
 
@@ -162,9 +174,10 @@ class _Arrived:
         expiration: in ms, or None.
     """
 
-    durable: bool
-    priority: Term
-    expiration: int | None
+    def __init__(self, durable: bool, priority: Term, expiration: int | None) -> None:
+        self.durable = durable
+        self.priority = priority
+        self.expiration = expiration
 
 
 def _stored(annotations: list[Any]) -> list[Any]:
@@ -177,7 +190,7 @@ def _payload(
 ) -> tuple[bytes | None, bytes, Any]:
     """Return the marker, the payload and the footer that is left out."""
     start = found.body
-    if not begins(data, start, BODY_HEADS[:4]):
+    if not data.startswith(_DATA_HEADS, start):
         notes.add("body", "retyped", "sections", "octets", "the encoded sections are the payload")
         return MARKER.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
@@ -192,14 +205,17 @@ def _payload(
             found.take(kind, value)
     if body[-1][0] != "data":
         # The kind of the last one is believed.
-        return (
-            MARKER.encode(),
-            b"".join(written_section(BODY_CODES[k], one) for k, one in body),
-            footer,
-        )
-    if any(kind != "data" for kind, _ in body):
-        raise CrashedError("the consumer's connection dies (541): body sections are mixed", "body")
-    content = [bytes(value[1]) for _, value in body]
+        writer = TermWriter()
+        for kind, value in body:
+            writer.section(BODY_CODES[kind], value)
+        return MARKER.encode(), writer.finish(), footer
+    content = []
+    for kind, value in body:
+        if kind != "data":
+            raise CrashedError(
+                "the consumer's connection dies (541): body sections are mixed", "body"
+            )
+        content.append(bytes(value[1]))
     if len(content) > 1:
         notes.add("body", "retyped", len(content), 1, "the data sections are joined")
     return None, b"".join(content), footer
@@ -257,6 +273,11 @@ def _annotation_headers(
     out: list[tuple[bytes, str, Any]] = []
     for key, value in annotations:
         name: bytes = key[1]
+        if not name.startswith(_OWN_ANNOTATIONS) and len(name) < 256:
+            simple = _simple(value)
+            if simple is not None:
+                out.append((name, simple[0], simple[1]))
+                continue
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
             out.append((b"CC", *_field(broker, value, path, notes)))
@@ -285,6 +306,11 @@ def _property_headers(
 ) -> list[tuple[bytes, str, Any]]:
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
+        if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:
+            simple = _simple(value)
+            if simple is not None:
+                out.append((key[1], simple[0], simple[1]))
+                continue
         path = f"application-properties[{shown(key)}]"
         if broker.drops_unread and _is(value, "as_is"):
             notes.dropped(path, shown(value), "the broker cannot read the value")
@@ -319,12 +345,12 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
     address = _shortstr(value, "reply-to", notes)
     if address is None or not broker.queue_addresses or not address.startswith(b"/queues/"):
         return address
-    quoted = address[len(b"/queues/") :]
-    for place, octet in enumerate(quoted):
+    quoted: bytes = address[len(b"/queues/") :]
+    for place, octet in enumerate(quoted if b"%" in quoted else b""):
         if octet == 0x25 and not _is_hex(quoted[place + 1 : place + 3]):
             notes.dropped("properties.reply-to", text(address), "a wrong escape")
             return None
-    name = urllib.parse.unquote_to_bytes(quoted)
+    name = urllib.parse.unquote_to_bytes(quoted) if b"%" in quoted else quoted
     notes.add(
         "properties.reply-to",
         "renamed",
@@ -352,15 +378,32 @@ def _timestamp(value: Term, notes: Notes) -> int | None:
     return seconds % 2**64
 
 
-def _field(broker: BrokerVersion, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-    """Return letter and value of a header."""
+def _simple(value: Term) -> tuple[str, Any] | None:
+    """Return letter and value of a header of a usual type, None for any other."""
+    if not isinstance(value, tuple):
+        return ("t", value) if isinstance(value, bool) else None
+    kind = value[0]
+    if kind == "utf8":
+        return "S", text(value[1])
+    letter = _LETTERS.get(kind)
+    if letter is not None:
+        return letter, value[1]
+    if kind == "double":
+        return "d", untyped(value)
+    return ("f", Float(untyped(value))) if kind == "float" else None
+
+
+def _field(
+    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
+) -> tuple[str, Any]:
+    """Return letter and value of a header, or of a field in so many others."""
     if _is(value, "map"):
-        return "F", _table(broker, value[1], path, notes, top=True)
+        return "F", _table(broker, value[1], path, notes, True, level)
     if _is(value, "list") or _is(value, "array"):
         items = [item for item in value[-1] if not (broker.drops_unread and _is(item, "as_is"))]
         if len(items) != len(value[-1]):
             notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
-        return "A", FieldArray.of([_element(broker, item, path, notes) for item in items])
+        return "A", _array(broker, items, path, notes, level)
     if _is(value, "ulong"):
         if value[1] >= 2**63:
             notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
@@ -369,8 +412,9 @@ def _field(broker: BrokerVersion, value: Term, path: str, notes: Notes) -> tuple
 
 
 def _table(
-    broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, *, top: bool
+    broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, top: bool, level: int
 ) -> FieldTable:
+    check_level(level)
     entries = []
     for key, value in pairs:
         if top and broker.drops_unread and (_is(key, "as_is") or _is(value, "as_is")):
@@ -380,15 +424,25 @@ def _table(
         if not isinstance(name, bytes) or len(name) > 255:
             raise CrashedError("the consumer's connection dies (541): no name of a field", path)
         inner = f"{path}[{shown(key)}]"
-        entries.append((text(name), *_field(broker, value, inner, notes)))
+        letter, made = _field(broker, value, inner, notes, level + 1)
+        entries.append((text(name), letter, made))
     return FieldTable.of(entries)
 
 
-def _element(broker: BrokerVersion, value: Term, path: str, notes: Notes) -> tuple[str, Any]:
+def _array(
+    broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
+) -> FieldArray:
+    check_level(level)
+    return FieldArray.of([_element(broker, item, path, notes, level + 1) for item in items])
+
+
+def _element(
+    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int
+) -> tuple[str, Any]:
     if _is(value, "list"):
-        return "A", FieldArray.of([_element(broker, item, path, notes) for item in value[1]])
+        return "A", _array(broker, value[1], path, notes, level)
     if _is(value, "map"):
-        return "F", _table(broker, value[1], path, notes, top=False)
+        return "F", _table(broker, value[1], path, notes, False, level)
     return _scalar(value, path, notes)
 
 
@@ -398,7 +452,7 @@ def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
     if isinstance(value, bool):
         return "t", value
     kind = value[0]
-    if kind in ("utf8", "symbol", "binary"):
+    if kind in {"utf8", "symbol", "binary"}:
         if kind != "utf8":
             notes.add(path, "retyped", kind, "S", f"a {kind} becomes a long string")
         return "S", text(value[1])
@@ -456,11 +510,12 @@ def _sorted(fields: list[tuple[bytes, str, Any]], notes: Notes) -> FieldTable | 
     """Sort by name and keep the first of a name, as the broker does before it delivers."""
     if not fields:
         return None
-    fields = [(name, letter, value) for name, letter, value in fields]
-    kept: dict[bytes, tuple[bytes, str, Any]] = {}
-    for field in sorted(fields, key=lambda one: one[0]):
-        if field[0] in kept:
-            notes.dropped(f"headers[{text(field[0])!r}]", field[2], "a name twice")
+    entries: list[tuple[str, str, Any]] = []
+    last: Any = None
+    for name, letter, value in sorted(fields, key=_name):
+        if name == last:
+            notes.dropped(f"headers[{text(name)!r}]", value, "a name twice")
         else:
-            kept[field[0]] = field
-    return FieldTable.of([(text(name), letter, value) for name, letter, value in kept.values()])
+            entries.append((text(name), letter, value))
+        last = name
+    return FieldTable.of(entries)

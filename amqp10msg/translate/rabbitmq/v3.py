@@ -21,17 +21,17 @@ from amqp10msg.translate.rabbitmq.fields import (
     readable,
     written,
 )
+from amqp10msg.translate.rabbitmq.reading import CODEC_3, TermReader
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
-    CODEC_3,
     CrashedError,
     RefusedError,
     Term,
-    generate,
     section_name,
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.rabbitmq.writing import generate
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
@@ -339,13 +339,13 @@ def _assembled(data: bytes) -> tuple[dict[str, Any], list[str], bytes]:
     kinds: list[str] = []
     bodies: list[bytes] = []
     content = b""
-    pos = 0
+    reader = TermReader(CODEC_3, data, 0)
     ended = False
     last = -1
-    while pos < len(data):
-        start = pos
-        term, pos = CODEC_3.parse(data, pos, len(data))
-        name, value = _decoded(term)
+    while reader.pos < reader.end:
+        start = reader.pos
+        name, value = _decoded(reader.term())
+        pos = reader.pos
         if ended:
             raise CrashedError("the connection dies: a section behind the footer", name)
         if name in _BODY:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-from amqp10msg.translate.rabbitmq.terms import CODEC_3, CODEC_40, CODEC_43, Codec
+from amqp10msg.translate.rabbitmq.reading import CODEC_3, CODEC_40, CODEC_43, Codec
 
 __all__ = ["RABBITMQ_3_10", "RABBITMQ_4_0", "RABBITMQ_4_3", "BrokerVersion"]
 
