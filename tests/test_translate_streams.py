@@ -10,7 +10,7 @@ from amqp10msg import AmqpValue, Array, Int, Message
 from amqp10msg.basic import BasicMessage, FieldTable
 from amqp10msg.testing import bodies, encodings, messages
 from amqp10msg.translate import residual, to_amqp10, to_basic
-from amqp10msg.translate.rabbitmq.terms import rewritten
+from amqp10msg.translate.rabbitmq.writing import rewritten
 
 names = st.text("abcxyzA-é", min_size=1, max_size=4)
 SECTIONS = ("application-properties", "message-annotations")
