@@ -56,8 +56,8 @@ setup: $(VENV)/.package $(PROTON) $(ARROW) $(SPARK) $(KERNEL)  ## .venv with eve
 	  "a C compiler and the Python headers (apt install gcc python3-dev): make setup")'
 
 # On its own it installs little and compiles nothing: a minute. Behind make setup it takes the kernel.
-demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, and through the pipeline
-	@$(PY) -m amqp10msg.cli demo --pipeline
+demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, through the pipeline and a bridge
+	@$(PY) -m amqp10msg.cli demo --pipeline --bridge
 	@$(PY) -c 'import amqp10msg, sys; sys.exit(not amqp10msg.COMPILED)' || \
 	  echo "All this ran on the pure kernel. make setup compiles it, where there is a C compiler."
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,9 +15,12 @@ from click.testing import CliRunner, Result
 from amqp10msg import Message
 from amqp10msg.cli import main
 from amqp10msg.corpus import demo_messages
+from amqp10msg.net import bridge
+from amqp10msg.net.bridge import read_quarantine
 from amqp10msg.validation import validate
 from tests.effort import calls
 
+ROOT = Path(__file__).parents[1]
 FOOTER = bytes.fromhex("005378c10100")
 
 
@@ -48,6 +53,53 @@ def test_it_costs_little() -> None:
     demo(width=120)  # what is imported or read once is not counted
 
     assert calls(lambda: demo(width=120)) < 300_000
+
+
+def test_the_bridge_brings_each_message_back_and_leaves_its_pages(scratch: Path) -> None:
+    result = demo("--bridge", width=120)
+
+    assert (0, "") == (result.exit_code, result.stderr)
+    (folder,) = scratch.iterdir()
+    shown = squeezed(result.stdout)
+    assert squeezed("145 messages of AMQP 0-9-1") in shown
+    assert squeezed("each came back byte for byte: property flags, property list, body") in shown
+    for name, said in (("report", "AMQP messages bridged"), ("migration", "What would be lost")):
+        assert squeezed(f"page: {folder}/{name}.html") in shown
+        assert said in (folder / f"{name}.html").read_text()
+    raw = sorted(entry.raw for entry in read_quarantine(folder / "back.jsonl"))
+    recorded = Path(bridge.__file__).parent / "data" / "recorded.jsonl"
+    assert sorted(entry.raw for entry in read_quarantine(recorded)) == raw
+    lose = re.search(r"(\d+) lose nothing, (\d+) lose something", result.stdout)
+    assert lose is not None
+    assert 145 == int(lose[1]) + int(lose[2])
+
+
+def test_the_bridge_needs_neither_pika_nor_proton_and_says_what_was_left_out(
+    scratch: Path,
+) -> None:
+    program = (
+        "import sys\n"
+        "for name in ('pika', 'proton', 'cproton', 'prometheus_client', 'setproctitle'):\n"
+        "    sys.modules[name] = None\n"
+        "import importlib.util\n"
+        "importlib.util.find_spec = lambda name, _of=importlib.util.find_spec: (\n"
+        "    None if name == 'pika' else _of(name))\n"
+        "from amqp10msg.cli import main\n"
+        "main(['demo', '--bridge'])\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
+
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+    assert "each came back byte for byte" in done.stdout
+    assert "pip install 'amqp10msg[bridge]'" in done.stdout
 
 
 @pytest.fixture

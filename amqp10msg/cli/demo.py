@@ -19,6 +19,7 @@ from rich.console import Console
 from rich.text import Text
 
 from amqp10msg import notation
+from amqp10msg.cli._demo_bridge import show_bridge
 from amqp10msg.cli._options import color_option
 from amqp10msg.cli._output import SEVERITY_COLORS, console, plural, safe, use_color
 from amqp10msg.cli.pipeline import page_of, show_summary
@@ -76,13 +77,18 @@ class _Screen:
 @click.option(
     "--pipeline", is_flag=True, help="Also run jobs of the pipeline, which need the extra arrow."
 )
+@click.option(
+    "--bridge",
+    is_flag=True,
+    help="Also bridge messages of AMQP 0-9-1 into a server of 1.0, and back.",
+)
 @color_option
-def demo(pipeline: bool, color: bool | None) -> int:
+def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
     """Show the library at work on real messages.
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
     is decoded, explained, held to the rules of the specification, and encoded again: the bytes
-    must be those that came. The exit status is 0 where they all are.
+    must be those that came. The exit status is 0 where they all are, those that were bridged, too.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
     cases = demo_messages()
@@ -105,8 +111,9 @@ def demo(pipeline: bool, color: bool | None) -> int:
     _damage(screen, cases[0])
     if pipeline:
         _pipeline(screen, cases)
+    bridged = show_bridge(screen.line, screen.heading) if bridge else True
     _conclude(screen, len(cases), exact, list(itertools.chain(*violations.values())))
-    return int(exact < len(cases))
+    return int(exact < len(cases) or not bridged)
 
 
 def _origin(case: Case) -> str:

@@ -42,9 +42,11 @@ class RouteSpec:
         if not self.name:
             object.__setattr__(self, "name", f"{self.source.name} -> {self.target.name}")
         source, target = self.source, self.target
-        if source.protocol == "0-9-1" and not source.queue:
+        if source.file is not None and target.file is not None:
+            raise ValueError(f"{source}: one end of a route is a broker")
+        if source.protocol == "0-9-1" and not source.queue and source.file is None:
             raise ValueError(f"{source}: a source of AMQP 0-9-1 is a queue: ?queue=NAME")
-        if source.protocol == "1.0" and source.address is None:
+        if source.protocol == "1.0" and source.address is None and source.file is None:
             raise ValueError(f"{source}: a source of AMQP 1.0 has an address, behind the host")
         if self.options.state is not None and not source.keeps:
             text = "a state file is for a stream, whose URL has offset=, or for a file"

@@ -110,6 +110,9 @@ class DryRun:
             raw = None if was_basic or not delivery.octets else delivery.octets[:_LARGEST]
             self._fail(str(error), Example(f"begins with {delivery.raw[:32].hex(' ')}", raw))
             return
+        except Exception as error:  # noqa: BLE001  (of a hook: what it fails on is not sent)
+            self._fail(f"filter: {error!r}", Example(f"begins with {delivery.raw[:32].hex(' ')}"))
+            return
         lost: dict[tuple[str, str, str], None] = {}
         for one in made.losses:
             if one.recoverable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from amqp10msg.net.bridge.files import open_file_source, open_file_target
 from amqp10msg.net.bridge.terms import (
     OnLost,
     OnOutcome,
@@ -39,6 +40,8 @@ async def open_source(
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
+    if endpoint.file is not None:
+        return await open_file_source(endpoint, receive, window=window, max_message=max_message)
     if endpoint.protocol == "0-9-1":
         from amqp10msg.net.bridge.basic import open_basic_source as open_  # noqa: PLC0415
 
@@ -61,6 +64,8 @@ async def open_target(
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
+    if endpoint.file is not None:
+        return await open_file_target(endpoint, on_outcome, on_room, on_lost, window=window)
     if endpoint.protocol == "0-9-1":
         from amqp10msg.net.bridge.basic import open_basic_target as open_  # noqa: PLC0415
 

@@ -88,7 +88,8 @@ class RouteOptions:
         change: a hook for each message.
         match: passes over messages: returns whether one is bridged; the others are settled as
             `unmatched` says.
-        unmatched: ``accept``, ``requeue`` or ``reject``.
+        unmatched: ``accept``, ``reject``, or ``requeue``: back to the source after `max_backoff`,
+            for others that consume it; a stream has it anyway.
     """
 
     profile: str = attrs.field(default="lossless", validator=_profile)

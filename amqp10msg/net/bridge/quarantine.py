@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,9 @@ import attrs
 
 from amqp10msg.files.atomic import sync_folder
 from amqp10msg.files.locks import lock
-from amqp10msg.net.bridge.terms import Delivery, Outcome
+from amqp10msg.net.bridge.terms import Delivery, Outcome, Outgoing
 
-__all__ = ["Entry", "Quarantine", "read_quarantine"]
+__all__ = ["Entry", "Quarantine", "append_lines", "content_of", "read_quarantine"]
 
 
 @attrs.frozen
@@ -98,7 +98,6 @@ class Quarantine:
         moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
         lines = []
         for delivery, outcome in entries:
-            header = delivery.content_header
             line: dict[str, Any] = {
                 "time": moment,
                 "route": route,
@@ -107,35 +106,51 @@ class Quarantine:
                 "reason": outcome.kind,
                 "condition": outcome.condition,
                 "description": outcome.description,
-                "protocol": "1.0" if header is None else "0-9-1",
                 "redelivered": delivery.redelivered,
+                **content_of(delivery),
             }
-            if header is not None:
-                line |= {
-                    "exchange": delivery.exchange,
-                    "routing_key": delivery.routing_key,
-                    "content_header": len(header),
-                }
             if delivery.large is not None:
                 line["raw_file"] = str(delivery.large.keep().relative_to(self.path.parent))
             else:
                 line["raw"] = delivery.raw.hex()
             lines.append(json.dumps(line) + "\n")
-        with self.path.open("ab") as file:
-            lock(file.fileno(), wait=True)
-            end = file.seek(0, os.SEEK_END)
-            try:
-                if end and not _ends_a_line(self.path, end):
-                    file.write(b"\n")  # of a process that was killed while it wrote
-                file.write("".join(lines).encode())
-                file.flush()
-                os.fsync(file.fileno())
-                if not end:
-                    sync_folder(self.path.parent)  # its name, too, outlives a loss of power
-            except OSError:
-                file.truncate(end)
-                raise
+        append_lines(self.path, lines)
         self.count += len(lines)
+
+
+def content_of(given: Delivery | Outgoing) -> dict[str, Any]:
+    """Return what a line says of a message besides its bytes: its protocol, and names."""
+    header = given.content_header
+    if header is None:
+        return {"protocol": "1.0"}
+    return {
+        "protocol": "0-9-1",
+        "exchange": given.exchange,
+        "routing_key": given.routing_key,
+        "content_header": len(header),
+    }
+
+
+def append_lines(path: Path, lines: Sequence[str]) -> None:
+    """Write lines behind those of a file, and return when they are on disk.
+
+    Raises:
+        OSError: they could not be written; the file is as before.
+    """
+    with path.open("ab") as file:
+        lock(file.fileno(), wait=True)
+        end = file.seek(0, os.SEEK_END)
+        try:
+            if end and not _ends_a_line(path, end):
+                file.write(b"\n")  # of a process that was killed while it wrote
+            file.write("".join(lines).encode())
+            file.flush()
+            os.fsync(file.fileno())
+            if not end:
+                sync_folder(path.parent)  # its name, too, outlives a loss of power
+        except OSError:
+            file.truncate(end)
+            raise
 
 
 def _ends_a_line(path: Path, end: int) -> bool:
@@ -147,7 +162,8 @@ def _ends_a_line(path: Path, end: int) -> bool:
 def read_quarantine(path: Path) -> Iterator[Entry]:
     """Yield the messages of a quarantine; a line that was not finished is passed over.
 
-    Its message was not settled either, and came again.
+    Its message was not settled either, and came again. Lines that say no more than ``raw``, as the
+    commands write them, are of 1.0.
 
     Raises:
         OSError: the file cannot be read.
@@ -161,29 +177,34 @@ def read_quarantine(path: Path) -> Iterator[Entry]:
                 continue
             try:
                 yield _entry(found, path.parent)
-            except (KeyError, TypeError, ValueError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
                 text = f"{path}, line {number}: no entry of a quarantine: {error!r}"
                 raise ValueError(text) from None
 
 
+_TEXTS = (
+    *("exchange", "routing_key", "reason", "condition", "description"),
+    *("route", "source", "target", "time"),
+)
+
+
 def _entry(found: Any, folder: Path) -> Entry:
-    cut = found.get("content_header", 0)
+    protocol = found.get("protocol", "1.0")
+    cut = found["content_header"] if protocol == "0-9-1" else 0
     file = folder / found["raw_file"] if "raw_file" in found else None
     if file is None:
         raw = bytes.fromhex(found["raw"])
     else:
         with file.open("rb") as opened:
             raw = opened.read(cut)
+    texts = {name: found.get(name, "") for name in _TEXTS}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise TypeError(f"{', '.join(_TEXTS)} are texts")
     return Entry(
-        protocol=found["protocol"],
+        protocol=protocol,
         octets=raw[cut:],
-        content_header=raw[:cut] if found["protocol"] == "0-9-1" else None,
-        exchange=found.get("exchange", ""),
-        routing_key=found.get("routing_key", ""),
-        redelivered=found["redelivered"],
+        content_header=raw[:cut] if protocol == "0-9-1" else None,
+        redelivered=found.get("redelivered") is True,
         file=file,
-        **{
-            name: found[name]
-            for name in ("reason", "condition", "description", "route", "source", "target", "time")
-        },
+        **texts,
     )

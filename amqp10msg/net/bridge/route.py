@@ -104,6 +104,8 @@ class Route:
         self._held: list[tuple[float, int, Delivery]] = []
         self._suspects: deque[Delivery] = deque()
         self._surplus: list[Delivery] = []
+        # Those that the filter passed over, until they go back.
+        self._passed: dict[Delivery, None] = {}
         self._finished: list[tuple[Delivery, Settle, Outcome | None]] = []
         # Where duplicates are looked for: what is under way, and its copies that came meanwhile.
         self._under_way: dict[str, Delivery] = {}
@@ -250,7 +252,7 @@ class Route:
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [
-            *(*self._waiting, *self._suspects, *self._surplus),
+            *(*self._waiting, *self._suspects, *self._surplus, *self._passed),
             *(delivery for _, _, delivery in self._held),
             *itertools.chain.from_iterable(self._copies.values()),
         ]
@@ -352,6 +354,7 @@ class Route:
         self._suspects.clear()
         self._held.clear()
         self._surplus.clear()
+        self._passed.clear()
         self._copies.clear()
         self._bytes = sum(delivery.size for delivery in self._in_flight)
         self._under_way = {
@@ -392,7 +395,7 @@ class Route:
         counts, options = self.statistics, self.options
         counts.received += 1
         counts.redelivered += delivery.redelivered
-        self._idle = 0.0
+        idle, self._idle = self._idle, 0.0
         if self._stopping or (
             options.max_messages is not None and self._taken >= options.max_messages
         ):
@@ -415,6 +418,8 @@ class Route:
         if self._ledger is not None and self._is_known(delivery):
             return
         if options.match is not None and not self._matches(delivery):
+            if delivery in self._passed:
+                self._idle = idle  # it comes again and again
             return
         self._waiting.append(delivery)
         self._pump()
@@ -443,8 +448,18 @@ class Route:
             return False
         if not passes:
             self.statistics.unmatched += 1
-            self._end(delivery, _SETTLES[self.options.unmatched])
+            how = self.options.unmatched
+            if how == "requeue" and not self.source.keeps:
+                # A pause, since it may come back at once.
+                self._passed[delivery] = None
+                self._loop.call_later(self.options.max_backoff, self._give_back, delivery)
+            else:
+                self._end(delivery, Settle.ACCEPT if how == "requeue" else _SETTLES[how])
         return passes
+
+    def _give_back(self, delivery: Delivery) -> None:
+        if self._passed.pop(delivery, self) is None:
+            self._end(delivery, Settle.RELEASE)
 
     def _pump(self) -> None:
         """Send what may be sent now."""

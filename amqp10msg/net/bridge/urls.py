@@ -6,8 +6,9 @@ import os
 import re
 import ssl
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
-from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import attrs
 
@@ -41,6 +42,8 @@ class Endpoint:
         queue: of 0-9-1: the queue to consume, or to publish to by the default exchange.
         exchange: of 0-9-1; None for that of each message.
         routing_key: of 0-9-1; None for that of each message.
+        file: the path of a file of messages, in place of a broker.
+        route: of such a file, the name of the route that alone is meant; None for all.
         offset: where reading a stream begins: ``first``, ``last``, ``next``, an interval such as
             ``10m``, or an offset.
         heartbeat: seconds between signs of life, 1 to 65535.
@@ -64,6 +67,8 @@ class Endpoint:
     queue: str | None = None
     exchange: str | None = None
     routing_key: str | None = None
+    file: str | None = None
+    route: str | None = None
     offset: str | None = None
     heartbeat: int = 30
     timeout: float = 30.0
@@ -75,6 +80,8 @@ class Endpoint:
 
     def __str__(self) -> str:
         """Return it as a URL without credentials, for people to read."""
+        if self.file is not None:
+            return f"file:{quote(self.file, **_SURROGATES)}?protocol={self.protocol}"
         scheme = next(
             name for name, row in _SCHEMES.items() if row[:2] == (self.protocol, self.tls)
         )
@@ -92,7 +99,9 @@ class Endpoint:
 
     @property
     def name(self) -> str:
-        """The queue, exchange or address."""
+        """The queue, exchange or address, or the name of the file."""
+        if self.file is not None:
+            return PurePath(self.file).name
         if self.protocol == "1.0":
             return self.address if self.address is not None else "(each message's own)"
         if self.queue is not None:
@@ -101,8 +110,8 @@ class Endpoint:
 
     @property
     def keeps(self) -> bool:
-        """Whether this source keeps what was read, as a stream does."""
-        return self.offset is not None
+        """Whether this source keeps what was read, as streams and files do."""
+        return self.offset is not None or self.file is not None
 
     @property
     def is_exposed(self) -> bool:
@@ -138,6 +147,9 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     connection_timeout (ms), auth_mechanism, cacertfile, certfile, keyfile, verify,
     server_name_indication; and vhost (1.0), offset.
 
+    ``file:PATH?protocol=0-9-1`` is a file of messages, a line each, as a quarantine has them;
+    ``protocol`` is 1.0 where it is not given. A source may have ``route=`` and ``offset=``.
+
     Args:
         text: the URL.
         environment: variables; those of the process where None.
@@ -145,10 +157,14 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     Raises:
         ValueError: it is no such URL. The message does not repeat it: it may hold a password.
     """
+    if "#" in text:
+        raise ValueError("a # in a URL is written %23")
     parts = urlsplit(text.strip())
+    if parts.scheme == "file":
+        return _file(parts)
     if parts.scheme not in _SCHEMES:
         raise ValueError(
-            f"a URL begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}, not "
+            f"a URL begins with one of {', '.join(f'{name}://' for name in _SCHEMES)}, file:, not "
             f"{parts.scheme[:20]!r}"
         )
     protocol, tls, port = _SCHEMES[parts.scheme]
@@ -157,8 +173,6 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
         port = parts.port or port
     except ValueError:
         raise ValueError("the port of a URL is a number from 1 to 65535") from None
-    if "#" in text:
-        raise ValueError("a # in a URL is written %23")
     query = _query(parts.query)
     made: dict[str, Any] = {
         "protocol": protocol,
@@ -182,6 +196,21 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
         made["address"] = _address(unquote(path, **_SURROGATES), query, named)
     made |= _options(query)
     return Endpoint(**made)
+
+
+def _file(parts: SplitResult) -> Endpoint:
+    query = _query(parts.query)
+    path = unquote(parts.path, **_SURROGATES)
+    if parts.netloc not in {"", "localhost"} or not path:
+        raise ValueError("a file is file:PATH, or file:///PATH from the root on")
+    protocol = query.pop("protocol", "1.0")
+    if protocol not in {"0-9-1", "1.0"}:
+        raise ValueError(f"protocol is 0-9-1 or 1.0, not {protocol[:20]!r}")
+    route, offset = query.pop("route", None), query.pop("offset", None)
+    if query:
+        name = min(query)
+        raise ValueError(f"{name[:40]!r} is no parameter of a file: protocol, route, offset")
+    return Endpoint(protocol, "", 0, file=path, route=route, offset=offset)
 
 
 def _query(text: str) -> dict[str, str]:

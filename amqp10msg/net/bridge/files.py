@@ -1,0 +1,235 @@
+"""The ends of a bridge that are files: a quarantine whose messages are sent again, or a recording.
+
+A line is a message, as `amqp10msg.net.bridge.quarantine` writes them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import json
+from collections import deque
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from amqp10msg.net.bridge.quarantine import Entry, append_lines, content_of, read_quarantine
+from amqp10msg.net.bridge.terms import (
+    ACCEPTED,
+    Delivery,
+    LinkError,
+    OnLost,
+    OnOutcome,
+    OnRoom,
+    Outgoing,
+    Receive,
+    Settle,
+)
+from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = ["FileSource", "FileTarget", "open_file_source", "open_file_target"]
+
+#: Messages that are handed over in one turn of the loop.
+_TURN = 100
+
+
+def _entries(endpoint: Endpoint, max_message: int) -> Iterator[tuple[int, Entry]]:
+    """Yield the messages that are meant, each with its number in the file, from 0.
+
+    Raises:
+        OSError: a file cannot be read.
+        ValueError: a line is no message, or cannot be sent from here.
+    """
+    offset = endpoint.offset or "first"
+    if offset != "first" and not (offset.isascii() and offset.isdecimal()):
+        raise ValueError(f"offset= of a file is first or a number of messages, not {offset!r}")
+    start = 0 if offset == "first" else int(offset)
+    path = Path(endpoint.file or "")
+    for number, entry in enumerate(read_quarantine(path)):
+        if number < start or endpoint.route not in {None, entry.route}:
+            continue
+        if entry.protocol != endpoint.protocol:
+            text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
+            raise ValueError(f"{path}: message {number + 1} {text}")
+        if entry.file is not None and entry.file.stat().st_size > max_message:
+            text = f"has {entry.file.stat().st_size} bytes, and max-message are {max_message}"
+            raise ValueError(f"{path}: message {number + 1} {text}")
+        yield number, entry
+
+
+class FileSource:
+    """Reads the messages of a file; deliveries come by `receive`. The file stays as it is.
+
+    Attributes:
+        product: what it is.
+    """
+
+    product = "file"
+
+    def __init__(self, endpoint: Endpoint, receive: Receive, window: int, max_message: int) -> None:
+        self._receive = receive
+        self._window = window
+        self._loop = asyncio.get_running_loop()
+        # Looked through before anything is sent.
+        self._left = sum(1 for _ in _entries(endpoint, max_message))
+        self._entries = _entries(endpoint, max_message)
+        self._back: deque[tuple[int, Entry]] = deque()
+        self._unsettled = 0
+        self._held = self._stopped = self._scheduled = False
+        self.alive = True
+
+    def _schedule(self) -> None:
+        if not self._scheduled and not (self._stopped or self._held):
+            self._scheduled = True
+            self._loop.call_soon(self._more)
+
+    def _more(self) -> None:
+        self._scheduled = False
+        for _ in range(_TURN):
+            if not self.alive or self._stopped or self._held or self._unsettled >= self._window:
+                return
+            found = self._back.popleft() if self._back else next(self._entries, None)
+            if found is None:
+                return
+            number, entry = found
+            self._unsettled += 1
+            self._left -= 1
+            self._receive(self._delivery(number, entry))
+        self._schedule()
+
+    def _delivery(self, number: int, entry: Entry) -> Delivery:
+        octets = entry.octets
+        if entry.file is not None:
+            octets = entry.raw[len(entry.content_header or b"") :]
+        names = (entry.exchange, entry.routing_key, entry.redelivered)
+        tag = (number, entry)
+        return Delivery(octets, entry.content_header, *names, tag, self, position=number)
+
+    def settle(self, delivery: Delivery, how: Settle) -> None:
+        """Settle a delivery; what is released comes again."""
+        if delivery.link is not self:
+            return
+        delivery.link = None
+        self._unsettled -= 1
+        if how is Settle.RELEASE:
+            self._back.append(delivery.tag)
+            self._left += 1
+        self._schedule()
+
+    async def depth(self) -> int | None:
+        """Return how many messages are still to come."""
+        return self._left
+
+    def stop(self) -> None:
+        """Hand over no more."""
+        self._stopped = True
+
+    def hold(self, held: bool) -> None:
+        """Stop reading, or read on."""
+        self._held = held
+        self._schedule()
+
+    async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
+        """Close the file."""
+        self.abort()
+
+    def abort(self) -> None:
+        """Close the file."""
+        self.alive = False
+        self._stopped = True
+
+
+class FileTarget:
+    """Writes messages to a file; their outcomes come by `on_outcome` when they are on disk.
+
+    Attributes:
+        product: what it is.
+        waits: whether it takes nothing for now; it never does so.
+    """
+
+    product = "file"
+    waits = False
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        on_outcome: OnOutcome,
+        on_room: OnRoom,
+        on_lost: OnLost,
+        window: int,
+    ) -> None:
+        self._path = Path(endpoint.file or "")
+        self._outcome, self._on_room, self._on_lost = on_outcome, on_room, on_lost
+        self._window = window
+        self._loop = asyncio.get_running_loop()
+        self._pending: list[tuple[Delivery, str]] = []
+        self.alive = True
+        append_lines(self._path, [])  # it can be written
+
+    @property
+    def room(self) -> int:
+        """How many messages may be sent now."""
+        return self._window - len(self._pending)
+
+    def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
+        """Write a message at the end of this turn of the loop."""
+        if not self._pending:
+            self._loop.call_soon(self._flush)
+        moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+        header = outgoing.content_header
+        line: dict[str, Any] = {"time": moment, **content_of(outgoing)}
+        line["raw"] = ((header or b"") + outgoing.octets).hex()
+        self._pending.append((delivery, json.dumps(line) + "\n"))
+
+    def _flush(self) -> None:
+        pending, self._pending = self._pending, []
+        if not self.alive or not pending:
+            return
+        try:
+            append_lines(self._path, [line for _, line in pending])
+        except OSError as error:
+            self.alive = False
+            self._on_lost(LinkError(str(error)))
+            return
+        for delivery, _ in pending:
+            self._outcome(delivery, ACCEPTED)
+        self._on_room()
+
+    async def close(self, wait: float) -> None:  # noqa: ARG002  (of the protocol)
+        """Write what is pending."""
+        self._flush()
+        self.abort()
+
+    def abort(self) -> None:
+        """Write no more."""
+        self.alive = False
+
+
+async def open_file_source(
+    endpoint: Endpoint, receive: Receive, *, window: int, max_message: int
+) -> FileSource:
+    """Read a file.
+
+    Raises:
+        LinkError: it cannot be read, or a line is no message.
+    """
+    try:
+        made = FileSource(endpoint, receive, window, max_message)
+    except (OSError, ValueError) as error:
+        raise LinkError(str(error), permanent=True) from None
+    made._schedule()
+    return made
+
+
+async def open_file_target(
+    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
+) -> FileTarget:
+    """Write to a file, behind what is in it.
+
+    Raises:
+        LinkError: it cannot be written.
+    """
+    try:
+        return FileTarget(endpoint, on_outcome, on_room, on_lost, window)
+    except OSError as error:
+        raise LinkError(str(error), permanent=True) from None

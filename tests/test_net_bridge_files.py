@@ -1,0 +1,194 @@
+"""Files as ends of a bridge: what was recorded or set aside is sent, and what comes is kept."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from amqp10msg import Message
+from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg.net.bridge import (
+    Bridge,
+    LinkError,
+    RouteOptions,
+    RouteSpec,
+    Statistics,
+    parse_url,
+    read_quarantine,
+)
+from amqp10msg.net.bridge.quarantine import append_lines
+from amqp10msg.net.serve import Server
+from amqp10msg.testing import basic_messages
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(accept_durable=True, max_message_size=100_000) as made:
+        yield made
+
+
+def line(message: BasicMessage | Message, **more: Any) -> str:
+    made: dict[str, Any]
+    if isinstance(message, Message):
+        made = {"protocol": "1.0", "raw": message.encode().hex()}
+    else:
+        header = encode_content_header(message.properties, len(message.body))
+        raw = (header + message.body).hex()
+        made = {"protocol": "0-9-1", "content_header": len(header), "raw": raw}
+    return json.dumps({**made, **more}) + "\n"
+
+
+async def bridged(source: str, target: str, **given: Any) -> Statistics:
+    options = RouteOptions(**{"idle": 0.2, "window": 20, "backoff": 0.001, **given})
+    async with asyncio.timeout(15), Bridge(source, target, options) as bridge:
+        (counts,) = (await bridge.run()).values()
+    return counts
+
+
+@settings(max_examples=10)
+@given(st.lists(basic_messages(), min_size=1, max_size=30))
+def test_what_goes_to_a_server_and_back_is_the_same(
+    server: Server, messages: list[BasicMessage]
+) -> None:
+    for basic in messages:
+        # What expired does not come, and the server adds a header to what has none.
+        basic.properties.expiration = basic.properties.priority = None
+        basic.properties.delivery_mode = 2
+    there, back = "file:a%20b.jsonl?protocol=0-9-1", "file:back.jsonl?protocol=0-9-1"
+
+    async def run() -> None:
+        count = len(messages)
+        await bridged(there, f"{server.url}/files", max_messages=count)
+        await bridged(f"{server.url}/files", back, max_messages=count)
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        append_lines(Path("a b.jsonl"), [line(message) for message in messages])
+        asyncio.run(run())
+        sent, came = (list(read_quarantine(Path(name))) for name in ("a b.jsonl", "back.jsonl"))
+
+    assert [one.raw for one in sent] == [one.raw for one in came]
+
+
+def test_a_quarantine_is_sent_again_when_its_cause_is_gone(server: Server) -> None:
+    with Server(accept_durable=True, max_message_size=500) as small:
+        for size in (10, 1_000, 20, 2_000):
+            server.publish("large", Message(b"x" * size))
+        first = asyncio.run(bridged(f"{server.url}/large", f"{small.url}/to", max_messages=4))
+    assert {"too-large": 2} == first.quarantined
+
+    again = asyncio.run(
+        bridged("file:quarantine.jsonl", f"{server.url}/again", state=Path("state.db"))
+    )
+
+    sizes = [len(one.body.data) for one in server.messages("again")]  # type: ignore[union-attr]
+    assert (2, [1_000, 2_000]) == (again.accepted, sizes)
+    more = asyncio.run(
+        bridged("file:quarantine.jsonl", f"{server.url}/again", state=Path("state.db"))
+    )
+    assert 0 == more.received
+
+
+def test_what_the_target_refuses_stays_with_the_others_of_its_route(server: Server) -> None:
+    lines = [
+        line(Message(b"%d" % number), route="ab"[number % 2], reason="fatal")
+        for number in range(50)
+    ]
+    append_lines(Path("in.jsonl"), lines)
+
+    counts = asyncio.run(
+        bridged("file:in.jsonl?route=b&offset=11", f"{server.url}/b", window=3, idle=0.2)
+    )
+
+    assert 20 == counts.accepted
+    found = [message.body for message in server.messages("b")]
+    assert [Message(b"%d" % n).body for n in range(11, 50, 2)] == found
+
+
+def test_a_filter_passes_over_the_messages_of_a_file(server: Server) -> None:
+    append_lines(Path("in.jsonl"), [line(Message(b"%d" % number)) for number in range(9)])
+
+    counts = asyncio.run(
+        bridged("file:in.jsonl", f"{server.url}/odd", match=lambda one: int(one.body.data) % 2 == 1)
+    )
+
+    assert (4, 5) == (counts.accepted, counts.unmatched)
+
+
+def test_what_a_filter_passes_over_goes_back_after_a_pause(server: Server) -> None:
+    for number in range(9):
+        server.publish("mixed", Message(b"%d" % number))
+
+    counts = asyncio.run(
+        bridged(
+            f"{server.url}/mixed",
+            "file:odd.jsonl",
+            match=lambda one: int(one.body.data) % 2 == 1,
+            max_backoff=0.05,
+            idle=0.4,
+        )
+    )
+
+    assert (4, 5) == (counts.accepted, server.counts("mixed").available)
+    assert counts.unmatched < 5 * (1 + 3 * 0.4 / 0.05), "it came again as fast as it could"
+
+
+@pytest.mark.parametrize(
+    "lines, url, said",
+    [
+        (None, "file:in.jsonl", "No such file"),
+        ([line(BasicMessage(body=b"x"))], "file:in.jsonl", "message 1 is of AMQP 0-9-1: give"),
+        (['{"raw": "xyz"}\n'], "file:in.jsonl", "line 1"),
+        (["5\n"], "file:in.jsonl", "line 1"),
+        ([line(Message(b"x"), routing_key=5)], "file:in.jsonl", "are texts"),
+        ([line(Message(b"x"))], "file:in.jsonl?offset=last", "first or a number"),
+    ],
+)
+def test_a_file_is_looked_through_before_anything_is_sent(
+    server: Server, lines: list[str] | None, url: str, said: str
+) -> None:
+    if lines is not None:
+        append_lines(Path("in.jsonl"), lines)
+    with pytest.raises(LinkError, match=said):
+        asyncio.run(bridged(url, f"{server.url}/nothing"))
+
+
+def test_a_file_that_cannot_be_written_is_said_at_once(server: Server) -> None:
+    with pytest.raises(LinkError, match="No such file"):
+        asyncio.run(bridged(f"{server.url}/a", "file:no/such/folder.jsonl"))
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("file:", "a file is file:PATH"),
+        ("file://elsewhere/x", "a file is file:PATH"),
+        ("file:x?protocol=2", "protocol is 0-9-1 or 1.0"),
+        ("file:x?queue=q", "is no parameter of a file"),
+        ("file:x#y", "%23"),
+    ],
+)
+def test_what_is_no_url_of_a_file(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        parse_url(url)
+
+
+def test_urls_of_files_are_shown_as_they_are_read() -> None:
+    for url in ("file:a%20b.jsonl?protocol=0-9-1", "file:/tmp/x.jsonl?protocol=1.0"):
+        assert url == str(parse_url(url))
+    assert "a b.jsonl" == parse_url("file:x/a%20b.jsonl").name
+    with pytest.raises(ValueError, match="one end of a route is a broker"):
+        RouteSpec("file:a", "file:b")
