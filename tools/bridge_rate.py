@@ -1,0 +1,248 @@
+"""Compare the rate of the bridge with that of RabbitMQ's shovel, and of a bridge glued by hand.
+
+    .ci/rabbitmq install 3 && .ci/rabbitmq install 4
+    export RABBITMQ_PLUGINS=rabbitmq_shovel
+    python tools/bridge_rate.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4)
+
+Messages wait in a durable classic queue; each contender moves all of them to another one, settling
+each when the target has it, one contender after the other in each round, in a changing order. The
+rate is that from the first look at the target that shows some on. Processor time is that of the
+contender, where it is a process of its own, and of both brokers, by message: it says more than the
+rate does on a machine with other work.
+
+Shovels are dynamic ones in the new broker, with acknowledgements on confirm and its prefetch of
+1000. The bridge and what is glued have a window of 500. The glued one is bench/peers/bridge.py.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import pika
+
+ROOT = Path(__file__).parents[1]
+RABBITMQ = ROOT / ".ci/rabbitmq"
+WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1", "0-9-1 -> 0-9-1", "1.0 -> 1.0")
+
+
+@attrs.frozen
+class Side:
+    """A queue of a broker, over one protocol."""
+
+    place: str
+    queue: str
+    protocol: str
+    old: bool
+
+    @property
+    def address(self) -> str:
+        """The queue's address over 1.0."""
+        return f"{'/amq/queue' if self.old else '/queues'}/{self.queue}"
+
+    @property
+    def url(self) -> str:
+        """The bridge's URL of the queue."""
+        if self.protocol == "0-9-1":
+            return f"amqp091://{self.place}/?queue={self.queue}"
+        return f"amqp://guest:guest@{self.place}/{self.address}"
+
+    def shovel(self, end: str) -> dict[str, Any]:
+        """Return the shovel's parameters for this side, ``src`` or ``dest``."""
+        uri = f"amqp://guest:guest@{self.place}"
+        if self.protocol == "0-9-1":
+            return {
+                f"{end}-protocol": "amqp091",
+                f"{end}-uri": uri,
+                f"{end}-queue": self.queue,
+            }
+        return {
+            f"{end}-protocol": "amqp10",
+            f"{end}-uri": f"{uri}?sasl=plain",
+            f"{end}-address": self.address,
+        }
+
+
+@contextlib.contextmanager
+def channel_of(place: str) -> Iterator[Any]:
+    """Open a channel of a broker."""
+    host, _, port = place.partition(":")
+    with pika.BlockingConnection(pika.ConnectionParameters(host, int(port))) as connection:
+        yield connection.channel()
+
+
+def fill(side: Side, count: int, size: int) -> None:
+    """Put messages into a new queue."""
+    with channel_of(side.place) as channel:
+        channel.queue_declare(side.queue, durable=True)
+        for number in range(count):
+            properties = pika.BasicProperties(
+                content_type="application/octet-stream",
+                delivery_mode=2,
+                headers={"n": number, "source": "shop"},
+                message_id=f"m-{number}",
+                timestamp=1_700_000_000,
+            )
+            channel.basic_publish("", side.queue, b"x" * size, properties)
+
+
+def processor(pids: list[int]) -> float:
+    """Return the processor time of processes, in seconds."""
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@contextlib.contextmanager
+def bridge(source: Side, target: Side) -> Iterator[list[int]]:
+    """Run the bridge."""
+    command = ["-m", "amqp10msg.cli", "bridge", "--from", source.url, "--to", target.url]
+    with process([*command, "--log", "none"]) as pids:
+        yield pids
+
+
+@contextlib.contextmanager
+def glued(source: Side, target: Side) -> Iterator[list[int]]:
+    """Run what is glued by hand."""
+    way = "to-1.0" if target.protocol == "1.0" else "to-0-9-1"
+    ends = [
+        one
+        for side in (source, target)
+        for one in (side.place, side.address if side.protocol == "1.0" else side.queue)
+    ]
+    with process(["-m", "bench.peers.bridge", way, *ends]) as pids:
+        yield pids
+
+
+@contextlib.contextmanager
+def process(arguments: list[str]) -> Iterator[list[int]]:
+    """Run a Python process until the end of the block."""
+    running = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
+    try:
+        yield [running.pid]
+    finally:
+        running.kill()
+        running.wait()
+
+
+@contextlib.contextmanager
+def shovel(source: Side, target: Side) -> Iterator[list[int]]:
+    """Run a dynamic shovel in the new broker."""
+    name = f"rate-{uuid.uuid4()}"
+    given = {
+        **source.shovel("src"),
+        **target.shovel("dest"),
+        "ack-mode": "on-confirm",
+        "src-prefetch-count": 1_000,
+    }
+
+    def control(*arguments: str) -> None:
+        subprocess.run([RABBITMQ, "ctl", "4", *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    control("set_parameter", "shovel", name, json.dumps(given))
+    try:
+        yield []
+    finally:
+        control("clear_parameter", "shovel", name)
+
+
+CONTENDERS = {"bridge": bridge, "shovel": shovel, "glued": glued}
+
+
+def measure(contender: Any, ends: list[Side], count: int, size: int, brokers: list[int]) -> Any:
+    """Return messages a second, and processor time in µs a message."""
+    source, target = ends
+    fill(source, count, size)
+    with channel_of(target.place) as channel:
+        channel.queue_declare(target.queue, durable=True)
+        before = processor(brokers)
+        with contender(source, target) as pids:
+            first = at = 0.0
+            seen = there = 0
+            patience = time.monotonic() + 120
+            while there < count:
+                time.sleep(0.05)
+                there = channel.queue_declare(target.queue, passive=True).method.message_count
+                at = time.monotonic()
+                if not first and there:
+                    first, seen = at, there
+                if at > patience:
+                    raise TimeoutError(f"{there} of {count} after 120 s")
+            took = processor([*brokers, *pids]) - before
+    for side in ends:
+        with channel_of(side.place) as channel:
+            channel.queue_delete(side.queue)
+    return (count - seen) / (at - first), took / count * 1e6
+
+
+def main() -> int:
+    """Measure, and print a line for each way and contender."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--old", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 3")
+    parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
+    parser.add_argument("--messages", type=int, default=20_000)
+    parser.add_argument("--size", type=int, default=1_024, help="bytes of a body")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--check", action="store_true", help="hold the bridge to the bounds")
+    given = parser.parse_args()
+    brokers = [
+        int(subprocess.run([RABBITMQ, "pid", version], check=True, capture_output=True).stdout)
+        for version in "34"
+    ]
+    failed = 0
+    for way in given.way or WAYS:
+        protocols = way.split(" -> ")
+        # 1.0 is spoken with the new broker, which has it inside.
+        places = [given.new, given.old] if protocols == ["1.0", "0-9-1"] else [given.old, given.new]
+        if protocols == ["1.0", "1.0"]:
+            places = [given.new, given.new]
+        found: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTENDERS}
+        for number in range(given.rounds):
+            names = list(CONTENDERS)
+            names = names[number % len(names) :] + names[: number % len(names)]
+            for name in names:
+                if name == "glued" and protocols[0] == protocols[1]:
+                    continue
+                ends = [
+                    Side(place, f"rate-{uuid.uuid4()}", protocol, place == given.old)
+                    for place, protocol in zip(places, protocols, strict=True)
+                ]
+                made = measure(CONTENDERS[name], ends, given.messages, given.size, brokers)
+                found[name].append(made)
+        best = {name: max(rate for rate, _ in made) for name, made in found.items() if made}
+        for name, made in found.items():
+            if made:
+                usual = statistics.median(rate for rate, _ in made)
+                cost = statistics.median(cost for _, cost in made)
+                print(
+                    f"{way}: {name}: {usual:,.0f} a second (best {best[name]:,.0f}), "
+                    f"{cost:,.0f} us of processor time a message",
+                    flush=True,
+                )
+        for name, least in (("shovel", 1), ("glued", 3)):
+            if made := found[name]:
+                ratio = statistics.median(
+                    ours / theirs
+                    for (ours, _), (theirs, _) in zip(found["bridge"], made, strict=True)
+                )
+                print(f"{way}: the bridge has {ratio:.2f} times the rate of the {name}", flush=True)
+                failed += ratio < least
+    return 1 if failed and given.check else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
