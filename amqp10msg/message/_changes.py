@@ -112,10 +112,12 @@ def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
 def _written_anew(message: Message, wire: bytes) -> Any:
     """Encode all of a message whose bytes are what this library would have written.
 
-    Then what was not changed gets its bytes again. None where they are others.
+    Then what was not changed gets its bytes again. The bytes that it came from where others stand
+    there and nothing was changed; None where neither is so.
     """
-    before = _core.decode_message(type(message), wire, limits=UNLIMITED)
-    return _core.write_message(message) if _core.write_message(before) == wire else None
+    before = _core.write_message(_core.decode_message(type(message), wire, limits=UNLIMITED))
+    after = _core.write_message(message)
+    return after if before == wire else wire if before == after else None
 
 
 def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:
