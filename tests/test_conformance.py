@@ -376,7 +376,7 @@ def test_this_library_passes_in_every_column() -> None:
     found = conformance.run(conformance.PEERS["this-library"], corpus.load(), jobs=2)
 
     assert found.ok, conformance.summary([found])
-    assert all(held == asked for held, asked in found.facets().values()), found.facets()
+    assert all(held == asked > 0 for held, asked in found.facets().values()), found.facets()
 
 
 def command(*arguments: str) -> Any:

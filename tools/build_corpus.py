@@ -2,19 +2,26 @@
 
     python tools/build_corpus.py [FOLDER]
 
-The sources are the chapters of ``corpus_source``, written by hand, and what is recorded in
-``tests/vectors/recorded.jsonl.gz``. FOLDER is ``amqp10msg/corpus/data`` where it is not given.
+The sources are the chapters of ``corpus_source``, written by hand or generated from the tables of
+the specification, and what is recorded in ``tests/vectors``. FOLDER is ``amqp10msg/corpus/data``
+where it is not given.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
+import attrs
 from corpus_source import (
     arrays,
+    bounds,
     compounds,
+    decisions,
     delivery,
+    fields,
+    fields_of_basic,
     limited,
     numbers,
     recorded,
@@ -31,7 +38,7 @@ ROOT = Path(__file__).parents[1]
 
 def files() -> dict[str, list[Case]]:
     """Return the cases by the name of their file."""
-    return {
+    found = {
         "values.jsonl": [
             *numbers.chapter.cases,
             *texts.chapter.cases,
@@ -48,6 +55,26 @@ def files() -> dict[str, list[Case]]:
         ],
         "recorded.jsonl": recorded.cases(),
     }
+    known = {_content(case) for cases in found.values() for case in cases}
+    # What was generated leaves out what was written by hand.
+    for name, cases in (
+        ("bounds.jsonl", bounds.chapter.cases),
+        ("fields.jsonl", [*fields.messages.cases, *fields.composites.cases]),
+        ("basic.jsonl", [*fields_of_basic.tables.cases, *fields_of_basic.properties.cases]),
+        ("decisions.jsonl", decisions.cases),
+    ):
+        found[name] = []
+        for case in cases:
+            if (content := _content(case)) not in known:
+                known.add(content)
+                found[name].append(attrs.evolve(case, id=f"{Path(name).stem}-{case.id}"))
+    return found
+
+
+def _content(case: Case) -> tuple[str, ...]:
+    """Return what tells a case from others: not its name."""
+    told = (case.limits, case.given)
+    return (case.kind, case.data.hex(), case.profile, json.dumps(told, default=dict))
 
 
 def build(folder: Path) -> int:

@@ -49,7 +49,7 @@ class Result:
         reason: what was wrong, or why the case was skipped.
         said: what was decoded in typed JSON, where it is not what is expected, or the words of a
             refusal.
-        wrote: what was encoded, in hex.
+        wrote: what was encoded, in hex, where it is not what is expected.
     """
 
     case: str

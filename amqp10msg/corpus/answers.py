@@ -1,11 +1,15 @@
 """What becomes of messages and deliveries: the kinds that ask for a decision, and this library's.
 
 - ``filter``: whether a message (`Case.data`) passes the filter ``given["filter"]``, a described
-  value in hex. The answer is true, false, or the rule by which the filter is refused.
-- ``resumption``: what the sender does with a delivery of which both ends state ``sender`` and
-  ``receiver``: a delivery state in hex, null, or ``"none"`` where an end does not have it.
+  value in hex. The answer is true, false, ``{"refused": true}`` of a filter that
+  is wrong, or ``{"stopped": true}`` of one that cannot be evaluated.
+- ``resumption``: what the sender does with a delivery of which the ends state ``sender`` and
+  ``receiver``: a delivery state in hex, null, or ``"none"`` where an end does not have it. The
+  answer has the ``action``; where a transfer is sent, its ``state`` (hex, or section and offset),
+  ``settled``, ``resume`` and ``aborted``; and the ``start`` of the payload, likewise.
 - ``translation``: what a message becomes in the other protocol by the profile ``given["profile"]``:
-  from 1.0, the property list of 0-9-1 and the body; from 0-9-1 (``given["basic"]``), a message.
+  from 1.0, ``basic`` (property flags and list) and ``body``; from 0-9-1 (flags and list in
+  ``given["basic"]``), ``message``. All in hex, or ``{"refused": true}``.
 """
 
 from __future__ import annotations
@@ -13,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg import DecodeError, EncodeError, Message, decode_value
+from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
-from amqp10msg.delivery import ResumeAction, encode, resume
+from amqp10msg.delivery import DeliveryState, Received, encode, resume
 from amqp10msg.delivery.filters import EvaluationError, parse
-from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.translate import Circumstances, TranslationError, to_amqp10, to_basic
 
 __all__ = ["QUESTIONS", "answer"]
 
@@ -44,10 +48,10 @@ def _filter(data: bytes, given: Mapping[str, Any]) -> Any:
     try:
         found = parse(bytes.fromhex(given["filter"]), dialect=given.get("dialect", "rabbitmq"))
         return found.matches(Message.decode(data), now=given.get("now"), local=given.get("local"))
-    except DecodeError as error:
-        return {"refused": error.rule}
+    except DecodeError:
+        return {"refused": True}
     except EvaluationError:
-        return {"refused": "not-evaluable"}
+        return {"stopped": True}
 
 
 def _resumption(data: bytes, given: Mapping[str, Any]) -> Any:
@@ -65,34 +69,47 @@ def _resumption(data: bytes, given: Mapping[str, Any]) -> Any:
         receiver_incomplete=given.get("receiver_incomplete", False),
     )
     step = plan[_TAG]
-    made: dict[str, Any] = {"action": str(step.action), "may_send_new": plan.may_send_new}
-    if step.sends and step.action is not ResumeAction.NOTHING:
-        state = None if step.state is None else encode(step.state).hex()
+    made: dict[str, Any] = {"action": str(step.action)}
+    if step.sends:
         made |= {
-            "state": state,
+            "state": _state(step.state),
             "settled": step.settled,
             "resume": step.resume,
             "aborted": step.aborted,
         }
-        if step.start is not None:
-            made["start"] = [int(step.start.section_number), int(step.start.section_offset)]
-    if step.then is not ResumeAction.NOTHING:
-        made["then"] = str(step.then)
-    return made | {"waits": step.waits, "keeps": step.keeps}
+    if step.start is not None:
+        made["start"] = _state(step.start)
+    return made
+
+
+def _state(state: DeliveryState | None) -> Any:
+    if isinstance(state, Received):
+        return [int(state.section_number), int(state.section_offset)]
+    return None if state is None else encode(state).hex()
 
 
 def _translation(data: bytes, given: Mapping[str, Any]) -> Any:
     profile = given["profile"]
+    circumstances = Circumstances(stream_offset=given.get("offset"))
+    if "basic" not in given:
+        try:
+            message = Message.decode(data, strict=False)
+            basic = to_basic(message, profile, circumstances=circumstances).message
+        except (TranslationError, DecodeError):
+            return {"refused": True}
+        return {"basic": encode_properties(basic.properties).hex(), "body": basic.body.hex()}
     try:
-        if "basic" not in given:
-            basic = to_basic(Message.decode(data), profile).message
-            return {"basic": encode_properties(basic.properties).hex(), "body": basic.body.hex()}
-        message = BasicMessage(
+        published = BasicMessage(
             decode_properties(bytes.fromhex(given["basic"])),
             data,
-            exchange=given.get("exchange", ""),
-            routing_key=given.get("routing_key", ""),
+            given.get("exchange", ""),
+            given.get("routing_key", ""),
         )
-        return {"message": to_amqp10(message, profile).message.encode().hex()}
-    except (TranslationError, DecodeError, EncodeError):
+        made = to_amqp10(published, profile, circumstances=circumstances).message.encode()
+    except DecodeError:
         return {"refused": True}
+    except TranslationError as error:
+        if error.delivered is None:
+            return {"refused": True}
+        made = error.delivered
+    return {"message": made.hex()}

@@ -23,7 +23,7 @@ _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
 _LIMITS = tuple(field.name for field in attrs.fields(Limits))
 _CLAUSE = re.compile(
     r"Part [1-5], \d+(?:\.\d+){1,3}"
-    r"|(?:0-9-1|Filters), \d+(?:\.\d+){0,4}"
+    r"|0-9-1, \d+(?:\.\d+){1,4}"
     r"|Translation, [a-z0-9]+(?:[.-][a-z0-9]+)*"
 )
 
@@ -83,8 +83,8 @@ class Case:
             for its defaults. An implementation without limits skips the case.
         given: of a question, what it is about besides the bytes.
         answer: of a question, what is decided.
-        clause: of the specification, such as ``Part 1, 1.6.5``; ``0-9-1, 4.2.5.5`` and
-            ``Filters, 4.2.1`` name those texts, ``Translation, rabbitmq-4.0`` a profile.
+        clause: of the specification, such as ``Part 1, 1.6.5``; ``0-9-1, 4.2.5.5`` is
+            of that text, ``Translation, rabbitmq-4.0`` of a profile.
         origin: who wrote the bytes.
         licence: of the case, an SPDX identifier.
         note: what the case is about, for people.

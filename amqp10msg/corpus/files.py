@@ -78,7 +78,8 @@ def load(path: str | Path | None = None) -> list[Case]:
 
 @cache
 def _by_id() -> dict[str, Case]:
-    return {case.id: case for case in load()}
+    with resources.as_file(resources.files("amqp10msg.corpus") / "data" / "recorded.jsonl") as file:
+        return {case.id: case for case in load(file)}
 
 
 def demo_messages() -> list[Case]:

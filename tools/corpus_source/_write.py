@@ -77,10 +77,15 @@ class Chapter:
     """Cases of one kind, in the order they are written.
 
     `at` sets the clause that the following cases are about.
+
+    Args:
+        kind: of all of them, as in `Case.kind`.
+        origin: who wrote the bytes.
     """
 
-    def __init__(self, kind: str) -> None:
+    def __init__(self, kind: str, origin: str = ORIGIN) -> None:
         self.kind = kind
+        self.origin = origin
         self.clause = ""
         self.cases: list[Case] = []
 
@@ -95,7 +100,7 @@ class Chapter:
                 kind=self.kind,
                 data=octets(data),
                 clause=self.clause,
-                origin=ORIGIN,
+                origin=self.origin,
                 note=note,
                 **expected,
             )
@@ -127,6 +132,10 @@ class Chapter:
             profile=profile,
             limits=limits,
         )
+
+    def reads(self, name: str, data: str, typed: Any, note: str = "") -> None:
+        """Add octets that must be read, and whose smallest encoding the case leaves open."""
+        self._add(name, data, note, typed=typed)
 
     def irregular(
         self,

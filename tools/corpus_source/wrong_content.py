@@ -6,6 +6,7 @@ from corpus_source._write import Chapter, list8, map8, string, sym
 
 chapter = Chapter("message")
 at, says, irregular = chapter.at, chapter.says, chapter.irregular
+refused = chapter.refused
 
 BODY = " 00 53 75 a0 01 'x'"
 TYPED_BODY = ["data", "78"]
@@ -322,4 +323,34 @@ says(
     [["header", []]],
     "usual at Azure Service Bus and Event Hubs",
     profile="azure",
+)
+
+# Both of these end a process of a peer that reads them and writes them again.
+at("Part 3, 3.2.8")
+refused(
+    "value-array32-count-exceeds-size",
+    "00 53 77 f0 00000006 00000002 50 01",
+    "count-exceeds-size",
+    12,
+    "two elements of a byte each, and one byte",
+    breaks="count-exceeds-size",
+)
+at("Part 3, 3.2.3")
+chapter.reads(
+    "message-annotations-empty-array-of-described",
+    "00 53 72 c1 28 02 a3 13 'x-opt-enqueued-time' "
+    "e0 10 00 00 a3 01 7d 00 80 0000052a9805e560 b1" + BODY,
+    [
+        [
+            "message-annotations",
+            [
+                [
+                    ["symbol", "x-opt-enqueued-time"],
+                    ["array", "b1", [], [["symbol", "}"], ["ulong", 5680497288544]]],
+                ]
+            ],
+        ],
+        TYPED_BODY,
+    ],
+    "no element, and a constructor with two descriptors",
 )
