@@ -227,20 +227,21 @@ def _watched(
 
 
 def _show(found: list[PeerResults], colored: bool) -> None:
-    from amqp10msg.conformance import DEATHS, FACETS
+    from amqp10msg.conformance import DEATHS, FACETS, percent
 
     shown = table("peer", *FACETS, "died")
     for peer in found:
         cells = []
         for held, asked in peer.facets().values():
-            style = "" if held == asked else "yellow"
-            cells.append(f"[{style or 'none'}]{held}/{asked}[/]" if asked else "")
+            style = "none" if held == asked else "yellow"
+            cells.append(f"[{style}]{percent(held, asked)}[/]" if asked else "")
         died = sum(result.outcome in DEATHS for result in peer.results)
-        shown.add_row(safe(peer.name), *cells, f"[{'red' if died else 'none'}]{died}[/]")
+        shown.add_row(peer.peer, *cells, f"[{'red' if died else 'none'}]{died}[/]")
     for column in shown.columns[1:]:
         column.justify = "right"
     screen = console(colored)
     screen.print(shown)
+    click.echo("Percent of the cases in which each was asked for.")
     for peer in found:
         wrong = [one for one in peer.results if one.outcome not in ("pass", "skip")]
         wrong.sort(key=lambda one: one.outcome not in DEATHS)

@@ -15,7 +15,16 @@ from amqp10msg.conformance.environments import Launch, PeerError, prepare
 from amqp10msg.conformance.judging import judge
 from amqp10msg.conformance.peers import PEERS, Peer, find_peer
 from amqp10msg.conformance.reports import Change, difference, junit, summary
-from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result, load, save
+from amqp10msg.conformance.results import (
+    DEATHS,
+    FACETS,
+    OUTCOMES,
+    PeerResults,
+    Result,
+    load,
+    percent,
+    save,
+)
 from amqp10msg.conformance.running import run
 from amqp10msg.conformance.scoreboard import scoreboard
 
@@ -35,6 +44,7 @@ __all__ = [
     "judge",
     "junit",
     "load",
+    "percent",
     "prepare",
     "run",
     "save",

@@ -108,6 +108,13 @@ class PeerResults:
         return {name: (held[name], asked[name]) for name in FACETS}
 
 
+def percent(held: int, asked: int) -> str:
+    """Return a share in percent, such as ``99.9``; ``100`` is all of it, and no less."""
+    if held == asked:
+        return "100"
+    return f"{min(100 * held / asked, 99.9):.1f}"
+
+
 def digest_of(case: Case) -> str:
     """Return a digest of everything in a case."""
     text = json.dumps(case.to_object(), sort_keys=True)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amqp10msg import pages
-from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result
+from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result, percent
 from amqp10msg.corpus import BASIC_KINDS, Case
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
@@ -69,17 +69,13 @@ def _row(peer: PeerResults) -> dict[str, Any]:
     """Return the line of the table about one peer."""
     cells = []
     for name, (held, asked) in peer.facets().items():
-        percent = 100 * held / asked if asked else 0
-        # 99.96 is not all of it.
-        text = f"{percent:.1f} %" if held < asked else "100 %"
-        text = text if percent < 99.95 or held == asked else "99.9 %"
         cells.append(
             {
                 "name": name,
-                "text": text if asked else "",
+                "text": f"{percent(held, asked)} %" if asked else "",
                 "held": held,
                 "asked": asked,
-                "width": f"{percent:.2f}",
+                "width": f"{100 * held / asked if asked else 0:.2f}",
             }
         )
     died = sum(result.outcome in DEATHS for result in peer.results)

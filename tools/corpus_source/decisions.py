@@ -74,7 +74,17 @@ _FALSE = (
     *("missing BETWEEN 1 AND 2", "s = 5", "n = '5'", "t = 1", "n / 0 = 1"),
     *("JMSPriority = 4", "p LIKE '50!%x' ESCAPE '!'", "missing + 1 = 2"),
 )
-_WRONG = ("n =", "= 5", "n = 5 AND", "(n = 5", "n = 5)", "n == 5", "'abc", "n LIKE 5", "n IN ()")
+_WRONG: tuple[str, ...] = (
+    "n =",
+    "= 5",
+    "n = 5 AND",
+    "(n = 5",
+    "n = 5)",
+    "n == 5",
+    "'abc",
+    "n LIKE 5",
+    "n IN ()",
+)
 _WRONG += ("n BETWEEN 1", "s LIKE 'a' ESCAPE 'xx'", "n = 5 s", "NOT", "n IS 5")
 _SELECTOR = "00 80 0000468c00000004 "
 

@@ -211,8 +211,11 @@ COMPOSITES: dict[str, tuple[str, int, tuple[tuple[str, tuple[str, ...]], ...]]] 
         ),
     ),
 }
-_MANDATORY = {"error": ["a30161"], "received": ["43", "44"]}
-_TYPED_MANDATORY = {"error": [["symbol", "a"]], "received": [["uint", 0], ["ulong", 0]]}
+_MANDATORY: dict[str, list[str]] = {"error": ["a30161"], "received": ["43", "44"]}
+_TYPED_MANDATORY: dict[str, list[Any]] = {
+    "error": [["symbol", "a"]],
+    "received": [["uint", 0], ["ulong", 0]],
+}
 _WORDS = {
     "expiry-policy": ["link-detach", "session-end", "connection-close", "never"],
     "distribution-mode": ["move", "copy"],
@@ -227,7 +230,7 @@ _WORDS = {
     ],
 }
 _SESSION_END = {"expiry-policy": "session-end"}
-_RANGES = {"durable": [["uint", 1], ["uint", 2]]}
+_RANGES: dict[str, list[Any]] = {"durable": [["uint", 1], ["uint", 2]]}
 
 
 def _fields(name: str, place: int, typed: Any, octets: str) -> tuple[list[Any], list[str]]:
@@ -247,10 +250,10 @@ for name, (clause, code, fields) in COMPOSITES.items():
     for place, (field, types) in enumerate(fields):
         if field == "address":
             continue  # any value is one
-        right = [["symbol", word] for word in _WORDS.get(field, [])] or _RANGES.get(field, [])
-        if not right and types[0] in SAMPLES:
-            right = SAMPLES[types[0]][:5]
-        for number, value in enumerate(right):
+        samples = [["symbol", word] for word in _WORDS.get(field, [])] or _RANGES.get(field, [])
+        if not samples and types[0] in SAMPLES:
+            samples = SAMPLES[types[0]][:5]
+        for number, value in enumerate(samples):
             if value[1] is False or _SESSION_END.get(field) == value[1] or value == ["uint", 0]:
                 continue  # a default, which is left out
             for form, octets in encodings(value):

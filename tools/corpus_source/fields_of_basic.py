@@ -175,9 +175,9 @@ properties.says(
 )
 for left, (name, _, _) in enumerate(_EVERY):
     rest = [one for place, one in enumerate(_EVERY) if place != left]
-    flags = 0xFFFC & ~(1 << 15 - left)
+    present = 0xFFFC & ~(1 << 15 - left)
     properties.says(
         f"properties-all-but-{name}",
-        f"{flags:04x}" + "".join(octets for _, _, octets in rest),
+        f"{present:04x}" + "".join(octets for _, _, octets in rest),
         ["properties", [[one, value] for one, value, _ in rest]],
     )
