@@ -2,13 +2,22 @@
 
 cimport cython
 
-cdef list _ONE
+from amqp10msg._core.twin cimport Output
+
 cdef int _MAX_DEPTH
 
 
+@cython.locals(writer=_Writer)
 cpdef bytes encode(value)
-@cython.locals(low=int)
-cdef bytes _head(int kind, number)
+
+
+@cython.final
+cdef class _Writer(Output):
+    @cython.locals(octets=bytes)
+    cdef value(self, value)
+    cdef head(self, int kind, number)
+
+
 @cython.locals(reader=_Reader)
 cpdef decode(bytes data)
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqp10msg._core.twin import Output
+
 __all__ = ["CborError", "decode", "encode"]
 
 _MAX_DEPTH = 8
@@ -21,34 +23,63 @@ class CborError(ValueError):
     """The input is not the deterministic encoding of a value of the subset."""
 
 
-_ONE = [bytes([octet]) for octet in range(256)]
-
-
 def encode(value: Any) -> bytes:
     """Encode a value of the subset."""
-    if value is None:
-        return b"\xf6"
-    if isinstance(value, int):
-        return _head(0, value)
-    if isinstance(value, bytes):
-        return _head(2, len(value)) + value
-    if isinstance(value, str):
-        octets = value.encode("utf-8")
-        return _head(3, len(octets)) + octets
-    if isinstance(value, list):
-        return _head(4, len(value)) + b"".join([encode(item) for item in value])
-    pairs = sorted([(encode(key), encode(item)) for key, item in value.items()])
-    return _head(5, len(pairs)) + b"".join([key + item for key, item in pairs])
+    writer = _Writer()
+    writer.value(value)
+    return writer.finish()
 
 
-def _head(kind: int, number: int) -> bytes:
-    kind <<= 5
-    if number < 24:
-        return _ONE[kind | number]
-    for code, width in ((24, 1), (25, 2), (26, 4), (27, 8)):
-        if number < 1 << 8 * width:
-            return _ONE[kind | code] + number.to_bytes(width, "big")
-    raise CborError(f"{number} does not fit 64 bits")
+class _Writer(Output):
+    """Collects encodings."""
+
+    def value(self, value: Any) -> None:
+        """Write one value."""
+        if value is None:
+            self.octet(0xF6)
+        elif isinstance(value, int):
+            self.head(0x00, value)
+        elif isinstance(value, bytes):
+            self.head(0x40, len(value))
+            self.add(value)
+        elif isinstance(value, str):
+            octets = value.encode("utf-8")
+            self.head(0x60, len(octets))
+            self.add(octets)
+        elif isinstance(value, list):
+            self.head(0x80, len(value))
+            for item in value:
+                self.value(item)
+        else:
+            self.head(0xA0, len(value))
+            for key in sorted(value, key=_order):
+                self.value(key)
+                self.value(value[key])
+
+    def head(self, kind: int, number: int) -> None:
+        """Write a kind and its number, in the shortest form."""
+        if number < 24:
+            self.octet(kind | number)
+        elif number < 0x100:
+            self.octet(kind | 24)
+            self.octet(number)
+        elif number < 0x1_0000:
+            self.number(kind | 25, 2, number)
+        elif number < 0x1_0000_0000:
+            self.number(kind | 26, 4, number)
+        elif number < 0x1_0000_0000_0000_0000:
+            self.octet(kind | 27)
+            self.add(number.to_bytes(8, "big"))
+        else:
+            raise CborError(f"{number} does not fit 64 bits")
+
+
+def _order(key: Any) -> tuple[int, int, bytes]:
+    """Return what sorts keys as their encodings: numbers, then texts by their lengths."""
+    if isinstance(key, int):
+        return 0, key, b""
+    octets = key.encode("utf-8")
+    return 1, len(octets), octets
 
 
 def decode(data: bytes) -> Any:

@@ -1,7 +1,10 @@
+# cython: language_level=3, boundscheck=True, wraparound=True, annotation_typing=False
 """The lossless profile: by the rules, with what they cannot say in the residual, and back.
 
 The residual of a translated message holds original values. On the way back one is restored only
 where it still becomes what now stands there: an edit made in between wins over it.
+
+Runs as it is, and compiled with the C types of `_lossless.pxd`.
 """
 
 from __future__ import annotations
@@ -73,7 +76,7 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
     if made is None:
         return _unusual(message, notes)
     if made.carried or made.saved is not None:
-        return _finished(made, message, notes, canonical=True)
+        return _finished(made, message, notes, True)
     note_order(made, notes)
     return made.basic
 
@@ -88,10 +91,10 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
         except DecodeError:
             return _whole(wire, format_, notes)
         return to_basic(message, notes)
-    return _finished(read(message, wire, notes), message, notes, canonical=False)
+    return _finished(read(message, wire, notes), message, notes, False)
 
 
-def _finished(made: Reading, message: Message, notes: Notes, *, canonical: bool) -> BasicMessage:
+def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) -> BasicMessage:
     """Add a residual, or restore from the one that is there."""
     certain = canonical and _is_certain(made)
     if (made.carried or not canonical) and not certain:

@@ -3,6 +3,8 @@
 cimport cython
 
 from amqp10msg._core.twin cimport Layout, Text
+from amqp10msg.translate._headers cimport annotation_of, header_value, is_name
+from amqp10msg.translate.report cimport Notes
 
 cdef Layout _MESSAGE
 cdef Layout _HEADER
@@ -64,16 +66,16 @@ cpdef bint is_finite(double number) except -1
 cdef bint is_extension(name) except -1
 cdef bint _is_usual_name(name) except -1
 cdef object int_of(long long number)
-cpdef object translated(basic, notes)
+cpdef object translated(basic, Notes notes)
 cpdef bint is_delivered(basic) except -1
 @cython.locals(made=Natural)
-cpdef Natural natural(basic, entries, notes)
+cpdef Natural natural(basic, entries, Notes notes)
 cdef _marked_body(Natural made, basic)
 @cython.locals(values=tuple, index=int)
-cdef _properties(Natural made, given, notes)
+cdef _properties(Natural made, given, Notes notes)
 @cython.locals(form=int, text=str, known=dict)
 cdef object _usual(Natural made, int index, value)
-cdef _by_rule(Natural made, int index, value, notes)
+cdef _by_rule(Natural made, int index, value, Notes notes)
 @cython.locals(annotations=dict, application=dict, fields=dict, order=list, whole=bint,
                mixed=bint, position=Py_ssize_t, size=Py_ssize_t, exact=bint, simple=bint)
-cdef _headers(Natural made, list entries, notes)
+cdef _headers(Natural made, list entries, Notes notes)

@@ -4,6 +4,9 @@ cimport cython
 
 from amqp10msg._core.scan cimport write_message
 from amqp10msg._core.twin cimport Layout, Text
+from amqp10msg._core.writer cimport Writer
+from amqp10msg.translate._headers cimport header_field, header_of, property_name
+from amqp10msg.translate.report cimport Notes
 
 # Typed so that X.__new__(X) is a C call.
 cdef type _Data
@@ -19,6 +22,8 @@ cdef dict _LETTERS
 cdef dict _BY_ANNOTATION
 cdef dict _FOUND
 cdef tuple _READ
+cdef bytes _KINDS
+cdef list _TEXTS
 cdef list _FIELDS
 cdef bytes _FORMS
 cdef bytes _TARGETS
@@ -63,24 +68,28 @@ cdef class Reading:
 
 cpdef object with_headers(basic, table)
 @cython.locals(made=Reading, annotations=dict)
-cpdef Reading read(message, wire, notes)
-cpdef Reading usual(message, notes)
+cpdef Reading read(message, wire, Notes notes)
+cpdef Reading usual(message, Notes notes)
 cdef _delivery(Reading made, dict annotations)
 cdef bint _is_transient(Reading made) except -1
 @cython.locals(exact=bint)
-cdef _header(Reading made, header, delivered, notes)
+cdef _header(Reading made, header, delivered, Notes notes)
 @cython.locals(sparse=dict, empty=bint, values=tuple, index=int)
-cdef _properties(Reading made, properties, notes)
+cdef _properties(Reading made, properties, Notes notes)
+@cython.locals(known=dict)
+cdef tuple _mapped(Reading made, int index, row, value)
 @cython.locals(form=int, text=str, known=dict)
 cdef object _usual(Reading made, int index, value)
+@cython.locals(writer=Writer)
+cdef bytes _field_octets(int index, value)
 cdef bint _is_data(Reading made) except -1
 @cython.locals(sparse=dict, whole=bint, entries=list, letter=str,
                kind=type)
-cdef _application(Reading made, application, notes)
+cdef _application(Reading made, application, Notes notes)
 @cython.locals(before=str, name=str, place=Py_ssize_t, noted=int, of_annotations=bint)
-cpdef note_order(Reading made, notes)
+cpdef note_order(Reading made, Notes notes)
 cdef bint _header_exists(Reading made, name) except -1
 @cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
-cdef _annotations(Reading made, dict annotations, delivered, notes)
+cdef _annotations(Reading made, dict annotations, delivered, Notes notes)
 cdef _annotated(Reading made, row, value)
-cdef _body(Reading made, notes)
+cdef _body(Reading made, Notes notes)

@@ -323,11 +323,7 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         if row is None:
             mapped, exact = None, False
         else:
-            mapped, exact = row.backward(value)
-            if exact and _FORMS[index] == _KNOWN:
-                exact = row.forward(mapped, _is_data(made)).where == "field"
-                if exact:
-                    _TEXTS[index].keep(value, mapped)
+            mapped, exact = _mapped(made, index, row, value)
         if mapped is not None:
             made.given[_TARGETS[index]] = mapped
         if not exact:
@@ -344,6 +340,22 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
         made.carried[0x73] = _core.encode_value(properties)
     elif sparse:
         made.carried[SPARSE + 0x73] = sparse
+
+
+def _mapped(made: Reading, index: int, row: Any, value: Any) -> tuple[Any, bool]:
+    """Return the property that a field becomes, and whether the way back is the same."""
+    if _FORMS[index] != _KNOWN:
+        found: tuple[Any, bool] = row.backward(value)
+        return found
+    known: dict[Any, Any] = _TEXTS_OF[index]
+    mapped = known.get(value) if isinstance(value, str) else None
+    if mapped is None:
+        mapped, exact = row.backward(value)
+        if not exact or row.forward(mapped, True).where != "field":
+            return mapped, False
+        _TEXTS[index].keep(value, mapped)
+    # In front of another body the field says nothing in 1.0.
+    return mapped, _is_data(made)
 
 
 def _usual(made: Reading, index: int, value: Any) -> Any:

@@ -1,0 +1,18 @@
+# C types for _lossless.py. Changes in the same commit as _lossless.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg.translate._to_basic cimport Reading
+from amqp10msg.translate.report cimport Notes
+
+
+@cython.locals(made=Reading)
+cpdef to_basic(message, Notes notes, _=*)
+@cython.locals(places=list)
+cdef _finished(Reading made, message, Notes notes, bint canonical)
+cdef _restored(Reading made, Notes notes)
+@cython.locals(kept=list, entries=list)
+cdef _packed(basic, dict content)
+cpdef to_amqp10(basic, Notes notes, _=*)
+@cython.locals(found=list, rest=list)
+cdef _with_residual(basic, Notes notes)
