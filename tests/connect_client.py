@@ -40,13 +40,16 @@ def main() -> None:
     found = {
         "session": type(session).__module__,
         "zone": session.conf.get("spark.sql.session.timeZone"),
-        "decode": [[row.message_id, row.error_code] for row in decoded],
+        "decode": [[row.message_id, row.error and row.error.code] for row in decoded],
         "metrics": seen.get,
         "validate": [row.valid for row in spark.validate(wires).collect()],
         "translate": [row.error_code for row in basic.collect()],
-        "sql": session.sql("select amqp10_decode(x'') m").collect()[0].m.error_code,
+        "sql": session.sql("select amqp10_decode(x'') m").collect()[0].m.error.code,
         "encode": [
-            bytes(row.wire) == WIRE for row in spark.encode(spark.decode(wires.limit(1))).collect()
+            bytes(row.wire) == WIRE
+            for row in spark.encode(
+                spark.decode(wires.limit(1), columns="all", maps="map")
+            ).collect()
         ],
         "decode_values": [row.v.s for row in spark.decode_values(values, "v").collect()],
         "written": session.read.parquet(f"{folder}/out/messages").count(),

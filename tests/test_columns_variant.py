@@ -156,11 +156,12 @@ def test_what_is_too_large_for_a_variant_breaks_a_rule() -> None:
 def test_lean_columns_say_what_the_exact_ones_say(drawn: list[Message]) -> None:
     octets = [message.encode() for message in drawn]
 
-    lean = columns.decode(octets, "lean")
+    lean = columns.decode(octets, "lean", maps="variant")
     exact = columns.decode(octets)
 
     assert list(columns.LEAN) == lean.schema.names
-    for name in {*columns.LEAN} - {"body_text", "body_value", "error"}:
+    maps = {"message_annotations", "application_properties"}
+    for name in {*columns.LEAN} - {"body_text", "body_value", "error"} - maps:
         assert repr(exact.column(name).to_pylist()) == repr(lean.column(name).to_pylist())
     for message, text, value in zip(
         drawn, lean["body_text"].to_pylist(), lean["body_value"].to_pylist(), strict=True

@@ -59,7 +59,12 @@ def test_no_message_goes_through_the_driver(
     assert sorted((f"m-{n}", f"g{n % 3}", b"x") for n in range(20)) == sorted(
         (row["message_id"], row["group_id"], row["body"]) for row in good
     )
-    assert ["truncated"] == [row["error_code"] for row in bad]
+    assert ["truncated"] == [row["error"]["code"] for row in bad]
+    said = {
+        field.name: field.metadata
+        for field in deltalake.DeltaTable(tmp_path / "good").schema().fields
+    }
+    assert "when the message was created" in said["creation_time"]["comment"]
     table = deltalake.DeltaTable(tmp_path / "good")
     assert ["group_id"] == table.metadata().partition_columns
     assert {"g0", "g1", "g2"} == {
@@ -94,8 +99,11 @@ def test_what_does_not_fit_a_table_is_told(spark_session: Any, tmp_path: Path) -
         spark.to_delta(tmp_path / "u", "app", partition_by=["body"])(df, 0)
     with pytest.raises(ValueError, match="there is no column gone"):
         spark.to_delta(tmp_path / "u", "app", partition_by=["gone"])(df, 0)
-    with pytest.raises(ValueError, match="there is no column error_code"):
+    with pytest.raises(ValueError, match="there is no column error or error_code"):
         spark.to_delta(tmp_path / "u", "app", quarantine="q")(df.select("body"), 0)
+    lean = spark.decode(spark_session.createDataFrame(pa.table({"wire": WIRES[:1]})))
+    with pytest.raises(ValueError, match="body_value is a VARIANT, which deltalake does not"):
+        spark.to_delta(tmp_path / "v", "app")(lean, 0)
 
 
 SCHEMA = pa.schema(

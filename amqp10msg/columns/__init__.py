@@ -59,7 +59,7 @@ except ModuleNotFoundError as _error:
 from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
 from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
-from amqp10msg.columns._schema import LEAN, SCHEMA, VALUE, VARIANT, MapsAs, schema_of
+from amqp10msg.columns._schema import LEAN, SCHEMA, SETS, VALUE, VARIANT, MapsAs, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [
@@ -67,6 +67,7 @@ __all__ = [
     "EXPLODED",
     "LEAN",
     "SCHEMA",
+    "SETS",
     "VALUE",
     "VARIANT",
     "MapsAs",

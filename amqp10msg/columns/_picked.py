@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import decimal
+import math
 import re
 from collections.abc import Collection
 
@@ -24,6 +25,7 @@ _TYPES: dict[str, pa.DataType] = {
 }
 _TYPED = re.compile(rf"(?P<key>.+?) (?P<type>{'|'.join(_TYPES)})(?: as (?P<name>.+))?", re.DOTALL)
 # AMQP types by the member of the struct that they are in (`_cells`).
+_DECIMALS = pa.array(list(DECIMALS))
 _TEXTS = pa.array(["string", "symbol", "char", "uuid", *DECIMALS])
 _WHOLE = pa.array(["long", *(set(INTEGERS) - {"ulong", "timestamp"})])
 _TOO_LARGE = pa.scalar(decimal.Decimal(1 << 63), pa.decimal128(20, 0))
@@ -67,14 +69,13 @@ class Pick:
                 _where(pc.is_in(types, _WHOLE), pc.struct_field(values, "l")), numbers
             )
         if self.type == "double":
-            is_decimal = pc.is_in(types, pa.array(list(DECIMALS)))
             return pc.coalesce(
                 pc.struct_field(values, "d"),
                 _where(pc.is_in(types, _WHOLE), pc.struct_field(values, "l")).cast(
                     pa.float64(), safe=False
                 ),
                 pc.struct_field(values, "u").cast(pa.float64()),
-                _where(is_decimal, pc.struct_field(values, "s")).cast(pa.float64()),
+                _of_decimals(pc.struct_field(values, "s"), types),
             )
         if self.type == "boolean":
             return _where(pc.equal(types, "boolean"), pc.struct_field(values, "l")).cast(pa.bool_())
@@ -91,6 +92,22 @@ class Pick:
 
 def _where(chosen: pa.Array, values: pa.Array) -> pa.Array:
     return pc.if_else(chosen, values, None)
+
+
+def _of_decimals(texts: pa.Array, types: pa.Array) -> pa.Array:
+    """Return decimal floating-point numbers as doubles, one by one: they are rare."""
+    is_decimal = pc.is_in(types, _DECIMALS)
+    if not pc.any(is_decimal).as_py():
+        return pa.nulls(len(texts), pa.float64())
+    made = [
+        None if text is None else _double(text) for text in _where(is_decimal, texts).to_pylist()
+    ]
+    return pa.array(made, pa.float64())
+
+
+def _double(text: str) -> float:
+    number = decimal.Decimal(text)
+    return math.nan if number.is_nan() else float(number)
 
 
 def _texts(values: pa.StructArray, types: pa.Array) -> pa.Array:

@@ -71,7 +71,7 @@ ERROR: pa.Field = _column(
 WIRE: pa.Field = _column("wire", pa.binary())
 # What is in the columns of `SCHEMA`, too, as others want it; only if asked for.
 _DERIVED = (_column("body_text", pa.string()), _column("body_value", VARIANT), ERROR, WIRE)
-#: The columns that most tables want.
+#: The columns that most tables want; without ``body_value`` where maps are no VARIANT.
 LEAN: tuple[str, ...] = (
     *("message_id", "correlation_id", "user_id", "to", "subject", "reply_to"),
     *("content_type", "content_encoding", "creation_time", "group_id"),
@@ -134,8 +134,15 @@ SCHEMA: pa.Schema
 SCHEMA, _NEEDS = _build()
 _ALL = tuple(SCHEMA.names)
 _FIELDS: dict[str, pa.Field] = {field.name: field for field in (*SCHEMA, *_DERIVED)}
-# Names for lists of columns.
-_SETS = {"all": _ALL, "lean": LEAN}
+# Names for lists of columns. With maps there is no VARIANT, for readers that have none.
+_LISTS = {
+    ("all", "map"): _ALL,
+    ("all", "variant"): _ALL,
+    ("lean", "map"): tuple(name for name in LEAN if _FIELDS[name].type != VARIANT),
+    ("lean", "variant"): LEAN,
+}
+#: The names that stand for lists of columns.
+SETS: tuple[str, ...] = ("all", "lean")
 
 
 @attrs.frozen(eq=False)
@@ -178,7 +185,7 @@ def plan_of(columns: str | Iterable[str] | None, maps: MapsAs = "map") -> Plan:
     if columns is None:
         columns = "all"
     if isinstance(columns, str):
-        return _plan_of(_SETS.get(columns, (columns,)), maps)
+        return _plan_of(_LISTS.get((columns, maps), (columns,)), maps)
     return _plan_of(tuple(columns), maps)
 
 

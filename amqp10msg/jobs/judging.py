@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from amqp10msg import validation
-from amqp10msg.columns import binary_chunks, suspects
+from amqp10msg.columns import MapsAs, binary_chunks, suspects
 from amqp10msg.columns import decode as columns_decode
 from amqp10msg.files.text import printable
 from amqp10msg.limits import DEFAULT_LIMITS
@@ -34,20 +34,29 @@ VALIDATED = pa.schema([("valid", pa.bool_()), ("violations", _VIOLATIONS)])
 
 
 def decoded(
-    array: Any, columns: list[str] | None, validate: str | None = None, message_format: Any = None
+    array: Any,
+    columns: str | list[str] | None,
+    validate: str | None = None,
+    message_format: Any = None,
+    maps: MapsAs = "map",
 ) -> pa.RecordBatch:
     """Decode an array of messages as `amqp10msg.columns.decode` does; no bytes are an error."""
-    made = columns_decode(array, columns, cast("Any", validate), message_format=message_format)
+    made = columns_decode(
+        array, columns, cast("Any", validate), message_format=message_format, maps=maps
+    )
     empty = pc.equal(pc.binary_length(array), 0)
     if not pc.any(empty).as_py():
         return made
     rule = validation.RULES["body-missing"]
-    for name, value in zip(ERRORS, (rule.id, rule.clause, 0), strict=True):
+    values: dict[str, Any] = dict(zip(ERRORS, (rule.id, rule.clause, 0), strict=True))
+    values["error"] = {"code": rule.id, "clause": rule.clause, "offset": 0}
+    for name, value in values.items():
         place = made.schema.get_field_index(name)
         if place >= 0:
             field = made.schema.field(place)
-            column = pc.if_else(pc.fill_null(empty, False), value, made.column(place))
-            made = made.set_column(place, field, column.cast(field.type))
+            said = pa.scalar(value, field.type)
+            column = pc.if_else(pc.fill_null(empty, False), said, made.column(place))
+            made = made.set_column(place, field, column)
     return made
 
 

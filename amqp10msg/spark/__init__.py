@@ -5,7 +5,7 @@
     session = spark.session()
     raw = session.read.parquet("archive/")          # a column `wire` of encoded messages
     typed = spark.decode(raw, columns=["message_id", "subject", "application_properties"])
-    typed.where("error_code is null").write.parquet("typed/")
+    typed.where("error is null").write.parquet("typed/")
 
 Every function takes a DataFrame and gives one, by way of ``mapInArrow``: they run in local mode, on
 a cluster and with Spark Connect. Data never raises: what cannot be decoded is a row that says why.

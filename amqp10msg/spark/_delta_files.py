@@ -64,6 +64,11 @@ class TableFiles:
         return store.open_output_stream  # type: ignore[no-any-return]
 
 
+def error_column(names: Sequence[str]) -> str | None:
+    """Return the column that says why a message is bad; None where there is none."""
+    return next((name for name in ("error", "error_code") if name in names), None)
+
+
 @attrs.frozen
 class Files:
     """Writes the rows of a task to the files of the tables, and says which these are.
@@ -84,7 +89,7 @@ class Files:
         for batch in batches:
             parts = [batch]
             if len(writers) > 1:
-                bad = pc.is_valid(batch.column("error_code"))
+                bad = pc.is_valid(batch.column(error_column(batch.schema.names) or ""))
                 parts = [batch.filter(pc.invert(bad)), batch.filter(bad)]
             for writer, part in zip(writers, parts, strict=True):
                 if writer is not None and part.num_rows:

@@ -11,7 +11,8 @@ from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
 
-from amqp10msg.columns import in_pieces
+from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
+from amqp10msg.jobs.judging import ERRORS
 from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import schema_for_spark
 
@@ -41,6 +42,19 @@ def required(df: DataFrame, column: str, *types: DataType) -> StructField:
     raise ValueError(f"there is no column {column!r}: there are {', '.join(df.columns)}")
 
 
+def with_errors(columns: str | Sequence[str], maps: MapsAs) -> list[str]:
+    """Return the names of the columns that are wanted, ``error`` among them.
+
+    Raises:
+        ValueError: a column is unknown.
+    """
+    if isinstance(columns, str):
+        named = schema_of(columns, maps=maps).names if columns in SETS else [columns]
+    else:
+        named = list(columns)
+    return named if {"error", *ERRORS} & {*named} else [*named, "error"]
+
+
 def kept_names(
     df: DataFrame, keep: Sequence[str] | None, without: Sequence[str], new: Sequence[str]
 ) -> list[str]:
@@ -67,6 +81,16 @@ def kept_names(
     return names
 
 
+def for_spark(schema: pa.Schema) -> StructType:
+    """Return the columns of a schema of types that Spark takes, with their comments."""
+    made = from_arrow_schema(schema)
+    for field, column in zip(schema, made.fields, strict=True):
+        comment = (field.metadata or {}).get(b"comment")
+        if comment:
+            column.metadata = {"comment": comment.decode()}
+    return made
+
+
 def mapped(
     df: DataFrame, work: Work, new: pa.Schema, *, keep: Sequence[str], read: Sequence[str]
 ) -> DataFrame:
@@ -83,7 +107,7 @@ def mapped(
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
-    made = StructType([*kept.fields, *from_arrow_schema(new).fields])
+    made = StructType([*kept.fields, *for_spark(new).fields])
     names = list(dict.fromkeys([*keep, *read]))
     count = len(keep)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.columns import VALUE
+from amqp10msg.columns import VALUE, VARIANT
 
 # By the Arrow type of plain values: their AMQP type, and the member of the struct that holds them.
 _PLAIN = {
@@ -33,6 +33,11 @@ def converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
         ValueError: nothing can; the message says what would be taken.
     """
     kind = field.type
+    if kind == VARIANT:
+        raise ValueError(
+            f"the column {field.name!r} is a VARIANT, which does not say AMQP's types: decode with "
+            "columns='all' and maps='map', or drop it"
+        )
     has_texts = pa.types.is_map(kind) and pa.types.is_string(kind.key_type)
     if pa.types.is_map(wanted) and has_texts and kind.item_type in _PLAIN:
         plain = _PLAIN[kind.item_type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -10,8 +11,11 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from amqp10msg.spark._delta_files import MADE, Files, TableFiles
+from amqp10msg.columns import VARIANT
+from amqp10msg.spark._delta_files import MADE, Files, TableFiles, error_column
 
+# Where Spark keeps the metadata of a column in Arrow's.
+_OF_SPARK = b"SPARK::metadata::json"
 # Types whose values are the same text in the log of a table and everywhere else.
 _OF_PARTITIONS = (pa.types.is_string, pa.types.is_integer, pa.types.is_boolean, pa.types.is_date)
 
@@ -37,7 +41,8 @@ def to_delta(
             batch.
         app: the name of the stream in the log of the table. It belongs to one checkpoint: with
             another one, whose batches are counted anew, give another name.
-        quarantine: a second table, for rows with an ``error_code``; all go to the first where None.
+        quarantine: a second table, for rows with an ``error`` or an ``error_code``; all go to the
+            first where None.
         partition_by: columns of strings, integers, booleans or dates whose values divide the files
             of `table`, when it is made.
         storage_options: of an object store, as deltalake has them.
@@ -45,7 +50,7 @@ def to_delta(
     Raises:
         ModuleNotFoundError: deltalake is not installed.
         ValueError: when a batch comes: the table is partitioned otherwise, or has a column of
-            another type.
+            another type, or the rows have a VARIANT.
     """
     try:
         import deltalake  # noqa: PLC0415  (an extra)
@@ -127,14 +132,29 @@ def to_delta(
 
 
 def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a table, which later batches may leave columns of out."""
-    return pa.schema([field.with_nullable(True) for field in schema])
+    """Return the schema of a table, which later batches may leave columns of out.
+
+    Of what Spark keeps with a column, a table has the comment.
+    """
+    fields = []
+    for field in schema:
+        said = json.loads((field.metadata or {}).get(_OF_SPARK, b"{}"))
+        comment = {"comment": said["comment"]} if "comment" in said else None
+        fields.append(field.with_nullable(True).with_metadata(comment))
+    return pa.schema(fields)
 
 
 def _check(schema: pa.Schema, partition_by: Sequence[str], *, is_divided: bool) -> None:
     """Raise ValueError where the rows cannot be written as they are to be."""
-    needed = [*partition_by, *(["error_code"] if is_divided else [])]
-    missing = [name for name in needed if name not in schema.names]
+    missing = [name for name in partition_by if name not in schema.names]
+    if is_divided and error_column(schema.names) is None:
+        missing.append("error or error_code")
+    variants = [field.name for field in schema if field.type == VARIANT]
+    if variants:
+        raise ValueError(
+            f"the column {', '.join(variants)} is a VARIANT, which deltalake does not write: "
+            "decode with maps='map'"
+        )
     if missing:
         raise ValueError(
             f"there is no column {', '.join(missing)}: there are {', '.join(schema.names)}"

@@ -21,9 +21,16 @@ from pyspark.sql.types import (
 from amqp10msg import columns as arrow
 from amqp10msg import validation
 from amqp10msg.errors import EncodeError
-from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, judged
+from amqp10msg.jobs.judging import VALIDATED, decoded, judged
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
-from amqp10msg.spark._frames import BINARY, kept_names, mapped, quoted, required
+from amqp10msg.spark._frames import (
+    BINARY,
+    kept_names,
+    mapped,
+    quoted,
+    required,
+    with_errors,
+)
 from amqp10msg.spark._typed import converter
 from amqp10msg.translate import Circumstances, ProfileName
 
@@ -32,26 +39,31 @@ def decode(
     df: DataFrame,
     column: str = "wire",
     *,
-    columns: str | Sequence[str] | None = None,
+    columns: str | Sequence[str] = "lean",
+    maps: arrow.MapsAs = "variant",
     validate: validation.ProfileName | None = None,
     message_format: str | None = None,
     keep: Sequence[str] | None = None,
 ) -> DataFrame:
     """Decode the messages of a column to typed columns.
 
-    The new columns are those of `amqp10msg.columns.SCHEMA`. A message that cannot be decoded is a
-    row of nulls with ``error_code``, ``error_clause`` and ``error_offset``; it never raises. No
-    bytes are no message: such a row has an error, and that of a null has none.
+    A message that cannot be decoded is a row of nulls with an ``error``, a struct of ``code``,
+    ``clause`` and ``offset``; it never raises. No bytes are no message: such a row has an error,
+    and that of a null has none. Each column has a comment, which DESCRIBE shows.
 
     Args:
         df: a DataFrame with a column of encoded messages.
         column: its name.
         columns: which columns are wanted, as for `amqp10msg.columns.decode`; the rest is not
-            decoded. All where None. ``wire`` is the message itself. The three columns of errors
-            come behind them where they are not named.
+            decoded. ``lean`` for `amqp10msg.columns.LEAN`, ``all`` for
+            `amqp10msg.columns.SCHEMA`, which says everything exactly. ``wire`` is the message
+            itself. ``application_properties.tenant string`` is a column ``tenant`` of strings.
+            ``error`` comes behind them where no column of errors is named.
+        maps: ``variant`` for map sections as VARIANT; ``map`` for exact maps of structs, which
+            other readers know, too, and `encode` reads. A column ``body_value`` is a VARIANT.
         validate: the profile of `amqp10msg.validate` to hold the messages to; None for none.
         message_format: the column of `df` that holds the message-format of each transfer, an
-            integer; None for none.
+            integer, which becomes a column of that name; None for none.
         keep: the columns of `df` to carry through; all but `column` and `message_format` where
             None.
 
@@ -64,14 +76,15 @@ def decode(
     if message_format is not None:
         required(df, message_format, LongType(), IntegerType())
         read.append(message_format)
-    named = [columns] if isinstance(columns, str) else columns
-    wanted = None if named is None else [*named, *(e for e in ERRORS if e not in named)]
-    schema = decoded(pa.array([], pa.binary()), wanted, validate).schema
+    wanted = with_errors(columns, maps)
+    if message_format is not None and "message_format" not in wanted:
+        wanted = ["message_format", *wanted]
+    schema = decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema
     names = kept_names(df, keep, read, schema.names)
 
     def work(batch: pa.RecordBatch) -> list[pa.Array]:
         formats = None if message_format is None else batch.column(message_format)
-        return list(decoded(batch.column(column), wanted, validate, formats).columns)
+        return list(decoded(batch.column(column), wanted, validate, formats, maps).columns)
 
     return mapped(df, work, schema, keep=names, read=read)
 
@@ -311,7 +324,9 @@ def metrics(
         column: a column of messages whose bytes are summed up; None to leave that out.
     """
     counts = [F.count(F.lit(1)).alias("rows")]
-    if "error_code" in df.columns:
+    if "error" in df.columns:
+        counts.append(F.count("error").alias("errors"))
+    elif "error_code" in df.columns:
         counts.append(F.count("error_code").alias("errors"))
     elif "valid" in df.columns:
         counts.append(F.count(F.when(~F.col("valid"), 1)).alias("errors"))

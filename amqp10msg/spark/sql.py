@@ -11,29 +11,19 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import validation
-from amqp10msg.columns import binary_chunks, in_pieces
-from amqp10msg.jobs.judging import ERRORS, decoded
+from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
+from amqp10msg.jobs.judging import decoded
 from amqp10msg.jobs.spark_types import schema_for_spark
+from amqp10msg.spark._frames import with_errors
 from amqp10msg.spark.source import Amqp10
-
-#: The columns of ``amqp10_decode`` where no others are named.
-USUAL = (
-    "message_id",
-    "correlation_id",
-    "subject",
-    "content_type",
-    "creation_time",
-    "application_properties",
-    "body",
-    "body_json",
-)
 
 
 def register(
     session: SparkSession,
     name: str = "amqp10_decode",
     *,
-    columns: str | Sequence[str] = USUAL,
+    columns: str | Sequence[str] = "lean",
+    maps: MapsAs = "variant",
     validate: validation.ProfileName | None = None,
 ) -> None:
     """Make the data source ``amqp10`` and a function that decodes known to a session.
@@ -45,24 +35,30 @@ def register(
     Args:
         session: where; with Spark Connect, too.
         name: of the function, so that there can be several.
-        columns: the fields of the struct, as for `decode`; the three of errors come behind them.
-            A function decodes all of them, whichever are selected: name the few that are needed.
+        columns: the fields of the struct, as for `decode`; ``error`` comes behind them. A function
+            decodes all of them, whichever are selected: name the few that are needed.
+        maps: as for `decode`.
         validate: a profile of `amqp10msg.validate`; None for none.
 
     Raises:
         ValueError: a column or a profile is unknown.
     """
     session.dataSource.register(Amqp10)
-    named = [columns] if isinstance(columns, str) else list(columns)
-    wanted = [*named, *(error for error in ERRORS if error not in named)]
-    schema = schema_for_spark(decoded(pa.array([], pa.binary()), wanted, validate).schema)
+    wanted = with_errors(columns, maps)
+    schema = schema_for_spark(
+        decoded(pa.array([], pa.binary()), wanted, validate, maps=maps).schema
+    )
     function: Any = arrow_udf  # its overloads know no types of structs
-    decode = _decoding(wanted, validate, schema)
+    decode = _decoding(wanted, maps, validate, schema)
+    # Without comments: Spark compares the type that is declared with that of each batch.
     session.udf.register(name, function(decode, from_arrow_schema(schema)))
 
 
 def _decoding(
-    wanted: list[str], validate: validation.ProfileName | None, schema: pa.Schema
+    wanted: list[str],
+    maps: MapsAs,
+    validate: validation.ProfileName | None,
+    schema: pa.Schema,
 ) -> Callable[[pa.Array], pa.Array]:
     def decode(messages: pa.Array) -> pa.Array:
         found = [
@@ -70,7 +66,7 @@ def _decoding(
             for chunk in binary_chunks(messages)
             for _, made in in_pieces(
                 pa.record_batch({"wire": chunk}),
-                lambda batch: decoded(batch.column(0), wanted, validate),
+                lambda batch: decoded(batch.column(0), wanted, validate, maps=maps),
             )
         ]
         arrays = [
