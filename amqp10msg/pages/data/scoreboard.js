@@ -27,7 +27,7 @@
   function matrix() {
     const place = facets.indexOf($("facet").value);
     const head = make("tr", {}, make("th", { scope: "col" }, "chapter"));
-    for (const peer of peers) head.append(make("th", { scope: "col", class: "n" }, peer.name));
+    for (const peer of peers) head.append(make("th", { scope: "col", class: "n", title: peer.name }, peer.peer));
     const rows = chapters.map((name) => {
       const row = make("tr", {}, make("th", { scope: "row" }, name));
       peers.forEach((_, peer) => {
@@ -255,7 +255,7 @@
   for (const name of inOrder(cases.map((one) => one.kind))) option($("kind"), name, name);
   peers.forEach((peer, number) => option($("peer"), number, peer.name));
   for (const name of outcomes) option($("outcome"), name, SIGNS[name][1]);
-  $("signs").replaceChildren(...outcomes.map((name) =>
+  $("signs").replaceChildren("In the order of the tables: ", ...outcomes.map((name) =>
     make("span", {}, make("span", { class: `sign ${name}` }, SIGNS[name][0]), ` ${SIGNS[name][1]}`)));
   $("facet").addEventListener("change", matrix);
   const again = () => {
