@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -70,6 +71,9 @@ class BasicBroker:
         self.dead: list[Stored] = []
         self.connections: set[_Peer] = set()
         self.frame_max = 4096
+        self.tls: ssl.SSLContext | None = None
+        self.mechanisms: list[str] = []
+        self.refusal = "ACCESS_REFUSED"
         self.port = 0
         self.opened = 0
 
@@ -79,7 +83,9 @@ class BasicBroker:
 
     async def listen(self) -> None:
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: _Peer(self), "127.0.0.1", self.port)
+        self._server = await loop.create_server(
+            lambda: _Peer(self), "127.0.0.1", self.port, ssl=self.tls
+        )
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def __aexit__(self, *_: object) -> None:
@@ -98,7 +104,8 @@ class BasicBroker:
             peer.back()
 
     def url(self, query: str, user: str = "guest:guest") -> str:
-        return f"amqp091://{user}@127.0.0.1:{self.port}/?{query}"
+        scheme = "amqp091" if self.tls is None else "amqp091s"
+        return f"{scheme}://{user}@127.0.0.1:{self.port}/?{query}"
 
     def serve(self) -> None:
         for peer in list(self.connections):
@@ -186,10 +193,13 @@ class _Peer(asyncio.Protocol):
         made: Any = None
         if isinstance(found, spec.Connection.StartOk):
             made = spec.Connection.Tune(10, broker.frame_max, 60)
+            broker.mechanisms.append(found.mechanism)
+            if found.mechanism == "EXTERNAL":
+                found.response = "\0guest\0guest"  # TLS knows who it is
             if b"\0guest\0guest" not in str(found.response).encode() + bytes(
                 found.response if isinstance(found.response, bytes) else b""
             ):
-                made = spec.Connection.Close(403, "ACCESS_REFUSED", 0, 0)
+                made = spec.Connection.Close(403, broker.refusal, 0, 0)
         elif isinstance(found, spec.Connection.Open):
             made = spec.Connection.OpenOk()
         elif isinstance(found, spec.Channel.Open):

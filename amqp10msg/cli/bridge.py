@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import sys
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from amqp10msg.cli._credentials import hide_credentials
 from amqp10msg.cli._dry import check_reports, reports_option, show_dry, write_dry
 from amqp10msg.cli._options import LANGUAGES
 from amqp10msg.cli._output import complain, console, is_terminal, plural, safe, table
@@ -175,7 +175,7 @@ def bridge(
         raise click.UsageError(str(error)) from None
     if config is not None and wanted:
         raise click.UsageError("with --config, the options of routes stand in the file")
-    _hide_credentials(specs)
+    hide_credentials("bridge", [end for spec in specs for end in (spec.source, spec.target)])
     if dry_run:
         return _dry_run(specs, idle, reports)
     live = is_terminal(sys.stderr) and log_format == "text"
@@ -236,25 +236,6 @@ def _logger(form: str) -> logging.Logger:
         handler.setFormatter(JsonFormatter() if form == "json" else text)
         logger.addHandler(handler)
     return logger
-
-
-def _hide_credentials(specs: list[RouteSpec]) -> None:
-    """Take them out of the list of processes, and say where they go in the clear."""
-    ends = [end for spec in specs for end in (spec.source, spec.target)]
-    for end in ends:
-        if end.is_exposed:
-            complain(f"{end}: the password goes there in the clear: amqps and amqp091s are by TLS")
-    if any(end.password and end.password in argument for end in ends for argument in sys.argv):
-        with contextlib.suppress(ModuleNotFoundError):
-            import setproctitle
-
-            shown = [f"{spec.source} {spec.target}" for spec in specs]
-            setproctitle.setproctitle(" ".join(["amqp10msg bridge", *shown]))
-            return
-        complain(
-            "a password on the command line is seen by all users of this machine: write ${NAME}, "
-            "a variable of the environment, or install 'amqp10msg[bridge]'"
-        )
 
 
 def _line(counts: Mapping[str, Statistics]) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from amqp10msg.cli._credentials import hide_credentials
 from amqp10msg.cli._dry import check_reports, reports_option, show_dry, write_dry
 from amqp10msg.cli._options import LateChoice, translations
 from amqp10msg.cli._output import complain, plural
@@ -84,6 +85,7 @@ def migrate_check(
         endpoint = parse_url(url)
         if endpoint.protocol != "0-9-1":
             raise ValueError("the URL begins with amqp091:// or amqp091s://")
+        hide_credentials("migrate-check", [endpoint])
         queues = [Queue(name) for name in names]
         if management is not None:
             listed = {queue.name: queue for queue in list_queues(management, endpoint)}

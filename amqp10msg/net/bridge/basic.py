@@ -11,6 +11,7 @@ from typing import Any
 from pika import spec
 
 import amqp10msg
+from amqp10msg.net.bridge.dialing import dial
 from amqp10msg.net.bridge.frames import (
     ACK,
     DELIVER,
@@ -508,25 +509,11 @@ class BasicTarget(_Connection):
 
 
 async def _connect(made: _Connection, attach: Callable[[], Any]) -> None:
-    at = made.endpoint
-    loop = asyncio.get_running_loop()
-    try:
-        async with asyncio.timeout(at.timeout):
-            name = (at.server_name or at.host) if at.tls else None
-            await loop.create_connection(
-                lambda: made, at.host, at.port, ssl=at.tls_context(), server_hostname=name
-            )
-            await made.handshake()
-            await attach()
-    except TimeoutError:
-        made.abort()
-        raise LinkError(f"no answer within {at.timeout:g} s") from None
-    except LinkError:
-        made.abort()
-        raise
-    except OSError as error:
-        made.abort()
-        raise LinkError(str(error)) from None
+    async def ready() -> None:
+        await made.handshake()
+        await attach()
+
+    await dial(made, made.endpoint, ready)
 
 
 async def open_basic_source(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqp10msg.net.bridge.files import open_file_source, open_file_target
 from amqp10msg.net.bridge.terms import (
+    LinkError,
     OnLost,
     OnOutcome,
     OnRoom,
@@ -40,6 +41,28 @@ async def open_source(
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
+    secret = endpoint.password
+
+    def lost(error: LinkError) -> None:
+        on_lost(error.without(secret))
+
+    try:
+        return await _open_source(
+            endpoint, receive, lost, window=window, max_message=max_message, overflow=overflow
+        )
+    except LinkError as error:
+        raise error.without(secret) from None
+
+
+async def _open_source(
+    endpoint: Endpoint,
+    receive: Receive,
+    on_lost: OnLost,
+    *,
+    window: int,
+    max_message: int,
+    overflow: Overflow,
+) -> SourceLink:
     if endpoint.file is not None:
         return await open_file_source(endpoint, receive, window=window, max_message=max_message)
     if endpoint.protocol == "0-9-1":
@@ -64,6 +87,20 @@ async def open_target(
         LinkError: it did not succeed.
         ModuleNotFoundError: the extra ``net`` is not installed.
     """
+    secret = endpoint.password
+
+    def lost(error: LinkError) -> None:
+        on_lost(error.without(secret))
+
+    try:
+        return await _open_target(endpoint, on_outcome, on_room, lost, window=window)
+    except LinkError as error:
+        raise error.without(secret) from None
+
+
+async def _open_target(
+    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
+) -> TargetLink:
     if endpoint.file is not None:
         return await open_file_target(endpoint, on_outcome, on_room, on_lost, window=window)
     if endpoint.protocol == "0-9-1":

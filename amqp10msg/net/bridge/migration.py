@@ -229,7 +229,7 @@ async def _check(
             # A stream begins with what comes next unless it is told otherwise.
             run = await dry_run(_spec(at, target, options, queue, "first"), most, idle)
     except LinkError as error:
-        return Checked(queue, fault=str(error))
+        return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import amqp10msg
 from amqp10msg.composite import Error
 from amqp10msg.net import transport
+from amqp10msg.net.bridge.dialing import dial
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
 
@@ -295,22 +296,10 @@ async def connect(make: Callable[[], Any], at: Endpoint) -> Any:
     Raises:
         LinkError: it did not succeed.
     """
-    loop = asyncio.get_running_loop()
     made = make()
-    try:
-        async with asyncio.timeout(at.timeout):
-            name = (at.server_name or at.host) if at.tls else None
-            await loop.create_connection(
-                lambda: made, at.host, at.port, ssl=at.tls_context(), server_hostname=name
-            )
-            await made.opened
-    except TimeoutError:
-        made.abort()
-        raise LinkError(f"no answer within {at.timeout:g} s") from None
-    except LinkError:
-        made.abort()
-        raise
-    except OSError as error:
-        made.abort()
-        raise LinkError(str(error)) from None
+
+    async def ready() -> None:
+        await made.opened
+
+    await dial(made, at, ready)
     return made

@@ -525,6 +525,7 @@ class Route:
     def _refused(self, delivery: Delivery, outcome: Outcome) -> None:
         """Try a message again later, or do with it what the options say."""
         options, counts = self.options, self.statistics
+        outcome = outcome.without(self.target.password).without(self.source.password)
         counts.refused[outcome.kind] += 1
         if delivery.link is None:
             self._forget(delivery)  # the source was lost meanwhile, and delivers it again

@@ -122,6 +122,15 @@ class Outcome:
     description: str = ""
     final: bool = False
 
+    def without(self, secret: str | None) -> Outcome:
+        """Return it without a password, which a peer may have repeated."""
+        if not secret or secret not in self.description + self.condition:
+            return self
+        condition, description = (
+            text.replace(secret, "…") for text in (self.condition, self.description)
+        )
+        return attrs.evolve(self, condition=condition, description=description)
+
 
 ACCEPTED = Outcome("accepted")
 
@@ -138,6 +147,13 @@ class LinkError(ConnectionError):
         super().__init__(reason)
         self.said = said
         self.permanent = permanent
+
+    def without(self, secret: str | None) -> LinkError:
+        """Return it without a password, which a peer may have repeated."""
+        text = str(self)
+        if not secret or secret not in text:
+            return self
+        return LinkError(text.replace(secret, "…"), said=self.said, permanent=self.permanent)
 
 
 class Link(Protocol):

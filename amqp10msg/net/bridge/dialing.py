@@ -1,0 +1,54 @@
+"""Connecting to a peer, by TLS where its URL says so, within the time that it has."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from amqp10msg.net.bridge.terms import LinkError
+from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = ["dial"]
+
+
+async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
+    """Connect, and wait until the peer has agreed.
+
+    Args:
+        made: the protocol of asyncio; its ``abort`` is called where it did not succeed.
+        at: where.
+        ready: waits until the peer has agreed.
+
+    Raises:
+        LinkError: it did not succeed; for good where the certificate is not to be trusted, or a
+            file of ours cannot be read.
+    """
+    try:
+        context = at.tls_context()
+    except (OSError, ssl.SSLError) as error:
+        raise LinkError(f"the certificates of the URL: {error}", permanent=True) from None
+    try:
+        async with asyncio.timeout(at.timeout):
+            name = (at.server_name or at.host) if at.tls else None
+            await asyncio.get_running_loop().create_connection(
+                lambda: made, at.host, at.port, ssl=context, server_hostname=name
+            )
+            await ready()
+    except TimeoutError:
+        made.abort()
+        raise LinkError(f"no answer within {at.timeout:g} s") from None
+    except LinkError:
+        made.abort()
+        raise
+    except ssl.SSLCertVerificationError as error:
+        made.abort()
+        text = (
+            f"its certificate is not to be trusted: {error.verify_message}; cacertfile= names what "
+            "is, server_name_indication= the name that it is for"
+        )
+        raise LinkError(text, permanent=True) from None
+    except OSError as error:
+        made.abort()
+        raise LinkError(str(error)) from None
