@@ -38,12 +38,14 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
     """Give the figures that need pyarrow, where it is installed."""
     if find_spec("pyarrow") is None:
         return {}
-    from bench import columns  # noqa: PLC0415 - without pyarrow it does not import
+    from bench import columns, jobs  # noqa: PLC0415 - without pyarrow they do not import
 
     return {
         "columns": columns.run,
         "columns-300": columns.run_short,
         "columns-validate": columns.run_judged,
+        "jobs-translate": jobs.run_translate,
+        "jobs-validate": jobs.run_validate,
     }
 
 

@@ -277,6 +277,8 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "columns": {peers.PROTON},
         "columns-300": {peers.PROTON},
         "columns-validate": set(),
+        "jobs-translate": set(),
+        "jobs-validate": set(),
         "startup": set(),
         "node": set(),
         "serve": {peers.PROTON},
@@ -314,6 +316,8 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
     if find_spec("pyarrow") is not None:
         assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
         assert [400_000] == floors.pop("columns-validate")
+        assert [60_000] * 5 == floors.pop("jobs-translate")
+        assert [400_000] * 2 == floors.pop("jobs-validate")
     assert floors == {
         "decode": [20, 7, 2.2],
         "encode": [9],

@@ -143,7 +143,7 @@ def test_a_rule_has_its_text_its_share_and_its_examples() -> None:
 def test_losses_say_why_and_whether_for_good() -> None:
     loss = {"path": "p", "action": "dropped", "recoverable": False, "reason": "because <it>"}
     stats = Stats(rows=1)
-    stats.add_losses([loss])
+    stats.add_losses(pa.array([[loss], None, [loss]]))
 
     text = shown(Stats.from_json(stats.as_json())).text
 

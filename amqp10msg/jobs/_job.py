@@ -15,7 +15,7 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.files.recognition import advice
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, judged
+from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, first_errors, judged
 from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import type_for_spark
 from amqp10msg.jobs.translating import BASIC, Translator
@@ -268,15 +268,7 @@ class Job:
         stats.add_sizes(wire)
         _count_times(batch, stats)
         valid, violations = judged(wire, self.profile or "oasis")
-        rows: list[dict[str, Any]] = [
-            next((v for v in found or () if v["severity"] == "error"), {})
-            for found in violations.to_pylist()
-        ]
-        kinds = QUARANTINE.types[3:]
-        errors = [
-            pa.array([row.get(name) for row in rows], kind)
-            for name, kind in zip(("rule", "clause", "offset", "text"), kinds, strict=True)
-        ]
+        errors = first_errors(valid, violations)
         names = self._carried(batch.schema.names)
         new = pa.schema([("wire", pa.binary()), *VALIDATED])
         return self._split(batch, names, [wire, valid, violations], new, errors)
@@ -291,8 +283,7 @@ class Job:
         made = translator.run(dict(zip(read, given, strict=True)))
         stats.add_sizes(given[0] if self.to == "basic" else _column(batch, "payload", pa.binary()))
         _count_times(batch, stats)
-        for losses in made["losses"].to_pylist():
-            stats.add_losses(losses or ())
+        stats.add_losses(made["losses"])
         shown = [field for field in translator.schema if not field.name.startswith("error_")]
         errors = [made[f"error_{name}"] for name in ("code", "clause", "offset", "text")]
         names, arrays = self._carried(batch.schema.names), [made[field.name] for field in shown]

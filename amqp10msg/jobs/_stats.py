@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -116,14 +116,28 @@ class Stats:
         self.losses += other.losses
         self.reasons = {**other.reasons, **self.reasons}
 
-    def add_losses(self, losses: Iterable[dict[str, Any]]) -> None:
-        """Count what one translation lost."""
-        for loss in losses:
-            key = (loss["path"], loss["action"])
+    def add_losses(self, array: Any) -> None:
+        """Count what translations lost, an array of lists of losses."""
+        lost = array.flatten()
+        if not len(lost):
+            return
+        names = ("path", "action", "recoverable", "reason")
+        given = pa.table({name: lost.field(name) for name in names})
+        places = pa.array(range(len(lost)), pa.int64())
+        found = (
+            given.append_column("place", places)
+            .group_by(["path", "action"], use_threads=False)
+            .aggregate([("place", "min"), ("place", "count")])
+            .sort_by("place_min")
+        )
+        first = given.select(names[2:]).take(found.column("place_min"))
+        columns = [*found.select(["path", "action", "place_count"]).columns, *first.columns]
+        rows = zip(*(column.to_pylist() for column in columns), strict=True)
+        for path, action, count, recoverable, reason in rows:
+            key = (path, action)
             if key in self.losses or len(self.losses) < _MAX_KEYS:
-                self.losses[key] += 1
-                if key not in self.reasons:
-                    self.reasons[key] = loss["recoverable"], loss["reason"]
+                self.losses[key] += count
+                self.reasons.setdefault(key, (recoverable, reason))
 
     def drifting(self) -> list[tuple[str, str, Counter[str]]]:
         """List the keys that have more than one type: section, key, messages by type."""

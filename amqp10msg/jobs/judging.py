@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array as numbers
 from typing import Any, cast
 
 import attrs
@@ -62,21 +63,67 @@ def decoded(
 
 def judged(array: Any, profile: str) -> tuple[pa.Array, pa.Array]:
     """Judge an array of messages by a profile; return the arrays of `VALIDATED`."""
-    sound: list[bool | None] = []
-    found: list[list[dict[str, Any]] | None] = []
-    for chunk in binary_chunks(array):
-        # Nearly all messages break nothing, which is found out of many at once.
-        judgements: list[list[dict[str, Any]]] = [[]] * len(chunk)
-        for place in suspects(chunk, DEFAULT_LIMITS, profile):
-            octets = chunk[place].as_py()
-            if octets is not None:
-                violations = validation.validate(octets, validation.PROFILES[profile])
-                # A text about damaged bytes may quote what UTF-8 cannot hold.
-                judgements[place] = [
-                    {**attrs.asdict(one), "path": printable(one.path), "text": printable(one.text)}
-                    for one in violations
-                ]
-        for is_message, rows in zip(chunk.is_valid().to_pylist(), judgements, strict=True):
-            sound.append(all(row["severity"] != "error" for row in rows) if is_message else None)
-            found.append(rows if is_message else None)
-    return pa.array(sound, pa.bool_()), pa.array(found, _VIOLATIONS)
+    chunks = binary_chunks(array) or [pa.array([], pa.binary())]
+    made = [_judged(chunk, profile) for chunk in chunks]
+    if len(made) == 1:
+        return made[0]
+    sound, found = (pa.concat_arrays(arrays) for arrays in zip(*made, strict=True))
+    return sound, found
+
+
+def _judged(chunk: pa.Array, profile: str) -> tuple[pa.Array, pa.Array]:
+    """Judge messages: nearly all break nothing, which is found out of many at once."""
+    rows = len(chunk)
+    broken: dict[int, list[dict[str, Any]]] = {}
+    for place in suspects(chunk, DEFAULT_LIMITS, profile):
+        octets = chunk[place].as_py()
+        violations = (
+            [] if octets is None else validation.validate(octets, validation.PROFILES[profile])
+        )
+        if violations:
+            # A text about damaged bytes may quote what UTF-8 cannot hold.
+            broken[place] = [
+                {**attrs.asdict(one), "path": printable(one.path), "text": printable(one.text)}
+                for one in violations
+            ]
+    is_message = chunk.is_valid()
+    refused = bytearray(rows)
+    offsets = numbers("i")
+    count = 0
+    for place, found in broken.items():
+        refused[place] = any(row["severity"] == "error" for row in found)
+        offsets += numbers("i", [count]) * (place + 1 - len(offsets))
+        count += len(found)
+    offsets += numbers("i", [count]) * (rows + 1 - len(offsets))
+    members = pa.array([row for found in broken.values() for row in found], _VIOLATIONS.value_type)
+    is_refused = pa.Array.from_buffers(pa.uint8(), rows, [None, pa.py_buffer(refused)])
+    sound = pc.if_else(is_message, pc.equal(is_refused, 0), pa.scalar(None, pa.bool_()))
+    ends = pa.Array.from_buffers(pa.int32(), rows + 1, [None, pa.py_buffer(offsets)])
+    mask = pc.invert(is_message) if chunk.null_count else None
+    return sound, pa.ListArray.from_arrays(ends, members, type=_VIOLATIONS, mask=mask)
+
+
+def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
+    """Return rule, clause, offset and text of the first error of each message; null without one.
+
+    Args:
+        valid: whether each is valid.
+        violations: what each violates.
+    """
+    refused = pc.indices_nonzero(pc.invert(valid))
+    firsts: dict[int, dict[str, Any]] = {
+        place: next(row for row in found if row["severity"] == "error")
+        for place, found in zip(
+            refused.to_pylist(), violations.take(refused).to_pylist(), strict=True
+        )
+    }
+    members = _VIOLATIONS.value_type
+    columns = []
+    for name in ("rule", "clause", "offset", "text"):
+        kind = members.field(name).type
+        if firsts:
+            cells = [firsts.get(row, {}).get(name) for row in range(len(valid))]
+            columns.append(pa.array(cells, kind))
+        else:
+            columns.append(pa.nulls(len(valid), kind))
+    return columns

@@ -11,8 +11,10 @@ import pyarrow as pa
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.files.text import printable
+from amqp10msg.jobs._buffers import arrays_of, column_of, mended, whole
 from amqp10msg.message import Message
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
+from amqp10msg.translate.batches import kernel
 from amqp10msg.validation import rule_of
 
 _LOSSES = pa.list_(
@@ -79,12 +81,37 @@ class Translator:
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
+        self._to, self._profile = to, profile
         how = {"profile": profile, "strict": strict, "circumstances": circumstances}
         self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
         self._decode_clause = "" if to == "basic" else _CONTENT_HEADER
 
     def run(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         """Translate: arrays by the name of their column, in and out."""
+        made = self._by_kernel(given)
+        return self._one_by_one(given) if made is None else made
+
+    def _by_kernel(self, given: dict[str, Any]) -> dict[str, pa.Array] | None:
+        """Translate the usual messages at once, and the odd rows one by one; None if all are."""
+        translate = kernel(self._to, self._profile)  # one for each batch: threads share none
+        if translate is None:
+            return None
+        wanted = BASIC if self._to == "amqp10" else pa.schema([("wire", pa.binary())])
+        try:
+            arrays = {name: whole(given[name], wanted.field(name).type) for name in given}
+            rows = len(next(iter(arrays.values())))
+            odd, found = translate.run(rows, *(column_of(arrays.get(n)) for n in wanted.names))
+        except (OverflowError, pa.ArrowException):
+            return None  # more than columns hold, or none of these: the other way says what it is
+        if len(odd) == rows:
+            return None
+        made = arrays_of(self.schema, rows, found)
+        if not odd:
+            return made
+        others = {name: array.take(pa.array(odd, pa.int64())) for name, array in arrays.items()}
+        return mended(made, odd, self._one_by_one(others))
+
+    def _one_by_one(self, given: dict[str, Any]) -> dict[str, pa.Array]:
         values = [array.to_pylist() for array in given.values()]
         rows = (dict(zip(given, row, strict=True)) for row in zip(*values, strict=True))
         made = [self._translated(row) for row in rows]

@@ -21,6 +21,7 @@ from amqp10msg.sections import Header
 from amqp10msg.translate.report import Notes
 
 __all__ = [
+    "ANNOTATIONS",
     "COUNTS",
     "HEADERS",
     "becomes_text",

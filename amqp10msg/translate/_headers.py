@@ -13,9 +13,12 @@ from amqp10msg.translate.table import ROWS, Row
 
 __all__ = [
     "BY_ANNOTATION",
+    "FILTER",
     "FOUND",
+    "INTERNAL",
     "LONGEST_ROUTE",
     "ROUTES",
+    "SECTIONS",
     "SYMBOLS",
     "annotation_of",
     "header_field",
@@ -33,7 +36,7 @@ ROUTES = {"CC", "BCC"}
 LONGEST_ROUTE = max(map(len, ROUTES))
 #: Headers that RabbitMQ 3.10 and 4 take for encoded sections of a 1.0 message: any other content
 #: kills the consumers.
-_SECTIONS = {
+SECTIONS = {
     "x-amqp-1.0-properties",
     "x-amqp-1.0-app-properties",
     "x-amqp-1.0-message-annotations",
@@ -43,7 +46,7 @@ _SECTIONS = {
 FILTER = "x-stream-filter-value"
 _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
 #: Annotations that RabbitMQ 4 takes for its own: no consumer of 0-9-1 gets them as headers.
-_INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
+INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
 #: Keys of annotations by the names of headers.
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
@@ -60,7 +63,7 @@ def annotation_of(name: str) -> Symbol | None:
     known: Symbol | None = _SYMBOLS.get(name)
     if known is not None:
         return known
-    if not name.isascii() or "\0" in name or name in _SECTIONS:
+    if not name.isascii() or "\0" in name or name in SECTIONS:
         return None
     if not name.startswith("x-opt-"):
         made = Symbol("x-opt-" + name)
@@ -84,10 +87,10 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return known
     if not key.startswith("x-") or len(key) > 255 or "\0" in key:
         return None
-    if key in _TAKEN or key in _INTERNAL or key.startswith("x-basic-"):
+    if key in _TAKEN or key in INTERNAL or key.startswith("x-basic-"):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    if name in _SECTIONS:
+    if name in SECTIONS:
         return None
     found = name, annotation_of(name) == key
     FOUND.keep(key, found)
@@ -96,7 +99,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 
 def property_name(key: Any) -> tuple[str, bool] | None:
     """Return the name of the header that an application property becomes, as `header_of` does."""
-    if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in _SECTIONS:
+    if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None

@@ -1,0 +1,1 @@
+"""The kernel of `amqp10msg.translate.batches`, where it is compiled."""

@@ -1,0 +1,37 @@
+# The kernel of `amqp10msg.translate.batches`, kernel.pyx.
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+_Symbol: TypeAlias = Callable[[int, bytes], bool]
+_Rewritten: TypeAlias = Callable[[bytes], bytes | None]
+
+class ToBasic:
+    def __init__(
+        self,
+        is_symbol: _Symbol,
+        rewritten: _Rewritten,
+        symbols: dict[Any, bool],
+        odd_names: list[bytes],
+        /,
+    ) -> None: ...
+    def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
+
+class ToAmqp10:
+    def __init__(
+        self,
+        is_symbol: _Symbol,
+        rewritten: _Rewritten,
+        symbols: dict[Any, bool],
+        odd_names: list[bytes],
+        /,
+    ) -> None: ...
+    def run(
+        self,
+        rows: int,
+        content_header: tuple[Any, ...] | None,
+        payload: tuple[Any, ...] | None,
+        exchange: tuple[Any, ...] | None,
+        routing_key: tuple[Any, ...] | None,
+        redelivered: tuple[Any, ...] | None,
+    ) -> tuple[list[int], tuple[Any, ...]]: ...

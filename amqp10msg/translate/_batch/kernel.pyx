@@ -1,0 +1,40 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: annotation_typing=False
+"""The kernel of `translate.batches`: lossless translation of bytes to bytes, a batch at a time.
+
+Compiled only, and so in Cython's own language. It is one module, so that the C compiler inlines
+across its parts, which are included below in their order.
+
+What it translates is what the lossless profile's own rules say of the usual messages: in the
+encodings that this library would choose, with one section as their body, and with losses that a
+residual keeps and the rows of the correspondence alone explain. Any other message makes the row an
+odd one: what it wrote is taken back, and the thorough way translates it. So it never says what is
+wrong. A message of 0-9-1 with a residual becomes what that says, where this becomes the very same
+message again.
+
+Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
+was given. Output grows before it is written to.
+"""
+
+cimport cython
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.mem cimport PyMem_Free, PyMem_Realloc
+
+cdef extern from "Python.h":
+    Py_ssize_t PY_SSIZE_T_MAX
+
+cdef const char* RESIDUAL = b"x-opt-amqp10msg-residual"
+
+include "output.pxi"
+include "values.pxi"
+include "losses.pxi"
+include "residual.pxi"
+include "entries.pxi"
+include "input.pxi"
+include "rules.pxi"
+include "message_reader.pxi"
+include "to_basic.pxi"
+include "content_reader.pxi"
+include "to_amqp10.pxi"

@@ -1,0 +1,173 @@
+# What a translation does not carry over, as rows of a list in a column.
+
+cdef struct Losses:
+    Texts path, action, before, after, reason
+    Out recoverable, ends
+    Py_ssize_t count
+
+# Where a row began, so that an odd one can be taken back.
+cdef struct Mark:
+    Py_ssize_t count, path, action, before, after, reason
+
+
+cdef int begin_losses(Losses* to) except -1:
+    cdef int32_t none = 0
+    begin_texts(&to.path)
+    begin_texts(&to.action)
+    begin_texts(&to.before)
+    begin_texts(&to.after)
+    begin_texts(&to.reason)
+    to.recoverable.size = to.ends.size = to.count = 0
+    return put(&to.ends, &none, 4)
+
+
+cdef void free_losses(Losses* to) noexcept:
+    free_texts(&to.path)
+    free_texts(&to.action)
+    free_texts(&to.before)
+    free_texts(&to.after)
+    free_texts(&to.reason)
+    free_out(&to.recoverable)
+    free_out(&to.ends)
+
+
+cdef Mark mark_of(Losses* to) noexcept:
+    cdef Mark made
+    made.count = to.count
+    made.path = to.path.data.size
+    made.action = to.action.data.size
+    made.before = to.before.data.size
+    made.after = to.after.data.size
+    made.reason = to.reason.data.size
+    return made
+
+
+cdef void cut_losses(Losses* to, Mark* mark) noexcept:
+    to.count = mark.count
+    cut_texts(&to.path, mark.count, mark.path)
+    cut_texts(&to.action, mark.count, mark.action)
+    cut_texts(&to.before, mark.count, mark.before)
+    cut_texts(&to.after, mark.count, mark.after)
+    cut_texts(&to.reason, mark.count, mark.reason)
+    to.recoverable.size = mark.count
+
+
+cdef int end_losses(Losses* to) except -1:
+    """End the list of a row."""
+    cdef int32_t end = <int32_t> to.count
+    return put(&to.ends, &end, 4)
+
+
+cdef int end_loss(Losses* to, const char* action, bint has_after, const char* reason) except -1:
+    """End a loss, whose path, value before and value after were written."""
+    end_text(&to.path)
+    end_text(&to.before)
+    octet(&to.before.there, 1)
+    end_text(&to.after)
+    octet(&to.after.there, has_after)
+    put_text(&to.action, action, <Py_ssize_t> strlen(action))
+    put_text(&to.reason, reason, <Py_ssize_t> strlen(reason))
+    octet(&to.recoverable, 1)
+    to.count += 1
+    return 0
+
+
+cdef tuple losses_of(Losses* to):
+    """Return the offsets of the lists, and the buffers of the members."""
+    return (
+        taken(&to.ends),
+        buffers_of(&to.path),
+        buffers_of(&to.action),
+        buffers_of(&to.before),
+        buffers_of(&to.after),
+        buffers_of(&to.reason),
+        bits_of(&to.recoverable),
+    )
+
+
+# Values as JSON, as `json.dumps` writes them.
+
+
+cdef int json_octet(Out* o, int code) except -1:
+    """Write a byte of a text within quotation marks."""
+    if code == 34 or code == 92:
+        octet(o, 92)
+        return octet(o, code)
+    if code >= 32:
+        return octet(o, code)
+    octet(o, 92)
+    if code == 10:
+        return octet(o, 110)
+    if code == 13:
+        return octet(o, 114)
+    if code == 9:
+        return octet(o, 116)
+    if code == 8:
+        return octet(o, 98)
+    if code == 12:
+        return octet(o, 102)
+    say(o, b"u00")
+    octet(o, hex_digit(code >> 4, False))
+    return octet(o, hex_digit(code & 15, False))
+
+
+cdef int json_text(Out* o, cursor p, Py_ssize_t n) except -1:
+    cdef Py_ssize_t i
+    octet(o, 34)
+    for i in range(n):
+        json_octet(o, p[i])
+    return octet(o, 34)
+
+
+cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
+    """Write what `repr` says of bytes."""
+    cdef Py_ssize_t i
+    cdef bint has_single = n > 0 and memchr(p, 39, <size_t> n) != NULL
+    cdef bint has_double = n > 0 and memchr(p, 34, <size_t> n) != NULL
+    cdef int mark = 34 if has_single and not has_double else 39
+    cdef int code
+    say(o, b'"b')
+    json_octet(o, mark)
+    for i in range(n):
+        code = p[i]
+        if code == mark or code == 92:
+            json_octet(o, 92)
+            json_octet(o, code)
+        elif code == 9 or code == 10 or code == 13:
+            json_octet(o, 92)
+            octet(o, 116 if code == 9 else 110 if code == 10 else 114)
+        elif code < 32 or code > 126:
+            json_octet(o, 92)
+            octet(o, 120)
+            octet(o, hex_digit(code >> 4, False))
+            octet(o, hex_digit(code & 15, False))
+        else:
+            json_octet(o, code)
+    json_octet(o, mark)
+    return octet(o, 34)
+
+
+cdef int json_value(Out* o, Value* v) except -1:
+    """Write a value that a loss may tell."""
+    if v.kind == STRING or v.kind == SYMBOL:
+        return json_text(o, v.at, v.n)
+    if v.kind == BINARY:
+        return json_bytes(o, v.at, v.n)
+    if v.kind == UUID:
+        say(o, b"\"UUID('")
+        put_uuid(o, v.at)
+        return say(o, b"')\"")
+    if v.kind == ULONG:
+        return digits(o, <uint64_t> v.number)
+    if v.kind == BOOLEAN:
+        return say(o, b"true" if v.number else b"false")
+    return signed_digits(o, v.number)
+
+
+cdef bint is_plain_name(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether `repr` gives a name as it is, between single quotation marks."""
+    cdef Py_ssize_t i
+    for i in range(n):
+        if not 32 <= p[i] < 127 or p[i] == 39 or p[i] == 92:
+            return False
+    return True

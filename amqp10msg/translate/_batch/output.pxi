@@ -1,0 +1,168 @@
+# Runs of bytes that grow, and columns of texts made of them, as Arrow lays them out.
+
+ctypedef const uint8_t* cursor
+
+# The largest of Arrow's 32-bit offsets.
+cdef Py_ssize_t LARGEST = 2**31 - 1
+
+cdef struct Out:
+    uint8_t* at
+    Py_ssize_t size, room
+
+# `ends` has an int32 for each cell and one before the first; `there` a byte, where cells may lack.
+cdef struct Texts:
+    Out data, ends, there
+
+
+cdef int grow(Out* o, Py_ssize_t n) except -1:
+    """Make room for n more bytes."""
+    cdef Py_ssize_t room
+    cdef void* moved
+    if n > PY_SSIZE_T_MAX // 4 - o.size:
+        raise MemoryError
+    room = 2 * (o.size + n) + 256
+    moved = PyMem_Realloc(o.at, <size_t> room)
+    if moved == NULL:
+        raise MemoryError
+    o.at = <uint8_t*> moved
+    o.room = room
+    return 0
+
+
+cdef inline int reserve(Out* o, Py_ssize_t n) except -1:
+    if n > o.room - o.size:
+        grow(o, n)
+    return 0
+
+
+cdef inline int put(Out* o, const void* p, Py_ssize_t n) except -1:
+    reserve(o, n)
+    if n:
+        memcpy(o.at + o.size, p, <size_t> n)
+        o.size += n
+    return 0
+
+
+cdef inline int put_out(Out* o, Out* other) except -1:
+    return put(o, other.at, other.size)
+
+
+cdef inline int say(Out* o, const char* text) except -1:
+    return put(o, text, <Py_ssize_t> strlen(text))
+
+
+cdef inline int octet(Out* o, int number) except -1:
+    reserve(o, 1)
+    o.at[o.size] = <uint8_t> number
+    o.size += 1
+    return 0
+
+
+cdef inline int number(Out* o, uint64_t value, int width) except -1:
+    """Write an unsigned number in network order."""
+    cdef int i
+    reserve(o, 8)
+    for i in range(width):
+        o.at[o.size + i] = <uint8_t> (value >> 8 * (width - 1 - i))
+    o.size += width
+    return 0
+
+
+cdef int digits(Out* o, uint64_t value) except -1:
+    cdef uint8_t[20] made
+    cdef int i = 20
+    while True:
+        i -= 1
+        made[i] = <uint8_t> (48 + value % 10)
+        value //= 10
+        if value == 0:
+            break
+    return put(o, &made[i], 20 - i)
+
+
+cdef int signed_digits(Out* o, int64_t value) except -1:
+    if value >= 0:
+        return digits(o, <uint64_t> value)
+    octet(o, 45)
+    return digits(o, <uint64_t> 0 - <uint64_t> value)
+
+
+cdef inline int hex_digit(int value, bint upper) noexcept nogil:
+    return 48 + value if value < 10 else (55 if upper else 87) + value
+
+
+cdef int put_uuid(Out* o, cursor p) except -1:
+    """Write the 36 characters of a UUID."""
+    cdef int i
+    for i in range(16):
+        if i == 4 or i == 6 or i == 8 or i == 10:
+            octet(o, 45)
+        octet(o, hex_digit(p[i] >> 4, False))
+        octet(o, hex_digit(p[i] & 15, False))
+    return 0
+
+
+cdef void free_out(Out* o) noexcept:
+    PyMem_Free(o.at)
+    o.at = NULL
+    o.size = o.room = 0
+
+
+cdef inline bytes taken(Out* o):
+    return PyBytes_FromStringAndSize(<char*> o.at, o.size)
+
+
+# Columns.
+
+
+cdef int begin_texts(Texts* column) except -1:
+    cdef int32_t none = 0
+    column.data.size = column.ends.size = column.there.size = 0
+    return put(&column.ends, &none, 4)
+
+
+cdef void free_texts(Texts* column) noexcept:
+    free_out(&column.data)
+    free_out(&column.ends)
+    free_out(&column.there)
+
+
+cdef inline int end_text(Texts* column) except -1:
+    """End a cell behind the bytes that were written last."""
+    cdef int32_t end
+    if column.data.size > LARGEST:
+        raise OverflowError("a column would exceed 2 GiB")
+    end = <int32_t> column.data.size
+    return put(&column.ends, &end, 4)
+
+
+cdef inline int put_text(Texts* column, const void* p, Py_ssize_t n) except -1:
+    put(&column.data, p, n)
+    return end_text(column)
+
+
+cdef inline void cut_texts(Texts* column, Py_ssize_t cells, Py_ssize_t size) noexcept:
+    """Take back all cells but so many, and all bytes but so many."""
+    column.ends.size = 4 * (cells + 1)
+    column.data.size = size
+    if column.there.size > cells:
+        column.there.size = cells
+
+
+cdef bytes bits_of(Out* o):
+    """Return a bitmap of bytes that are 0 or 1."""
+    cdef Py_ssize_t i
+    cdef Py_ssize_t size = (o.size + 7) // 8
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, size)
+    cdef uint8_t* to = <uint8_t*> PyBytes_AS_STRING(made)
+    if size:
+        memset(to, 0, <size_t> size)
+    for i in range(o.size):
+        to[i >> 3] |= <uint8_t> (o.at[i] << (i & 7))
+    return made
+
+
+cdef tuple buffers_of(Texts* column):
+    """Return validity, None where no cell lacks, offsets and data."""
+    valid = bits_of(&column.there) if column.there.size else None
+    return valid, taken(&column.ends), taken(&column.data)

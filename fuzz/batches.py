@@ -1,0 +1,125 @@
+"""``python -m fuzz.batches``: the kernel of `translate.batches` against the translator.
+
+Batches of randomly mutated messages are translated without loss by both, to 0-9-1 and to 1.0; a
+difference in a byte, a loss or an error is printed, and kept in fuzz/findings.
+
+Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
+preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import random
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from amqp10msg import AmqpError, Message
+from amqp10msg.basic import encode_content_header
+from amqp10msg.jobs.translating import BASIC, Translator
+from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate.batches import kernel
+from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
+from bench.translation import BODY, HEADER
+from fuzz.columns import FINDINGS, exactly, seeds
+from fuzz.mutate import mutate
+
+TO_BASIC, TO_AMQP10 = Translator("basic", "lossless"), Translator("amqp10", "lossless")
+# The usual messages, which the kernel translates itself.
+_USUAL = (GENERAL, GENERAL_VALUE, REFERENCE)
+
+
+def canonical(known: Sequence[bytes]) -> list[bytes]:
+    """Return those messages that can be read, in the encodings of this library."""
+    found = list(_USUAL)
+    for octets in known:
+        try:
+            message = Message.decode(octets)
+            found.append(message.evolve(body=message.body).encode())
+            found.append(to_amqp10(to_basic(message).message).message.encode())
+        except AmqpError:
+            continue
+    return found
+
+
+def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
+    """Return content headers and payloads that messages become."""
+    found = [(HEADER, BODY)]
+    for octets in known:
+        try:
+            made = to_basic(Message.decode(octets)).message
+        except AmqpError:
+            continue
+        found.append((encode_content_header(made.properties, len(made.body)), made.body))
+    return found
+
+
+def differs(translator: Translator, given: dict[str, Any]) -> bool:
+    """Whether the kernel and the translator differ."""
+    found, expected = translator.run(given), translator._one_by_one(given)
+    for column in found.values():
+        column.validate(full=True)
+    return any(found[name].to_pylist() != expected[name].to_pylist() for name in expected)
+
+
+def columns_of(rows: Sequence[tuple[bytes, bytes]], draw: random.Random) -> dict[str, Any]:
+    """Return the columns of messages of 0-9-1, some of them delivered, or sent again."""
+    exchange = [draw.choice(("", "", "", "e", None)) for _ in rows]
+    return {
+        "content_header": exactly([header for header, _ in rows]),
+        "payload": exactly([body for _, body in rows]),
+        "exchange": pa.array(exchange, pa.string()),
+        "routing_key": pa.array(["k" if name else None for name in exchange], pa.string()),
+        "redelivered": pa.array([draw.choice((False, False, True, None)) for _ in rows]),
+    }
+
+
+def main() -> int:
+    """Run until the inputs are used up; return the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz.batches", description=__doc__)
+    parser.add_argument("--inputs", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=0)
+    chosen = parser.parse_args()
+    if kernel("basic", "lossless") is None:
+        parser.error("the kernel is not compiled: python setup.py build_ext --inplace")
+    draw = random.Random(chosen.seed)
+    wires = canonical(seeds())
+    basics = contents(wires)
+    headers = [header for header, _ in basics]
+    begin = time.perf_counter()
+    done = differ = 0
+    while done < chosen.inputs:
+        size = draw.choice((1, 3, 40))
+        octets = [
+            draw.choice(wires) if draw.random() < 0.3 else mutate(wires, draw) for _ in range(size)
+        ]
+        rows = [draw.choice(basics) for _ in range(size)]
+        rows = [
+            one if draw.random() < 0.3 else (mutate([one[0], draw.choice(headers)], draw), one[1])
+            for one in rows
+        ]
+        columns = columns_of(rows, draw)
+        if set(columns) != set(BASIC.names):
+            raise RuntimeError("a message of 0-9-1 has other columns")
+        for translator, given in ((TO_BASIC, {"wire": exactly(octets)}), (TO_AMQP10, columns)):
+            if differs(translator, given):
+                differ += 1
+                said = {name: [repr(one) for one in c.to_pylist()] for name, c in given.items()}
+                joined = json.dumps(said)
+                FINDINGS.mkdir(exist_ok=True)
+                name = f"batches-{hashlib.sha256(joined.encode()).hexdigest()[:16]}"
+                (FINDINGS / name).write_text(joined, encoding="utf-8")
+                print(f"FINDING {name}", file=sys.stderr, flush=True)
+        done += 2 * size
+    print(f"{done} inputs, {differ} differences, {time.perf_counter() - begin:.0f} s")
+    return 1 if differ else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
