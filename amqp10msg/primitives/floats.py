@@ -1,0 +1,184 @@
+"""The 32-bit float and the decimals of Part 1, told apart by their bits."""
+
+from __future__ import annotations
+
+import decimal as _decimal
+import math
+import struct
+from typing import Any, ClassVar, Self
+
+__all__ = ["Decimal32", "Decimal64", "Decimal128", "Float"]
+
+
+_FLOAT = struct.Struct(">f")
+_UINT = struct.Struct(">I")
+
+
+class Float(float):
+    """An AMQP float (32-bit); a plain Python float is an AMQP double (64-bit).
+
+    Holds the nearest 32-bit value of what it is made from. NaN payloads are kept by `from_bits`.
+
+    Raises:
+        OverflowError: the number is too large for 32 bits.
+    """
+
+    __slots__ = ("_bits",)
+    _bits: int
+
+    def __new__(cls, value: Any = 0.0) -> Self:
+        """Take a number and round it to 32 bits; OverflowError if it is too large."""
+        if isinstance(value, Float):
+            return cls.from_bits(value.bits)
+        number = float(value)
+        if math.isnan(number):
+            return float.__new__(cls, number)
+        return float.__new__(cls, _FLOAT.unpack(_FLOAT.pack(number))[0])
+
+    @classmethod
+    def from_bits(cls, bits: int) -> Self:
+        """Make the float of these 32 bits (IEEE 754 binary32), 0 to 2^32 - 1."""
+        self = float.__new__(cls, _FLOAT.unpack(_UINT.pack(bits))[0])
+        if math.isnan(self):
+            # The way through a 64-bit float makes signalling NaNs quiet.
+            self._bits = bits
+        return self
+
+    @property
+    def bits(self) -> int:
+        """The 32 bits of IEEE 754 binary32."""
+        if not math.isnan(self):
+            return int(_UINT.unpack(_FLOAT.pack(self))[0])
+        try:
+            return self._bits
+        except AttributeError:
+            return int(_UINT.unpack(_FLOAT.pack(self))[0])
+
+    def __repr__(self) -> str:
+        return f"Float({float.__repr__(self)})"
+
+    def __str__(self) -> str:
+        return float.__repr__(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self).from_bits, (self.bits,))
+
+
+class _Decimal:
+    """IEEE 754-2008 decimal, binary integer significand; identity is the bits."""
+
+    __slots__ = ("bits",)
+    bits: int
+    width: ClassVar[int]  # octets
+    precision: ClassVar[int]  # digits
+    bias: ClassVar[int]
+    _coefficient_bits: ClassVar[int]  # of the form without the implied 100
+
+    def __init__(self, bits: int) -> None:
+        if not isinstance(bits, int):
+            raise TypeError(
+                f"{type(self).__name__} takes its bits as an int; "
+                f"for a number use {type(self).__name__}.from_decimal()"
+            )
+        if not 0 <= bits < 1 << (8 * self.width):
+            raise ValueError(f"{type(self).__name__} holds {8 * self.width} bits, not {bits:#x}")
+        self.bits = bits
+
+    @classmethod
+    def from_decimal(cls, number: _decimal.Decimal | int | str) -> Self:
+        """Encode exactly this number, its exponent kept where the format can express it.
+
+        Raises:
+            ValueError: it needs more digits or a larger exponent than the format has.
+        """
+        if not isinstance(number, _decimal.Decimal):
+            number = _decimal.Decimal(number)
+        sign, digits, power = number.as_tuple()
+        top = 8 * cls.width - 1
+        bits = sign << top
+        if power == "F":
+            return cls(bits | 0b11110 << (top - 5))
+        coefficient = int("".join(map(str, digits)) or "0")
+        if isinstance(power, str):
+            if coefficient >= 10 ** (cls.precision - 1):
+                raise ValueError(f"{number} has a payload too long for {cls.__name__}")
+            return cls(bits | (0b111111 if power == "N" else 0b111110) << (top - 6) | coefficient)
+        exponent = power
+        limit = 10**cls.precision
+        e_min = -cls.bias
+        e_max = (3 << (top - 2 - cls._coefficient_bits)) - 1 - cls.bias
+        while exponent > e_max and coefficient and coefficient * 10 < limit:
+            coefficient, exponent = coefficient * 10, exponent - 1
+        while (exponent < e_min or coefficient >= limit) and coefficient and coefficient % 10 == 0:
+            coefficient, exponent = coefficient // 10, exponent + 1
+        if coefficient == 0:
+            exponent = min(max(exponent, e_min), e_max)
+        if coefficient >= limit or not e_min <= exponent <= e_max:
+            raise ValueError(f"{number} does not fit {cls.__name__} exactly")
+        biased = exponent + cls.bias
+        if coefficient >> cls._coefficient_bits:
+            short = cls._coefficient_bits - 2
+            return cls(bits | 0b11 << (top - 2) | biased << short | coefficient & (1 << short) - 1)
+        return cls(bits | biased << cls._coefficient_bits | coefficient)
+
+    def to_decimal(self) -> _decimal.Decimal:
+        """Return exactly this number, with its exponent; non-canonical coefficients are zero."""
+        top = 8 * self.width - 1
+        bits = self.bits
+        sign = bits >> top
+        if bits >> (top - 4) & 0b1111 == 0b1111:
+            if not bits >> (top - 5) & 1:
+                return _decimal.Decimal("-Infinity" if sign else "Infinity")
+            payload = bits & (1 << (self._coefficient_bits - 3)) - 1
+            if payload >= 10 ** (self.precision - 1):
+                payload = 0
+            kind = "sNaN" if bits >> (top - 6) & 1 else "NaN"
+            return _decimal.Decimal(f"{'-' * sign}{kind}{payload or ''}")
+        if bits >> (top - 2) & 0b11 == 0b11:
+            short = self._coefficient_bits - 2
+            biased = bits >> short & (1 << (top - self._coefficient_bits)) - 1
+            coefficient = 0b100 << short | bits & (1 << short) - 1
+        else:
+            biased = bits >> self._coefficient_bits & (1 << (top - self._coefficient_bits)) - 1
+            coefficient = bits & (1 << self._coefficient_bits) - 1
+        if coefficient >= 10**self.precision:
+            coefficient = 0
+        return _decimal.Decimal((sign, tuple(map(int, str(coefficient))), biased - self.bias))
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self.bits == other.bits
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, self.bits.to_bytes(self.width, "big")))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.bits:#0{2 * self.width + 2}x})"
+
+    def __str__(self) -> str:
+        return str(self.to_decimal())
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (type(self), (self.bits,))
+
+
+class Decimal32(_Decimal):
+    """An AMQP decimal32: 7 digits, exponents -101 to 90; `bits` holds its 32 bits."""
+
+    __slots__ = ()
+    width, precision, bias, _coefficient_bits = 4, 7, 101, 23
+
+
+class Decimal64(_Decimal):
+    """An AMQP decimal64: 16 digits, exponents -398 to 369; `bits` holds its 64 bits."""
+
+    __slots__ = ()
+    width, precision, bias, _coefficient_bits = 8, 16, 398, 53
+
+
+class Decimal128(_Decimal):
+    """An AMQP decimal128: 34 digits, exponents -6176 to 6111; `bits` holds its 128 bits."""
+
+    __slots__ = ()
+    width, precision, bias, _coefficient_bits = 16, 34, 6176, 113
