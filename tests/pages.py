@@ -34,7 +34,7 @@ class Page(HTMLParser):
             assert tag == "a", "only what is clicked on leads elsewhere"
             assert urlsplit(target)[:2] == ("", ""), "and to what is in the page or beside it"
         self.elements.append((tag, {name: value or "" for name, value in attrs}))
-        if tag not in ("meta", "input"):  # those have no end
+        if tag not in ("meta", "input", "wbr"):  # those have no end
             self.open.append(tag)
 
     def handle_endtag(self, tag: str) -> None:

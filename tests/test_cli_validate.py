@@ -199,11 +199,13 @@ class Page(HTMLParser):
         self.targets: set[str] = set()
         self.links: set[str] = set()
         self.stack: list[str] = []
+        self.goes_on = False
         self.feed(text)
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag not in ("meta", "br", "link", "img"):
+        self.goes_on = tag == "wbr"
+        if tag not in ("meta", "br", "link", "img", "wbr"):
             self.stack.append(tag)
         given = dict(attrs)
         self.loads += [value or "" for name, value in attrs if name in ("src", "data", "srcset")]
@@ -217,8 +219,11 @@ class Page(HTMLParser):
         assert tag == self.stack.pop()
 
     def handle_data(self, data: str) -> None:
-        if self.stack and self.stack[-1] not in ("style", "script"):
+        if self.goes_on:
+            self.text[-1] += data
+        elif self.stack and self.stack[-1] not in ("style", "script"):
             self.text.append(data)
+        self.goes_on = False
 
 
 class TestReport:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 pytest.importorskip("jinja2")
 
+from markupsafe import Markup
+
 from amqp10msg import pages
 from amqp10msg.notation import render_html
 from amqp10msg.pages.charts import SLIM, WIDE, Bar, columns, proportions
@@ -58,6 +60,38 @@ def test_any_text_is_text_in_a_page(text: str) -> None:
     assert Page(about("x")).tags == made.tags
     assert pages.printable(text) in made.text
     assert not re.search(r"[^\n -~\u00a0-\U0010ffff]", page)
+
+
+@given(st.lists(TEXTS, min_size=1, max_size=3))
+def test_a_cell_of_a_table_is_its_text_wherever_its_lines_may_break(texts: list[str]) -> None:
+    head = [f"column {number}" for number in range(len(texts))]
+    part = {"title": "t", "note": "", "legend": [], "charts": [], "head": head, "more": 0}
+    drawn = Markup('<svg viewBox="0 0 1 1"></svg>')
+    part |= {"kinds": [""] * (len(head) + 1), "rows": [[*texts, ("mix", drawn)]]}
+    part["head"] = [*head, "share"]
+    page = pages.render(
+        "job.html",
+        **dict.fromkeys(("title", "source", "output", "engine", "inspected"), "x"),
+        counts=[],
+        rules=[],
+        quarantine="",
+        messages=[],
+        more=0,
+        parts=[part],
+    )
+
+    assert str(drawn) in page
+    made = Page(page)
+    assert [] == made.open
+    for text in texts:
+        assert pages.printable(text) in made.text
+
+
+def test_a_path_may_break_behind_its_slashes() -> None:
+    environment = pages._environment()
+    shown = environment.filters["breaking"]("/a/b&c.jsonl:12 x@3 http://h")
+
+    assert "/<wbr>a/<wbr>b&amp;c.jsonl:<wbr>12 x@<wbr>3 http:/" in shown
 
 
 def test_a_page_allows_its_own_style_alone() -> None:

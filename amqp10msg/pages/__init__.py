@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from importlib import resources
 from typing import Any
 
 __all__ = ["printable", "render"]
+
+# Behind these, unless a space or the end of the text follows. "&" would part an escaped character.
+_BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
 
 def render(template: str, **values: Any) -> str:
@@ -67,6 +71,7 @@ def _environment() -> Any:
             "text": Markup(text),  # noqa: S704  (a file of this package)
             "hash": f"sha256-{digest}",
         }
+    environment.filters["breaking"] = _breaking
     environment.filters["number"] = "{:,}".format
     environment.filters["plural"] = _plural
     return environment
@@ -75,6 +80,16 @@ def _environment() -> Any:
 @cache
 def _asset(name: str) -> str:
     return (resources.files("amqp10msg.pages") / "data" / name).read_text(encoding="utf-8")
+
+
+def _breaking(text: Any) -> Any:
+    """Let a line break in a path, in front of what is behind a slash, a colon or an at sign."""
+    if hasattr(text, "__html__"):
+        return text  # a chart
+    from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)
+
+    shown = str(escape(printable(text)))
+    return Markup(_BREAKS.sub(r"\g<0><wbr>", shown))  # noqa: S704  (escaped above)
 
 
 def _plural(number: int, noun: str) -> str:
