@@ -6,6 +6,7 @@ A message of 0-9-1 is the payload of its content header frame with the body behi
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +24,19 @@ from amqp10msg.cli._options import (
 from amqp10msg.cli._output import Sink, complain, console, plural, safe, table, use_color
 
 if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     from amqp10msg.cli._input import Inputs
     from amqp10msg.cli._translated import Losses, Translated
 
+# Columns of a terminal that have room for a reason beside the rest.
+_WIDE = 120
+# Of a narrower one, those that a path gets before it is broken.
+_PATH = 36
+# A place in a file with the name of the case there.
+_NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
 _ACTIONS = {
     "carried": "green",
     **dict.fromkeys(("renamed", "reordered", "retyped"), "yellow"),
@@ -141,19 +152,21 @@ def _show(made: Translated, colored: bool) -> None:
         return
     lost = sum(not loss.recoverable for loss in made.losses)
     size = len(made.record["raw"]) // 2
-    says = f"{plural(lost, 'value')} lost" if lost else "nothing lost"
+    kept = "nothing lost for good" if made.losses else "nothing lost"
+    says = f"{plural(lost, 'value')} lost" if lost else kept
     line = f"{source}: {plural(size, 'byte')}, {says}"
     screen.print(Text(line, style="yellow" if lost else "green"))
     if not made.losses:
         return
-    rows = table("Path", "Action", "Before", "After", "Why")
+    rows = table("Path", "Action", "Before", "After")
     for loss in made.losses:
-        rows.add_row(
-            Text(safe(loss.path) or "message"),
+        _add_loss(
+            screen,
+            rows,
+            (safe(loss.path) or "message", loss.reason),
             _action(loss.action, loss.recoverable),
             Text(_short(loss.before)),
             Text("" if loss.after is None else _short(loss.after)),
-            Text(loss.reason),
         )
     screen.print(rows)
     screen.print()
@@ -165,15 +178,17 @@ def _show_total(total: Losses, colored: bool) -> None:
 
     screen = console(colored)
     if total.rows:
-        rows = table("Path", "Action", "Messages", "First in", "Why")
+        rows = table("Path", "Action", "Messages", "First in")
         rows.columns[2].justify = "right"
         for (path, action, recoverable, why), (number, source) in total.most_common():
-            rows.add_row(
-                Text(safe(path) or "message"),
+            first = source if screen.width >= _WIDE else _NAMED.sub(r"\1", source)
+            _add_loss(
+                screen,
+                rows,
+                (safe(path) or "message", why),
                 _action(action, recoverable),
-                f"{number:,}",
-                Text(safe(source)),
-                Text(why),
+                Text(f"{number:,}"),
+                Text(safe(first)),
             )
         screen.print(rows)
         screen.print()
@@ -181,7 +196,23 @@ def _show_total(total: Losses, colored: bool) -> None:
     screen.print(Text(total.sentence(), style=f"bold {style}"))
 
 
-def _action(action: str, recoverable: bool) -> Any:
+def _add_loss(screen: Console, rows: Table, what: tuple[str, str], *cells: Text) -> None:
+    """Add a row with the reason in a column of its own, or below the path on a narrow screen."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    path, why = what
+    if screen.width < _WIDE:
+        rows.columns[0].min_width = max(rows.columns[0].min_width or 0, min(len(path), _PATH))
+        rows.add_row(Group(Text(path), Padding(Text(why, style="dim"), (0, 0, 0, 2))), *cells)
+        return
+    if len(rows.columns) == len(cells) + 1:
+        rows.add_column("Why", overflow="fold")
+    rows.add_row(Text(path), *cells, Text(why))
+
+
+def _action(action: str, recoverable: bool) -> Text:
     from rich.text import Text
 
     words = action + ("" if recoverable else ", for good")

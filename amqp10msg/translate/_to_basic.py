@@ -38,7 +38,7 @@ from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_fin
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.writing import rewritten
-from amqp10msg.translate.report import Loss, Notes
+from amqp10msg.translate.report import Loss, Notes, path_of_key
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
@@ -519,19 +519,19 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             item = int(value)
         if found is None or not letter or found[0] in names:
             exact = False
-            notes.carried(f"message-annotations[{key!r}]", value, "no header can say it")
+            notes.carried(path_of_key("message-annotations", key), value, "no header can say it")
             continue
         produced = True
         names.add(found[0])
         made.entries.append((found[0], letter, item))
         if letter in "xAF" and not saved:
-            _in_stream(f"message-annotations[{key!r}]", letter, value, item, notes)
+            _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
         if delivered and found[0] in COUNTS:
             exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
             exact = False
             notes.add(
-                f"message-annotations[{key!r}]",
+                path_of_key("message-annotations", key),
                 "retyped",
                 value,
                 item,

@@ -14,7 +14,7 @@ from amqp10msg._core.twin import Layout
 from amqp10msg.errors import TranslationError
 from amqp10msg.reprs import shown
 
-__all__ = ["Action", "Loss", "Notes", "Translation"]
+__all__ = ["Action", "Loss", "Notes", "Translation", "path_of_key"]
 
 M = TypeVar("M")
 
@@ -61,6 +61,11 @@ class Translation(Generic[M]):
 
     message: M
     losses: tuple[Loss, ...] = ()
+
+
+def path_of_key(section: str, key: Any) -> str:
+    """Return the path of a value in a section that is a map: a key of text is in quotes."""
+    return f"{section}[{str(key)!r}]" if isinstance(key, str) else f"{section}[{key}]"
 
 
 # Made for every message, so as decoding makes its own, and not frozen for the same reason: the pure
