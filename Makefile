@@ -44,7 +44,8 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills soak pythons check coverage bench fuzz docs release-check clean
+.PHONY: help setup demo test kills soak pythons check coverage bench fuzz corpus conformance docs \
+  release-check clean
 
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -102,6 +103,13 @@ fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of every build, also under
 
 release-check: $(VENV)/.release  ## build what would be released, and try it in empty environments
 	$(PY) tools/release_check.py $(RELEASE_ARGS)
+
+corpus: setup  ## the corpus from its sources, and build/corpus as it is released
+	$(PY) tools/build_corpus.py
+	$(PY) tools/release_corpus.py build/corpus
+
+conformance: setup  ## every implementation that can be installed here, held to the corpus
+	@$(PY) tools/conformance_page.py build/conformance
 
 docs: setup  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) docs docs/_build/html

@@ -216,6 +216,13 @@ def test_refusals() -> None:
     assert {"refused": True, "cause": True} == conformance.judge(wrong, right).facets
     assert {"refused": True, "cause": False} == conformance.judge(wrong, late).facets
     assert {"refused": True} == conformance.judge(wrong, silent).facets
+    # A bound that each implementation sets for itself is no fault of those that have none.
+    deep = attrs.evolve(wrong, error=Fault("depth-limit", 0))
+    assert ("skip", {}) == (
+        conformance.judge(deep, read).outcome,
+        conformance.judge(deep, read).facets,
+    )
+    assert {"refused": True} == conformance.judge(deep, silent).facets
     # What breaks a rule and can be read may be refused, too.
     either = attrs.evolve(wrong, typed=["uint", 5])
     assert {"kept": True, "typed": True} == conformance.judge(either, read).facets
@@ -393,7 +400,9 @@ def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> 
     done = command("run", *common)
     assert 1 == done.exit_code, done.output
     assert "odd-driver: fail: other (Part 1, 1.6.5): read as" in done.output
-    assert {"index.html", "results.json", "junit.xml"} == {path.name for path in out.iterdir()}
+    assert {"index.html", "results.json", "junit.xml", "report.md"} == {
+        path.name for path in out.iterdir()
+    }
     (out / "results.json").rename(tmp_path / "old.json")
 
     same = command("run", *common, "--diff", str(tmp_path / "old.json"))
@@ -421,3 +430,45 @@ def test_the_command_lists_the_peers() -> None:
 
     assert 0 == done.exit_code
     assert all(name in done.output for name in conformance.PEERS)
+
+
+def test_findings_are_the_smallest_cases_by_clause() -> None:
+    cases = [
+        case("long", data=b"\x52" * 9),
+        case("short", data=b"\x52"),
+        case("other", clause="Part 1, 1.6.10"),
+        case("dead", data=b"\x52" * 3),
+    ]
+    facets: dict[str, dict[str, bool]] = {
+        "long": {"read": False},
+        "short": {"read": False, "identical": False},
+        "other": {"read": False},
+        "dead": {},
+    }
+    peer = PeerResults(
+        "odd",
+        "odd 1.0",
+        [
+            Result(
+                case=one.id,
+                digest=one.id,
+                kind=one.kind,
+                clause=one.clause,
+                outcome="crash" if one.id == "dead" else "fail",
+                facets=facets[one.id],
+                reason="a | b",
+            )
+            for one in cases
+        ],
+    )
+
+    found = conformance.findings(peer, cases)
+
+    assert [
+        ("crash", "Part 1, 1.6.5", 1, "dead"),
+        ("read", "Part 1, 1.6.5", 2, "short"),
+        ("read", "Part 1, 1.6.10", 1, "other"),
+    ] == [(one.what, one.clause, one.count, one.case.id) for one in found]
+    text = conformance.markdown([peer], cases)
+    assert r"| read | Part 1, 1.6.5 | 2 | `short` `52`: a \| b |" in text
+    assert "Nothing was found." in conformance.markdown([results(a="pass")], cases)

@@ -105,7 +105,7 @@ Examples:
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("conformance"),
     show_default=True,
-    help="The folder for results.json, junit.xml and index.html.",
+    help="The folder for index.html, results.json, junit.xml and report.md.",
 )
 @click.option(
     "--diff",
@@ -142,6 +142,7 @@ def run(
         find_peer,
         junit,
         load,
+        markdown,
         save,
         scoreboard,
     )
@@ -173,6 +174,7 @@ def run(
         raise click.ClickException("no peer ran")
     save(found, output / "results.json")
     write_whole(output / "junit.xml", junit(found))
+    write_whole(output / "report.md", markdown(found, chosen))
     write_whole(output / "index.html", scoreboard(found, chosen))
     for peer in asked:
         _journal(output, peer.name).unlink(missing_ok=True)
@@ -181,7 +183,7 @@ def run(
     changes = difference(old, found) if old is not None else None
     if changes is not None:
         _show_changes(changes, colored)
-    click.echo(f"{output}/index.html, results.json, junit.xml")
+    click.echo(f"{output}/index.html, results.json, junit.xml, report.md")
     if changes is not None:
         return int(bool(missing) or any(change.is_worse for change in changes))
     return int(bool(missing) or not all(peer.ok for peer in found))

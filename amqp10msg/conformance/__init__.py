@@ -14,7 +14,15 @@ others, and the run goes on.
 from amqp10msg.conformance.environments import Launch, PeerError, prepare
 from amqp10msg.conformance.judging import judge
 from amqp10msg.conformance.peers import PEERS, Peer, find_peer
-from amqp10msg.conformance.reports import Change, difference, junit, summary
+from amqp10msg.conformance.reports import (
+    Change,
+    Finding,
+    difference,
+    findings,
+    junit,
+    markdown,
+    summary,
+)
 from amqp10msg.conformance.results import (
     DEATHS,
     FACETS,
@@ -34,6 +42,7 @@ __all__ = [
     "OUTCOMES",
     "PEERS",
     "Change",
+    "Finding",
     "Launch",
     "Peer",
     "PeerError",
@@ -41,9 +50,11 @@ __all__ = [
     "Result",
     "difference",
     "find_peer",
+    "findings",
     "judge",
     "junit",
     "load",
+    "markdown",
     "percent",
     "prepare",
     "run",

@@ -1,4 +1,4 @@
-"""Results as text and as JUnit XML, and what is different between two runs."""
+"""Results as text, Markdown and JUnit XML; findings; what is different between two runs."""
 
 from __future__ import annotations
 
@@ -8,9 +8,19 @@ from xml.etree import ElementTree as ET
 
 import attrs
 
-from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result, chapter_of
+from amqp10msg.conformance.results import (
+    DEATHS,
+    FACETS,
+    OPTIONAL,
+    OUTCOMES,
+    PeerResults,
+    Result,
+    chapter_of,
+    percent,
+)
+from amqp10msg.corpus import Case
 
-__all__ = ["Change", "difference", "junit", "summary"]
+__all__ = ["Change", "Finding", "difference", "findings", "junit", "markdown", "summary"]
 
 # What no XML can hold.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -127,3 +137,89 @@ def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> l
             if change.before != change.after or lost:
                 changes.append(change)
     return sorted(changes, key=lambda change: not change.is_worse)
+
+
+@attrs.frozen
+class Finding:
+    """What an implementation does not do, with the smallest case that shows it.
+
+    Attributes:
+        what: the outcome, such as ``crash``, or the facet that does not hold.
+        clause: that the cases are about.
+        count: of how many cases this is found.
+        case: the smallest of them.
+        reason: what is wrong in that one.
+    """
+
+    what: str
+    clause: str
+    count: int
+    case: Case
+    reason: str
+
+
+def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
+    """Return what an implementation does not do, by clause; what ended its process comes first.
+
+    Args:
+        peer: the results of the implementation.
+        cases: those that ran.
+    """
+    by_id = {case.id: case for case in cases}
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in peer.results:
+        if result.case not in by_id:
+            continue
+        if result.outcome in (*DEATHS, "error"):
+            kinds = [result.outcome]
+        else:
+            kinds = [name for name, holds in result.facets.items() if not holds]
+        for kind in kinds:
+            if kind not in OPTIONAL:
+                found.setdefault((kind, result.clause), []).append(result)
+    made = []
+    for (kind, clause), results in found.items():
+        least = min(results, key=lambda one: (len(by_id[one.case].data), one.case))
+        made.append(Finding(kind, clause, len(results), by_id[least.case], least.reason))
+    order = [*sorted(DEATHS), "error", *FACETS]
+    return sorted(made, key=lambda one: (order.index(one.what), _numbers(one.clause)))
+
+
+def _numbers(clause: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", clause)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
+    """Return the results as Markdown: a table, and the findings of each implementation."""
+    rows = [["implementation", *FACETS, "died", "skipped"]]
+    rows.append(["---", *["--:"] * (len(FACETS) + 2)])
+    for peer in peers:
+        cells = [
+            f"{percent(held, asked)} % of {asked:,}" if asked else ""
+            for held, asked in peer.facets().values()
+        ]
+        died = sum(result.outcome in DEATHS for result in peer.results)
+        rows.append([peer.name, *cells, str(died), f"{peer.counts()['skip']:,}"])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    for peer in peers:
+        found = findings(peer, cases)
+        lines += ["", f"## {peer.name}", ""]
+        if not found:
+            lines.append("Nothing was found.")
+            continue
+        lines += [
+            "| what | clause | cases | the smallest, and what was found |",
+            "|---|---|--:|---|",
+        ]
+        for one in found:
+            octets = one.case.data.hex()
+            octets = octets if len(octets) <= 96 else octets[:96] + "…"
+            shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
+            lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def _cell(text: str) -> str:
+    text = _writable(text if len(text) <= 240 else text[:240] + "…")
+    return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text.replace("\n", " "))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import struct
 from typing import Any, Literal, TypeAlias
 
@@ -97,11 +98,12 @@ def _loose(typed: Any) -> Any:
     value = typed[1]
     if isinstance(value, list):  # a name, not a type
         return [kind, _loose(value)]
-    if family == "number" and not isinstance(value, str):
-        value = struct.pack(">d", value).hex()
-    elif family == "number":
-        bits = bytes.fromhex(value)
-        value = struct.pack(">d", *struct.unpack(">f" if len(bits) == 4 else ">d", bits)).hex()
+    if family == "number":
+        if isinstance(value, str):
+            bits = bytes.fromhex(value)
+            (value,) = struct.unpack(">f" if len(bits) == 4 else ">d", bits)
+        # What is no number is none whatever its bits: those are of the type, not of the value.
+        value = "nan" if math.isnan(value) else struct.pack(">d", value).hex()
     elif family == "octets" and kind in ("string", "symbol", "S"):
         value = value["hex"] if isinstance(value, dict) else value.encode().hex()
     elif family == "decimal" and kind != family:

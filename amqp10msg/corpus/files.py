@@ -1,4 +1,4 @@
-"""Cases in files: JSON lines, or a CBOR sequence (RFC 8742)."""
+"""Cases in files: JSON lines, a CBOR sequence (RFC 8742), or Parquet."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.corpus.case import Case, CorpusError
+from amqp10msg.corpus.tables import read_parquet, write_parquet
 
 #: Suffixes of files that hold a CBOR sequence; every other file holds JSON lines.
 _CBOR = (".cbor", ".cborseq")
+_PARQUET = ".parquet"
 # The ids of the messages for demonstrations.
 _DEMO = (
     # What a broker makes of one AMQP 0-9-1 message, version by version.
@@ -42,13 +44,13 @@ def load(path: str | Path | None = None) -> list[Case]:
     """Read the cases of a file, or of all files of a folder.
 
     Args:
-        path: a file of JSON lines (``.jsonl``) or a CBOR sequence (``.cborseq``, ``.cbor``), or a
-            folder of such files, which are read in the order of their names. None for the corpus
-            that comes with the library.
+        path: a file of JSON lines (``.jsonl``), a CBOR sequence (``.cborseq``, ``.cbor``) or
+            Parquet (``.parquet``), or a folder of files of the first two, which are read in the
+            order of their names. None for the corpus that comes with the library.
 
     Raises:
         CorpusError: a line or an item is not a case, an id is repeated, or a folder is empty.
-        ImportError: the file is a CBOR sequence and cbor2 is not installed.
+        ImportError: the file is a CBOR sequence or Parquet, and cbor2 or pyarrow is not installed.
         OSError: the file cannot be read.
     """
     source: Traversable = resources.files("amqp10msg.corpus") / "data"
@@ -64,7 +66,9 @@ def load(path: str | Path | None = None) -> list[Case]:
             raise CorpusError("the folder has no .jsonl and no .cborseq", str(source))
     cases: dict[str, Case] = {}
     for file in files:
-        read = _cbor_items if file.name.endswith(_CBOR) else _json_lines
+        read = _json_lines
+        if file.name.endswith((*_CBOR, _PARQUET)):
+            read = _cbor_items if file.name.endswith(_CBOR) else _rows
         for place, item in read(file):
             try:
                 case = Case.from_object(item)
@@ -91,13 +95,16 @@ def demo_messages() -> list[Case]:
 
 
 def dump(cases: Iterable[Case], path: str | Path) -> None:
-    """Write cases to a file: JSON lines, or a CBOR sequence if its suffix says so.
+    """Write cases to a file: JSON lines, or a CBOR sequence or Parquet if its suffix says so.
 
     Raises:
-        ImportError: a CBOR sequence is asked for and cbor2 is not installed.
+        ImportError: cbor2 or pyarrow is needed and not installed.
         OSError: the file cannot be written.
     """
     path = Path(path)
+    if path.suffix == _PARQUET:
+        write_parquet(cases, path)
+        return
     if path.suffix in _CBOR:
         cbor2 = _cbor2()
         octets = b"".join(cbor2.dumps(case.to_object(binary=True)) for case in cases)
@@ -118,6 +125,12 @@ def _json_lines(file: Traversable) -> Iterator[tuple[str, Any]]:
             yield place, json.loads(line)
         except ValueError as error:
             raise CorpusError(f"not JSON: {error}", place) from None
+
+
+def _rows(file: Traversable) -> Iterator[tuple[str, Any]]:
+    with resources.as_file(file) as path:
+        for number, made in enumerate(read_parquet(path), start=1):
+            yield f"{file.name}, row {number}", made
 
 
 def _cbor_items(file: Traversable) -> Iterator[tuple[str, Any]]:

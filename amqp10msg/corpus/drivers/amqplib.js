@@ -36,7 +36,9 @@ const table = (values) => Object.entries(values).map(([key, value]) => [key, fie
 function decoded(kind, data) {
   if (kind === "basic-properties") return decode(BasicProperties, data);
   if (kind !== "field-table") throw new Unsupported(`amqplib has no ${kind}: it speaks AMQP 0-9-1`);
-  return decodeFields(data.subarray(4, 4 + data.readUInt32BE(0)));
+  const end = 4 + data.readUInt32BE(0);
+  if (end !== data.length) throw new RangeError("the table does not fill the bytes");
+  return decodeFields(data.subarray(4, end));
 }
 
 module.exports = () => ({

@@ -55,5 +55,8 @@ class Driver:
             made.unmarshal(flags, data[used:])
             return made
         if kind == "field-table":
-            return decode.field_table(data)[1]
+            used, table_of_it = decode.field_table(data)
+            if used != len(data):
+                raise ValueError(f"{len(data) - used} trailing bytes after the table")
+            return table_of_it
         raise NotImplementedError(f"pamqp speaks AMQP 0-9-1, and has no {kind}")

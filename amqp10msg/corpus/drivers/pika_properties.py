@@ -52,5 +52,8 @@ class Driver:
         if kind == "basic-properties":
             return spec.BasicProperties().decode(data)
         if kind == "field-table":
-            return codec.decode_table(data, 0)[0]
+            made, used = codec.decode_table(data, 0)
+            if used != len(data):
+                raise ValueError(f"{len(data) - used} trailing bytes after the table")
+            return made
         raise NotImplementedError(f"pika speaks AMQP 0-9-1, and has no {kind}")
