@@ -20,6 +20,8 @@ __all__ = ["Peer", "connect"]
 _MAX_FRAME = 1 << 16
 #: Bytes for a peer that does not read, from which on it is not read either.
 _CHOKED = 1 << 20
+#: Frames that are processed in a turn of the loop.
+_FRAMES = 200
 #: Conditions that no other attempt makes good.
 _PERMANENT = {"amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed"}
 #: Conditions of a peer that goes or fails, whatever was sent to it.
@@ -50,6 +52,7 @@ class Peer(asyncio.Protocol, transport.Handler):
         self._flushing = False
         self._reading = True
         self._held = False
+        self._behind = False
         self._timer: asyncio.TimerHandle | None = None
         self._closing = False
         self._failed = False
@@ -110,12 +113,23 @@ class Peer(asyncio.Protocol, transport.Handler):
                 return
             self._sasl = None
             self._beat()
+        self._engine.feed(data)
+        self._process()
+
+    def _process(self) -> None:
+        """Process frames that came, so many in a turn of the loop: other routes have theirs."""
+        if self._failed:
+            return
         engine = self._engine
-        engine.feed(data)
         step = engine.step
+        self._behind = False
         try:
-            while step() and not self._failed:
-                pass
+            for _ in range(_FRAMES):
+                if not step() or self._failed:
+                    break
+            else:
+                self._behind = True
+                self._loop.call_soon(self._process)
         except OSError as error:
             self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
             return
@@ -169,7 +183,7 @@ class Peer(asyncio.Protocol, transport.Handler):
     def _read_or_not(self) -> None:
         """Read from the peer, unless it is to wait, or asks for answers that it does not read."""
         choked = self.paused and self._engine.pending > _CHOKED
-        wanted = not self._held and not choked
+        wanted = not (self._held or self._behind or choked)
         if wanted != self._reading and not self._stream.is_closing():
             self._reading = wanted
             self._heard = self._loop.time()

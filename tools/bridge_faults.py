@@ -1,0 +1,457 @@
+"""Break what a bridge stands on, at random moments, and count its messages.
+
+    .ci/rabbitmq install 3 && .ci/rabbitmq install 4
+    python tools/bridge_faults.py --old $(.ci/rabbitmq start 3) --new $(.ci/rabbitmq start 4)
+
+Numbered messages go from a durable queue of one broker to one of the other, in portions; while each
+is under way something breaks once, at a random moment:
+
+- ``bridge``: SIGKILL of the bridge; another one is started.
+- ``cut``: its connections, which go through a proxy here, are reset.
+- ``stop``: the broker at one of the ends is stopped (SIGSTOP) for up to five seconds; an outcome is
+  waited for two.
+- ``source``, ``target``: SIGKILL of that broker, which is started again.
+- ``full``: the target takes 100 messages, refuses all others, and is emptied now and then.
+- ``expiry``: a third of the messages expires within 100 ms.
+- ``poison``: one message of a hundred ends the target's session.
+
+Afterwards all messages are there (but for what may expire, and the poison), at most the window has
+come twice by break, the quarantine holds the poison and nothing else, and the bridge has not grown.
+The exit status is 1 where that is not so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, Self
+
+import attrs
+import pika
+from pika.exceptions import AMQPError
+
+from amqp10msg.net.bridge import read_quarantine
+
+ROOT = Path(__file__).parents[1]
+RABBITMQ = ROOT / ".ci/rabbitmq"
+WINDOW = 100
+FAULTS = ("bridge", "cut", "stop", "full", "expiry", "poison", "source", "target")
+WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1")
+#: Seconds that what broke has to mend.
+_PATIENCE = 120
+
+
+@attrs.frozen
+class Place:
+    """A broker, and its version as .ci/rabbitmq says it."""
+
+    host: str
+    port: int
+    version: str
+
+    @classmethod
+    def at(cls, text: str, version: str) -> Place:
+        """Read HOST:PORT."""
+        host, _, port = text.partition(":")
+        return cls(host, int(port), version)
+
+    def control(self, *arguments: str) -> str:
+        """Run .ci/rabbitmq, which finds the broker by its port."""
+        environment = {"RABBITMQ_PORT": str(self.port), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+        verb, *rest = arguments
+        done = subprocess.run(
+            [RABBITMQ, verb, self.version, *rest], check=True, env=environment, capture_output=True
+        )
+        return done.stdout.decode()
+
+    @contextmanager
+    def channel(self) -> Iterator[Any]:
+        """Open a channel, once the broker is there."""
+        at = pika.ConnectionParameters(
+            self.host, self.port, connection_attempts=60, retry_delay=1, heartbeat=0
+        )
+        connection = pika.BlockingConnection(at)
+        try:
+            yield connection.channel()
+        finally:
+            with suppress(AMQPError):
+                connection.close()
+
+    def url(self, queue: str, protocol: str, port: int) -> str:
+        """Return the bridge's URL of a queue, by way of a port."""
+        if protocol == "0-9-1":
+            return f"amqp091://{self.host}:{port}/?queue={queue}&heartbeat=4"
+        version = "1" if self.version == "3" else "2"
+        given = f"queue={queue}&address_version={version}&heartbeat=4"
+        return f"amqp://guest:guest@{self.host}:{port}/?{given}"
+
+
+class Proxy:
+    """Passes bytes on between whoever connects and a broker, until `cut`."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._open: list[socket.socket] = []
+        self.port: int = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
+        self.cut()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                near, _ = self._listener.accept()
+                try:
+                    far = socket.create_connection((self._place.host, self._place.port), 5)
+                except OSError:
+                    near.close()
+                    continue
+                far.settimeout(None)
+                self._open += [near, far]
+                for one, other in ((near, far), (far, near)):
+                    threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    @staticmethod
+    def _pass(one: socket.socket, other: socket.socket) -> None:
+        with suppress(OSError):
+            while data := one.recv(65_536):
+                other.sendall(data)
+        for end in (one, other):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self) -> None:
+        """Reset all connections."""
+        taken, self._open = self._open, []
+        for end in taken:
+            with suppress(OSError):
+                end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                end.shutdown(socket.SHUT_RDWR)
+            end.close()
+
+
+@attrs.define
+class Found:
+    """What became of the messages.
+
+    Attributes:
+        sent: how many there were.
+        missing: those that did not come, and had to.
+        twice: how many more came than there are numbers.
+        may: so many may come twice.
+        expired: those that did not come, and did not have to.
+        aside: those in the quarantine.
+        astray: entries of the quarantine that do not belong there, or are missing in it.
+        breaks: how often something broke.
+        memory: of the bridge, resident, in KiB: the most in the first third, and in the last.
+        seconds: that it took.
+    """
+
+    sent: int = 0
+    missing: int = 0
+    twice: int = 0
+    may: int = 0
+    expired: int = 0
+    aside: int = 0
+    astray: int = 0
+    breaks: int = 0
+    memory: tuple[int, int] = (0, 0)
+    seconds: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether that is what a bridge promises."""
+        grew = self.memory[1] > self.memory[0] * 1.1
+        return not (self.missing or self.astray or self.twice > self.may or grew)
+
+
+class Run:
+    """One fault, a number of times, between two queues.
+
+    Args:
+        fault: one of `FAULTS`.
+        source: the broker of the first queue.
+        target: the broker of the second.
+        way: one of `WAYS`.
+        folder: for the quarantine.
+        seed: for the moments.
+    """
+
+    def __init__(
+        self, fault: str, source: Place, target: Place, way: str, folder: Path, seed: int = 1
+    ) -> None:
+        self.fault = fault
+        self.source, self.target = source, target
+        self.protocols = way.split(" -> ")
+        self.folder = folder
+        self.order = random.Random(f"{fault} {way} {seed}")
+        self.queues = [f"faults-{uuid.uuid4()}" for _ in range(2)]
+        self.found = Found()
+        self.bridge: subprocess.Popen[bytes] | None = None
+        self.proxies: list[Proxy] = []
+        self.took: Counter[int] = Counter()
+        self._sizes: list[int] = []
+        self._ends = 0  # of the bridge's connections
+
+    def run(self, count: int, breaks: int) -> Found:
+        """Send so many messages, with so many breaks."""
+        started = time.monotonic()
+        with ExitStack() as stack:
+            ends = (self.source, self.target)
+            self.proxies = [stack.enter_context(Proxy(end)) for end in ends]
+            arguments = {"x-max-length": 100, "x-overflow": "reject-publish"}
+            for end, queue in zip(ends, self.queues, strict=True):
+                limited = self.fault == "full" and end is self.target and queue == self.queues[1]
+                with end.channel() as channel:
+                    channel.queue_declare(
+                        queue, durable=True, arguments=arguments if limited else None
+                    )
+                stack.callback(self._delete, end, queue)
+            stack.callback(self._end)
+            self._start()
+            portion = count // breaks
+            for number in range(breaks):
+                self._consumed()
+                self._publish(number * portion, portion)
+                time.sleep(self.order.uniform(0.0, 0.1))
+                self._break()
+                self.found.breaks += 1
+                self._wait(portion // 4)
+                self._look()
+            self.found.sent = portion * breaks
+            while True:
+                self._wait(0)
+                self._end()
+                self._take()
+                if not self._depth(self.source, self.queues[0]):
+                    break
+                self._start()  # what was refused last went back
+        self._count()
+        self.found.seconds = time.monotonic() - started
+        return self.found
+
+    # Messages.
+
+    def _is_poison(self, number: int) -> bool:
+        return self.fault == "poison" and number % 100 == 50
+
+    def _expires(self, number: int) -> bool:
+        return self.fault == "expiry" and number % 3 == 0
+
+    def _publish(self, first: int, count: int) -> None:
+        """Publish messages, and see that the broker has them on disk."""
+        with self.source.channel() as channel:
+            channel.tx_select()
+            for number in range(first, first + count):
+                properties = pika.BasicProperties(
+                    delivery_mode=2,
+                    message_id=f"m-{number}",
+                    headers={"n": number},
+                    user_id="somebody" if self._is_poison(number) else None,
+                    expiration="100" if self._expires(number) else None,
+                )
+                channel.basic_publish("", self.queues[0], b"%d" % number, properties)
+            channel.tx_commit()
+
+    def _take(self) -> None:
+        """Take what is in the second queue."""
+        with self.target.channel() as channel:
+            while True:
+                method, _, body = channel.basic_get(self.queues[1], auto_ack=True)
+                if method is None:
+                    return
+                # Of 1.0, RabbitMQ gives consumers of 0-9-1 the body alone.
+                self.took[int(body)] += 1
+
+    def _depth(self, end: Place, queue: str) -> int:
+        while True:
+            with suppress(AMQPError, OSError), end.channel() as channel:
+                declared = channel.queue_declare(queue, passive=True)
+                return int(declared.method.message_count)
+            time.sleep(0.2)
+
+    def _consumed(self) -> None:
+        """Wait until the bridge consumes the first queue."""
+        patience = time.monotonic() + _PATIENCE
+        while time.monotonic() < patience:
+            with suppress(AMQPError, OSError), self.source.channel() as channel:
+                declared = channel.queue_declare(self.queues[0], passive=True)
+                if declared.method.consumer_count:
+                    return
+            time.sleep(0.1)
+        raise TimeoutError(f"{self.fault}: nobody consumes the source within {_PATIENCE} s")
+
+    def _wait(self, most: int) -> None:
+        """Wait until no more than so many messages wait in the first queue."""
+        patience = time.monotonic() + _PATIENCE
+        quiet = 0
+        while quiet < (1 if most else 3):
+            if time.monotonic() > patience:
+                raise TimeoutError(f"{self.fault}: the source is not emptied in {_PATIENCE} s")
+            if self.fault == "full":
+                self._take()
+            quiet = quiet + 1 if self._depth(self.source, self.queues[0]) <= most else 0
+            time.sleep(0.05 if most else 0.3)
+
+    def _delete(self, end: Place, queue: str) -> None:
+        with end.channel() as channel:
+            channel.queue_delete(queue)
+
+    def _count(self) -> None:
+        found = self.found
+        poison = {number for number in range(found.sent) if self._is_poison(number)}
+        absent = set(range(found.sent)) - set(self.took) - poison
+        expired = {number for number in absent if self._expires(number)}
+        found.missing, found.expired = len(absent - expired), len(expired)
+        found.twice = self.took.total() - len(self.took)
+        # What was in flight when the bridge, or a connection of it, ended.
+        found.may = WINDOW * (found.breaks if self.fault == "bridge" else self._ends)
+        path = self.folder / "quarantine.jsonl"
+        aside = Counter(_number(entry) for entry in read_quarantine(path)) if path.exists() else {}
+        found.aside = sum(aside.values())
+        found.astray = len(set(aside) ^ poison) + len(set(self.took) & poison)
+        found.astray += found.aside - len(aside)
+        third = max(1, len(self._sizes) // 3)
+        if self._sizes:
+            found.memory = max(self._sizes[:third]), max(self._sizes[-third:])
+
+    # The bridge, and what breaks.
+
+    def _start(self) -> None:
+        urls = [
+            end.url(queue, protocol, proxy.port)
+            for end, queue, protocol, proxy in zip(
+                (self.source, self.target), self.queues, self.protocols, self.proxies, strict=True
+            )
+        ]
+        command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--window", str(WINDOW)]
+        command += ["--from", urls[0], "--to", urls[1], "--outcome-timeout", "2", "--log", "none"]
+        command += ["--quarantine", str(self.folder / "quarantine.jsonl")]
+        command += ["--report", str(self.folder / "report.json")]
+        self.bridge = subprocess.Popen(
+            command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+    def _end(self) -> None:
+        if self.bridge is not None:
+            self.bridge.terminate()
+            try:
+                self.bridge.wait(30)
+            except subprocess.TimeoutExpired:
+                self.bridge.kill()
+                self.bridge.wait()
+                raise
+            self.bridge = None
+            (counts,) = json.loads((self.folder / "report.json").read_text())["routes"]
+            self._ends += counts["source_lost"] + counts["target_lost"]
+
+    def _look(self) -> None:
+        """Note how much memory the bridge has."""
+        if self.bridge is not None and self.fault != "bridge":
+            with suppress(OSError):
+                text = Path(f"/proc/{self.bridge.pid}/status").read_text()
+                self._sizes.append(int(text.partition("VmRSS:")[2].split()[0]))
+
+    def _break(self) -> None:
+        breaks: dict[str, Callable[[], None]] = {
+            "bridge": self._kill_bridge,
+            "cut": self._cut,
+            "stop": self._stop,
+            "source": lambda: self._kill(self.source),
+            "target": lambda: self._kill(self.target),
+        }
+        if self.fault in breaks:
+            breaks[self.fault]()
+
+    def _kill_bridge(self) -> None:
+        assert self.bridge is not None
+        self.bridge.kill()
+        self.bridge.wait()
+        self._start()
+
+    def _cut(self) -> None:
+        for proxy in self.order.choice((self.proxies, self.proxies[:1], self.proxies[1:])):
+            proxy.cut()
+
+    def _stop(self) -> None:
+        pid = self.order.choice((self.source, self.target)).control("pid").strip()
+        subprocess.run(["kill", f"-{signal.SIGSTOP.value}", pid], check=True)
+        try:
+            time.sleep(self.order.uniform(0.5, 5.0))
+        finally:
+            subprocess.run(["kill", f"-{signal.SIGCONT.value}", pid], check=True)
+
+    def _kill(self, end: Place) -> None:
+        end.control("kill")
+        end.control("start")
+
+
+def _number(entry: Any) -> int:
+    return (
+        int(entry.octets.rpartition(b"\x00\x53\x75\xa0")[2][1:] or entry.octets)
+        if (entry.content_header is None)
+        else int(entry.octets)
+    )
+
+
+def main() -> int:
+    """Run the faults, and print a line for each."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--old", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 3")
+    parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
+    parser.add_argument("--messages", type=int, default=7_000, help="by fault and way")
+    parser.add_argument("--breaks", type=int, default=20, help="by fault and way")
+    parser.add_argument("--fault", action="append", choices=FAULTS)
+    parser.add_argument("--way", action="append", choices=WAYS)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", type=Path, help="write what was found here")
+    given = parser.parse_args()
+    old, new = Place.at(given.old, "3"), Place.at(given.new, "4")
+    # So that the source takes a foreign user-id, which the target does not.
+    wrong, found = 0, {}
+    for fault in given.fault or FAULTS:
+        for way in given.way or WAYS:
+            source, target = (old, new) if way == WAYS[0] else (new, old)
+            with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+                if fault == "poison":
+                    tags = ("set_user_tags", "guest", "administrator")
+                    source.control("ctl", *tags, "impersonator")
+                    stack.callback(source.control, "ctl", *tags)
+                run = Run(fault, source, target, way, Path(folder), given.seed)
+                made = run.run(given.messages, given.breaks)
+            found[f"{fault}, {way}"] = attrs.asdict(made)
+            wrong += not made.is_right
+            print(
+                f"{fault}, {way}: {made.sent} sent, {made.breaks} breaks, {made.missing} missing, "
+                f"{made.twice} twice ({made.may} may), {made.expired} expired, {made.aside} aside, "
+                f"{made.astray} astray, memory {made.memory[0]} to {made.memory[1]} KiB, "
+                f"{made.seconds:.0f} s: {'right' if made.is_right else 'WRONG'}",
+                flush=True,
+            )
+    if given.json:
+        given.json.write_text(json.dumps(found, indent=2) + "\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
