@@ -63,5 +63,5 @@ nitpick_ignore_regex = [
     ("py:class", r"importlib\._bootstrap\.M|Action"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
-    ("py:class", r"amqp10msg\.net\.bridge\.route\.Route"),
+    ("py:class", r"amqp10msg\.net\.bridge\.(route\.Route|oversized\.Oversized)"),
 ]

@@ -74,6 +74,7 @@ class BasicBroker:
         self.tls: ssl.SSLContext | None = None
         self.mechanisms: list[str] = []
         self.refusal = "ACCESS_REFUSED"
+        self.credentials = "guest:guest"
         self.port = 0
         self.opened = 0
 
@@ -194,11 +195,10 @@ class _Peer(asyncio.Protocol):
         if isinstance(found, spec.Connection.StartOk):
             made = spec.Connection.Tune(10, broker.frame_max, 60)
             broker.mechanisms.append(found.mechanism)
-            if found.mechanism == "EXTERNAL":
-                found.response = "\0guest\0guest"  # TLS knows who it is
-            if b"\0guest\0guest" not in str(found.response).encode() + bytes(
-                found.response if isinstance(found.response, bytes) else b""
-            ):
+            known = "\0" + broker.credentials.replace(":", "\0")
+            said = found.response
+            said = said.decode() if isinstance(said, bytes) else said
+            if found.mechanism != "EXTERNAL" and said != known:  # else TLS knows it
                 made = spec.Connection.Close(403, broker.refusal, 0, 0)
         elif isinstance(found, spec.Connection.Open):
             made = spec.Connection.OpenOk()

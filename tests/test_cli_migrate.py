@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import http.server
 import json
-import threading
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
@@ -30,6 +25,7 @@ from amqp10msg.basic import (  # noqa: E402
 from amqp10msg.cli import main  # noqa: E402
 from amqp10msg.translate import to_amqp10  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
+from tests.management_api import management  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 PASSWORD = "guest"  # as the stand-in knows it
@@ -82,43 +78,6 @@ def expected(profile: Any, name: str) -> dict[str, int]:
         losses = to_amqp10(basic, profile).losses
         found.update({loss.path for loss in losses if not loss.recoverable})
     return dict(found)
-
-
-class Management(http.server.BaseHTTPRequestHandler):
-    """The management API, as far as queues go, a page at a time."""
-
-    queues: list[dict[str, Any]]
-    seen: list[str]
-
-    def do_GET(self) -> None:
-        parts = urlsplit(self.path)
-        page = int(parse_qs(parts.query)["page"][0])
-        wanted = "Basic " + base64.b64encode(b"guest:guest").decode()
-        if self.headers["Authorization"] != wanted:
-            self.send_error(401, "Unauthorized")
-            return
-        if parts.path != "/api/queues/%2F":
-            self.send_error(404)
-            return
-        items = self.queues[page - 1 : page]  # one a page
-        body = json.dumps({"items": items, "page_count": len(self.queues)}).encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: Any) -> None:
-        """Say nothing."""
-
-
-@contextlib.contextmanager
-def management(queues: list[dict[str, Any]]) -> Iterator[str]:
-    handler = type("Handler", (Management,), {"queues": queues})
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join(10)
 
 
 def described(name: str, **more: Any) -> dict[str, Any]:

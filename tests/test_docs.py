@@ -1,9 +1,10 @@
 """Every example of the documentation runs, and shows what it says it shows.
 
-Three kinds of fence are examples, and all of a page's examples share one namespace and one folder:
+Four kinds of fence are examples, and all of a page's examples share one namespace and one folder:
 
 - ``pycon`` holds ``>>>`` lines and what they print, checked by doctest (``...`` matches anything);
 - ``python`` is executed;
+- ``toml`` is a file, whose name its first line says: ``# routes.toml``;
 - ``console`` holds ``$ command`` lines, run by a shell, and what they print, where it is shown.
   A command that means to fail says so: ``$ amqp10msg validate bad.bin  # exit status 1``.
 """
@@ -30,13 +31,14 @@ from amqp10msg.delivery import TERMINUS_RULES
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 from amqp10msg.validation import RULES
+from tests.doc_peers import Peers, peers_of
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(
     [ROOT / "README.md"]
     + [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
 )
-FENCES = ("pycon", "python", "console")
+FENCES = ("pycon", "python", "console", "toml")
 
 # Commands that are shown and not run here, and why.
 NOT_RUN = {
@@ -55,6 +57,8 @@ NEEDS = {
     "docs/how-to/proton.md": ["proton"],
     "docs/how-to/serve.md": ["proton"],
     "docs/how-to/bridge.md": ["proton", "pika"],
+    "docs/how-to/rabbitmq-3-to-4.md": ["pika", "click", "jinja2"],
+    "docs/how-to/rabbitmq-to-azure.md": ["pika", "click", "jinja2", "trustme"],
     "docs/how-to/property-tests.md": ["hypothesis"],
     "docs/how-to/pipeline.md": ["pyarrow", "click"],
     "docs/how-to/spark.md": ["pyspark"],
@@ -128,9 +132,10 @@ def run_pycon(example: Example, namespace: dict[str, Any], page: Path) -> None:
     assert results.failed == 0, "".join(report)
 
 
-def run_console(example: Example, folder: Path, page: Path) -> None:
+def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers()) -> None:  # noqa: B008  (frozen)
     environment = {
         **os.environ,
+        **peers.environment,
         "PATH": os.pathsep.join([str(folder / ".bin"), os.environ["PATH"]]),
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "100",
@@ -141,7 +146,7 @@ def run_console(example: Example, folder: Path, page: Path) -> None:
         if not is_run(line):
             continue
         status = STATUS.search(line)
-        command = STATUS.sub("", line)
+        command = peers.given(STATUS.sub("", line))
         done = subprocess.run(
             ["bash", "-o", "pipefail", "-c", command],
             cwd=folder,
@@ -152,11 +157,12 @@ def run_console(example: Example, folder: Path, page: Path) -> None:
             timeout=60,
             check=False,
         )
-        place = f"{page}:{example.line}: $ {command}\n{done.stdout}"
+        output = peers.shown(done.stdout)
+        place = f"{page}:{example.line}: $ {command}\n{output}"
 
         assert done.returncode == (int(status["status"]) if status else 0), place
         if shown:
-            got = "\n".join(row.rstrip() for row in done.stdout.splitlines()) + "\n"
+            got = "\n".join(row.rstrip() for row in output.splitlines()) + "\n"
             assert doctest.OutputChecker().check_output(shown, got, doctest.ELLIPSIS), (
                 f"{place}\nbut the page shows\n{shown}"
             )
@@ -181,10 +187,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 @pytest.mark.usefixtures("few_examples")
 def test_examples(page: Path, folder: Path) -> None:
-    for module in NEEDS.get(page.relative_to(ROOT).as_posix(), []):
+    name = page.relative_to(ROOT).as_posix()
+    for module in NEEDS.get(name, []):
         pytest.importorskip(module)
-    for file in FILES.get(page.relative_to(ROOT).as_posix(), []):
+    for file in FILES.get(name, []):
         shutil.copy(ROOT / file, folder)
+    with peers_of(name, folder) as peers:
+        run_examples(page, folder, peers)
+
+
+def run_examples(page: Path, folder: Path, peers: Peers) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     for example in examples_of(page.read_text(encoding="utf-8")):
         if example.kind == "pycon":
@@ -192,8 +204,12 @@ def test_examples(page: Path, folder: Path) -> None:
         elif example.kind == "python":
             padded = "\n" * example.line + example.text  # a traceback names the page's line
             exec(compile(padded, str(page), "exec"), namespace)
+        elif example.kind == "toml":
+            name = example.text.splitlines()[0].removeprefix("# ")
+            assert name.endswith(".toml"), f"{page}:{example.line}: the first line names the file"
+            (folder / name).write_text(peers.given(example.text))
         else:
-            run_console(example, folder, page)
+            run_console(example, folder, page, peers)
 
 
 def test_the_pages_have_examples_of_every_kind() -> None:

@@ -230,7 +230,9 @@ def _logger(form: str) -> logging.Logger:
     from amqp10msg.net.serve.logs import JsonFormatter
 
     logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
-    if form != "none":
+    if form == "none":
+        logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
+    else:
         handler = logging.StreamHandler()
         text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
         handler.setFormatter(JsonFormatter() if form == "json" else text)

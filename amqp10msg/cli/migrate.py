@@ -101,7 +101,7 @@ def migrate_check(
     runs = [one.run for one in checked if one.run is not None]
     losing = sum(run.losing for run in runs)
     read = plural(sum(run.read for run in runs), "message")
-    click.echo(f"\n{plural(len(checked), 'queue')}, {read} read, {losing:,} lose something")
+    click.echo(f"\n{plural(len(checked), 'queue')}, {read} read; something is lost of {losing:,}")
     unread = [one.queue.name for one in checked if one.fault]
     if unread:
         complain(f"{plural(len(unread), 'queue')} could not be read")
