@@ -52,7 +52,7 @@ def octets_of_base64(text: str) -> bytes:
 
 def printable(text: str) -> str:
     """Escape lone surrogates, which UTF-8 cannot hold."""
-    return text.encode("utf-8", "backslashreplace").decode()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def parse_json(octets: bytes) -> Any:

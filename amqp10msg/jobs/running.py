@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 #: Called with how many parts are done, and how many there are.
 Progress = Callable[[int, int], None]
 # Bytes of input that are worth a process of their own, which takes about a second to start: some
-# seconds of work, column by column in the kernel and message by message outside of it.
-_WORTH_BY_COLUMN, _WORTH_BY_MESSAGE = 256 << 20, 4 << 20
+# seconds of work, column by column in the kernel, where it may leave many messages to others, and
+# message by message outside of it.
+_WORTH_BY_COLUMN, _WORTH_OF_USUAL, _WORTH_BY_MESSAGE = 256 << 20, 32 << 20, 4 << 20
 # Parts are not smaller, so that files are not too many, and not larger, so that the last one to end
 # is not much later than the others.
 _LEAST, _MOST = 4 << 20, 128 << 20
@@ -109,9 +110,7 @@ def run(
     job.check(found.names)
     count = min(cores, len(found.parts))
     if workers is None:
-        is_by_column = COMPILED and job.kind in {"decode", "profile"} and job.profile is None
-        worth = _WORTH_BY_COLUMN if is_by_column else _WORTH_BY_MESSAGE
-        count = min(count, 1 + found.octets // worth)
+        count = min(count, 1 + found.octets // _worth(job))
     do = _alone if count <= 1 else _together
     work = Work(output, job, given)
     show = progress or (lambda _done, _total: None)
@@ -159,6 +158,15 @@ def carry_out(
         except BaseException:
             output.abort()
             raise
+
+
+def _worth(job: Job) -> int:
+    """Return how many bytes are worth a process of their own."""
+    if not COMPILED or (job.kind == "translate" and job.profile not in {None, "lossless"}):
+        return _WORTH_BY_MESSAGE
+    if job.kind in {"decode", "profile"} and job.profile is None:
+        return _WORTH_BY_COLUMN
+    return _WORTH_OF_USUAL
 
 
 def _cores() -> int:

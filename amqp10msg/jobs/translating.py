@@ -52,6 +52,9 @@ TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
 # Without one of these, a row has no message.
 _OCTETS = ("wire", "content_header", "payload")
 
+# As `json.dumps`, which makes an encoder each time.
+_json = json.JSONEncoder(ensure_ascii=False).encode
+
 # Where AMQP 0-9-1 defines what cannot be decoded of a message.
 _CONTENT_HEADER = "0-9-1, 4.2.6.1"
 
@@ -210,7 +213,7 @@ def _shown(value: Any) -> str | None:
     if value is None:
         return None
     try:
-        shown = json.dumps(value, ensure_ascii=False)
+        shown = _json(value)
     except (TypeError, ValueError):
-        shown = json.dumps(repr(value), ensure_ascii=False)
+        shown = _json(repr(value))
     return printable(shown)

@@ -226,7 +226,9 @@ cdef class MessageReader:
         elif first or delivered_before:
             is_exact = False
             say(&self.losses.path.data, b"header")
-            self.tell_header(durable, &values[1], &values[2], first, delivered_before)
+            tell_header(
+                &self.losses.before.data, durable, &values[1], &values[2], first, delivered_before
+            )
             say(&self.losses.after.data, b"true" if made.redelivered else b"false")
             end_loss(&self.losses, b"carried", True, ONLY_WHETHER)
         if not count:
@@ -234,36 +236,6 @@ cdef class MessageReader:
         if not is_exact:
             made.header = section[0]
         return GOOD
-
-    cdef int tell_header(
-        self, bint durable, Value* priority, Value* ttl, bint first, int64_t count
-    ) except -1:
-        """Write what `repr` says of a header: the fields that are not as usual."""
-        cdef Out* o = &self.losses.before.data
-        cdef text comma = b""
-        say(o, b'"Header(')
-        if durable:
-            say(o, b"durable=True")
-            comma = b", "
-        if priority.kind == UBYTE:
-            say(o, comma)
-            say(o, b"priority=")
-            digits(o, <uint64_t> priority.number)
-            comma = b", "
-        if ttl.kind == UINT:
-            say(o, comma)
-            say(o, b"ttl=")
-            digits(o, <uint64_t> ttl.number)
-            comma = b", "
-        if first:
-            say(o, comma)
-            say(o, b"first_acquirer=True")
-            comma = b", "
-        if count:
-            say(o, comma)
-            say(o, b"delivery_count=")
-            digits(o, <uint64_t> count)
-        return say(o, b')"')
 
     cdef int read_properties(self, Span* section) except -1:
         cdef cursor p = section.at + 3

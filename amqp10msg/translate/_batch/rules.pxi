@@ -111,3 +111,33 @@ cdef int letter_of(Value* v) noexcept nogil:
     if kind == BYTE:
         return c"b"
     return c"u" if kind == USHORT else c"s"
+
+
+cdef int tell_header(
+    Out* o, bint durable, Value* priority, Value* ttl, bint first, int64_t count
+) except -1:
+    """Write what `repr` says of a header: the fields that are not as usual."""
+    cdef text comma = b""
+    say(o, b'"Header(')
+    if durable:
+        say(o, b"durable=True")
+        comma = b", "
+    if priority.kind == UBYTE:
+        say(o, comma)
+        say(o, b"priority=")
+        digits(o, <uint64_t> priority.number)
+        comma = b", "
+    if ttl.kind == UINT:
+        say(o, comma)
+        say(o, b"ttl=")
+        digits(o, <uint64_t> ttl.number)
+        comma = b", "
+    if first:
+        say(o, comma)
+        say(o, b"first_acquirer=True")
+        comma = b", "
+    if count:
+        say(o, comma)
+        say(o, b"delivery_count=")
+        digits(o, <uint64_t> count)
+    return say(o, b')"')
