@@ -10,5 +10,8 @@ from amqp10msg import Violation, validate, validation
 
 def judged_thoroughly(message: Any, profile: Any = "oasis", limits: Any = None) -> list[Violation]:
     """Validate as if any rule might be broken, whether the message decodes or not."""
-    with mock.patch.object(validation, "suspected", return_value=None):
+    with (
+        mock.patch.object(validation, "suspected", return_value=None),
+        mock.patch.object(validation, "narrow"),
+    ):
         return validate(message, profile, limits=limits)

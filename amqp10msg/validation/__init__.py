@@ -12,12 +12,12 @@ from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.reprs import shown
 from amqp10msg.sections import KINDS
-from amqp10msg.validation._checks import Found
+from amqp10msg.validation._checks import LOOKED_INTO, Found
 from amqp10msg.validation._obligations import NOT_VISIBLE, Obligation
 from amqp10msg.validation._profiles import PROFILES, Profile, ProfileName
 from amqp10msg.validation._rules import RULES, Rule, Severity
 from amqp10msg.validation._view import LISTED, read, sound
-from amqp10msg.validation.prefilter import PREFILTERED, suspected
+from amqp10msg.validation.prefilter import PREFILTERED, narrow, suspected
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
@@ -37,7 +37,8 @@ __all__ = [
     "validate",
 ]
 
-# Rules in the order of the table that may be broken where a message decodes.
+# Rules that look at a message, and those that may be broken where it decodes; as in the table.
+_CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
 _ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 
@@ -154,10 +155,18 @@ def validate(
         for fault in view.faults:
             name, _ = rule_of(fault)
             report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
-        rules = list(RULES.values())
+        rules = _CHECKED
+        narrow(view, profile.known_keys)
+        if view.doubtful is not None:
+            names = {section.kind.name for section in view.doubtful}
+            rules = tuple(
+                rule
+                for rule in _CHECKED
+                if rule.id not in LOOKED_INTO or not names.isdisjoint(LOOKED_INTO[rule.id])
+            )
     else:
         # Nearly all messages decode, and break no rule that decoding leaves.
-        rules = [RULES[name] for name in _ORDER if name in suspects] if suspects else []
+        rules = tuple(RULES[name] for name in _ORDER if name in suspects) if suspects else ()
         if not rules:
             return report.violations
         view = sound(data, limits)

@@ -157,15 +157,15 @@ def too_many_fields(view: View) -> Iterator[Found]:
 def field_type(view: View) -> Iterator[Found]:
     """Find fields that are not of the type they are declared to be."""
     for section in view.of("header", "properties"):
-        for row, child in section.fields():
-            have = type_at(view.data, child.value)
+        for row, place, _ in section.fields().values():
+            have = type_at(view.data, place)
             if have == row.type or not have:
                 continue
             wanted, clause = _ARCHETYPES.get(row.requires, ({row.type}, section.kind.clause))
             if have not in wanted:
                 says = _ARCHETYPE_NAMES.get(row.requires, row.type)
                 text = f"{row.wire_name} is {says}, not {have}"
-                yield Found(child.value, child.path, text, clause)
+                yield Found(place, section.path(row), text, clause)
 
 
 def rejected_type(view: View, key: int, value: int, end: int) -> str:
@@ -409,4 +409,40 @@ CHECKS: dict[str, Callable[[View], Iterator[Found]]] = {
     "rabbitmq-annotation-null": partial(_values, _MESSAGE, rabbitmq_annotation_null),
     "rabbitmq-annotation-number": partial(_values, _MESSAGE, rabbitmq_annotation_number),
     "rabbitmq-user-id-empty": rabbitmq_user_id_empty,
+}
+
+_LISTS = ("header", "properties")
+#: Of the checks that look into sections alone, into which ones; the others look at the whole.
+LOOKED_INTO: dict[str, frozenset[str]] = {
+    name: frozenset(sections)
+    for names, sections in (
+        (("too-many-fields", "field-type"), _LISTS),
+        (
+            (
+                "content-type-without-data",
+                "content-encoding-without-data",
+                "content-type-not-mime",
+                "content-encoding-identity",
+                "content-encoding-compress",
+                "content-encoding-multiple",
+                "content-encoding-unregistered",
+                "rabbitmq-user-id-empty",
+            ),
+            ("properties",),
+        ),
+        (
+            ("application-properties-key-type", "application-properties-value-not-simple"),
+            ("application-properties",),
+        ),
+        (
+            ("delivery-annotations-rejected-type", "delivery-annotations-key-type"),
+            ("delivery-annotations",),
+        ),
+        (("rabbitmq-annotation-null", "rabbitmq-annotation-number"), _MESSAGE),
+        (("message-annotations-key-type",), _MESSAGE),
+        (("footer-key-type",), ("footer",)),
+        (("annotation-key-reserved",), _ANNOTATIONS),
+        (("rabbitmq-described-value", "rabbitmq-array-constructor"), _BEFORE_BODY),
+    )
+    for name in names
 }

@@ -42,14 +42,12 @@ class Child(NamedTuple):
         key: where the key's constructor is; in a list the same as `value`.
         value: where the value's constructor is.
         end: where the value ends.
-        whole: its size is intact.
     """
 
     path: str
     key: int
     value: int
     end: int
-    whole: bool = True
 
 
 @attrs.define
@@ -73,7 +71,9 @@ class Section:
     type: str = attrs.field(init=False)
     _opened: tuple[int, int, int] | None = attrs.field(default=None, init=False, repr=False)
     _starts: list[int] | None = attrs.field(default=None, init=False, repr=False)
-    _fields: list[tuple[Field, Child]] | None = attrs.field(default=None, init=False, repr=False)
+    _fields: dict[str, tuple[Field, int, int]] | None = attrs.field(
+        default=None, init=False, repr=False
+    )
     _torn: bool = attrs.field(default=False, init=False, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -110,22 +110,31 @@ class Section:
             self._starts = starts
         return self._starts
 
-    def fields(self) -> list[tuple[Field, Child]]:
-        """Return the fields that are set, with their rows."""
+    def fields(self) -> dict[str, tuple[Field, int, int]]:
+        """Return the fields that are set by their names: row, place and end."""
         if self._fields is None:
             starts = self.starts()
-            last = starts[-2] if self._torn else -1
-            self._fields = [
-                (row, Child(f"{self.kind.name}.{row.wire_name}", start, start, end, start != last))
+            self._fields = {
+                row.wire_name: (row, start, end)
                 for row, start, end in zip(rows(self.kind.cls), starts, starts[1:], strict=False)
                 if self.data[start] != 0x40
-            ]
+            }
         return self._fields
+
+    def path(self, row: Field) -> str:
+        """Return the path of a field."""
+        return f"{self.kind.name}.{row.wire_name}"
 
     def field(self, name: str) -> Child | None:
         """Return a field, or None if it is not set or damaged in size."""
-        fields = self.fields()
-        return next((child for row, child in fields if row.wire_name == name and child.whole), None)
+        found = self.fields().get(name)
+        if found is None:
+            return None
+        row, start, end = found
+        # A child that is damaged in size is the last one.
+        if self._torn and start == self.starts()[-2]:
+            return None
+        return Child(self.path(row), start, start, end)
 
     def key_places(self) -> Iterator[tuple[int, int]]:
         """Yield the places of a map's keys, with or without values, and where they end."""
@@ -159,6 +168,7 @@ class View:
         faults: what is wrong with the encodings, one for each damaged section.
         complete: the message could be taken apart to its end.
         known_keys: reserved annotation keys that are understood, by section; ``*`` ends a prefix.
+        doubtful: the sections whose contents may break rules; None for all.
     """
 
     data: bytes
@@ -168,6 +178,7 @@ class View:
     faults: list[DecodeError] = attrs.Factory(list)
     complete: bool = True
     known_keys: dict[str, tuple[str, ...]] = attrs.Factory(dict)
+    doubtful: list[Section] | None = None
     _by_name: dict[str, list[Section]] | None = attrs.field(default=None, init=False, repr=False)
 
     @cached_property
@@ -178,10 +189,10 @@ class View:
         return all(FOLLOWERS[last + 1][code] for last, code in zip(before, codes, strict=False))
 
     def of(self, *names: str) -> Iterable[Section]:
-        """Return the sections of these names whose value is of the required type."""
+        """Return the doubtful sections of these names whose value is of the required type."""
         if self._by_name is None:
             self._by_name = {}
-            for section in self.sections:
+            for section in self.sections if self.doubtful is None else self.doubtful:
                 if section.type == section.kind.source:
                     self._by_name.setdefault(section.kind.name, []).append(section)
         if len(names) == 1:
@@ -238,7 +249,8 @@ def read(data: bytes, limits: Limits) -> View:
                 # one, so that damage does not buy more than twice the whole; what is then beyond
                 # it is not the message's fault.
                 if limits is whole or fault.condition != RESOURCE_LIMIT_EXCEEDED:
-                    view.faults.append(fault)
+                    # The frames that it was raised in would hold the view, and it them.
+                    view.faults.append(fault.with_traceback(None))
                 if fault.rule in _READ_OVER and view.complete:
                     first = content if kind is not None else start
                     section = Section(kind or KINDS[0], data, start, first, end)

@@ -14,7 +14,8 @@ from amqp10msg import _core
 from amqp10msg._core.codes import KINDS, TYPE_NAMES
 from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Symbol
-from amqp10msg.sections import Data
+from amqp10msg.sections import SPECS, Data
+from amqp10msg.validation._view import View
 from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
 
 #: The types of values that the rules of RabbitMQ are about, in all maps before the body and in the
@@ -45,6 +46,8 @@ PREFILTERED: Final = frozenset(
         "rabbitmq-user-id-empty",
     }
 )
+# More sections are damage of another sort than one field's.
+_MANY = 16
 # Texts repeat themselves from message to message.
 _is_mime_type = lru_cache(maxsize=256)(is_mime_type)
 
@@ -73,6 +76,7 @@ class _Decoded:
         "message_format",
         "properties",
     )
+    body: Any
 
 
 def suspected(
@@ -89,6 +93,58 @@ def suspected(
         message: Any = _core.Reader(data, 0, limits).message(_Decoded, 0)
     except _core.READ_FAULTS:
         return None
+    return _of_sections(message, known_keys)
+
+
+def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
+    """Find the sections of a message that does not decode whose contents may break rules.
+
+    Args:
+        view: the message; gets `doubtful` where not all of its sections are.
+        known_keys: the reserved keys of annotations that a profile knows, by section.
+    """
+    if len(view.sections) > _MANY:
+        return
+    message = _Decoded()
+    for name in _Decoded.__slots__:
+        setattr(message, name, None)
+    body: list[Any] = []
+    damaged = set()
+    is_torn = False  # a body is among them
+    # One reader, so that the limits hold for all of them.
+    reader = _core.Reader(view.data, 0, view.limits)
+    for section in view.sections:
+        attribute = section.kind.attribute
+        reader.pos = section.content
+        reader.end = section.end
+        reader.depth = view.limits.depth
+        try:
+            value = reader.section(SPECS[section.kind.code - 0x70])
+        except _core.READ_FAULTS:
+            value = None
+        if value is None or reader.pos != section.end:
+            damaged.add(section.offset)
+            is_torn = is_torn or attribute == "body"
+        elif attribute == "body":
+            body.append(value)
+        elif getattr(message, attribute) is None:
+            setattr(message, attribute, value)
+        else:
+            return
+    if len(set(map(type, body))) > 1:
+        return
+    message.body = body or None
+    # The body is missing or not, whatever the others say.
+    if set(_of_sections(message, known_keys)) <= {"body-missing"}:
+        # What the properties say must not be said of every body.
+        view.doubtful = [
+            section
+            for section in view.sections
+            if section.offset in damaged or (is_torn and section.kind.attribute == "properties")
+        ]
+
+
+def _of_sections(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> list[str]:
     found: list[str] = []
     body = message.body
     if body is None:
