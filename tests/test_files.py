@@ -204,8 +204,8 @@ def test_the_form_is_found_out(tmp_path: Path, name: str, octets: bytes, form: s
     "call, text",
     [
         (files.form_of, "neither its name nor its beginning"),
-        (lambda p: list(files.read(p, "avro")), "there is no form 'avro'"),
-        (lambda p: files.ranges(p, "avro"), "there is no form 'avro'"),
+        (lambda p: list(files.read(p, "orc")), "there is no form 'orc'"),
+        (lambda p: files.ranges(p, "orc"), "there is no form 'orc'"),
         (lambda p: files.ranges(p, "jsonl", octets=0), "at least 1 byte"),
     ],
 )

@@ -53,7 +53,7 @@ THIRD_PARTY = {
     "codings": {"zstandard"},
     "pages": {"jinja2", "markupsafe"},  # inside of functions
     "notation": {"cbor2", "markupsafe"},
-    "files": {"pyarrow"},  # for tables, inside of a function
+    "files": {"pyarrow", "fastavro"},  # for tables and Avro, inside of functions
     # its files, and the peers of its drivers
     "corpus": {"aiormq", "azure", "basic_values", "cbor2", "pamqp", "pika", "proton", "pyarrow"},
     "basic": {"pamqp", "pika"},  # adapters, inside of functions

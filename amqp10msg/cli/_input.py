@@ -31,7 +31,7 @@ from amqp10msg.files.streams import DamagedGzipError, unpacked
 from amqp10msg.files.text import parse_json
 
 # Formats of bytes; on the command line they are written in hex or base64.
-_OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "cbor")
+_OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
 _BASIC = "amqp-0-9-1"
 _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 

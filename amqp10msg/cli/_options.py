@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 #: What --format and --from take.
 FORMATS = (
-    *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet"),
+    *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet", "avro"),
     *("typed", "plain", "cbor"),
 )
 

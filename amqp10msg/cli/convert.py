@@ -46,6 +46,7 @@ def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     cborseq   a CBOR sequence of byte strings (read alone, as the next two)
     pcap      a capture of a network, pcap or pcapng
     parquet   a table with a column wire or raw, such as a quarantine
+    avro      what Event Hubs Capture writes
     typed     JSON with every value beside its type: lossless
     plain     JSON as people write it, with types where they matter
     cbor      lossless and compact

@@ -14,6 +14,7 @@
                 together from their frames and segments; TLS must be decrypted first
 ``parquet``     tables with a column ``wire`` or ``raw``, and what jobs write, their quarantine
                 included (extra ``arrow``)
+``avro``        what Event Hubs Capture writes; see `amqp10msg.files.event_hubs` (extra ``avro``)
 =============== =================================================================================
 
 What cannot be read is a record with a fault, and never an exception. Files are read as a stream:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import attrs
 
 #: The forms of files that can be read.
-FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet")
+FORMS = ("raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro")
 #: Bytes that one message may take, unless said otherwise: a bound on memory.
 MAX_SIZE = 256 << 20
 
@@ -16,11 +16,12 @@ class Record:
 
     Attributes:
         offset: where in the file it begins, in bytes: the size, the line, the item, or the packet
-            that its last byte came in. In Parquet it is the number of the row, from 0.
+            that its last byte came in. In Parquet and Avro it is the number of the row, from 0.
         wire: the encoded message of AMQP 1.0; where there is a fault, what there is of it.
         fault: what is wrong; empty where all is well.
         protocol: ``amqp-1.0`` or ``amqp-0-9-1``.
-        time: when the packet was captured, in microseconds since the Unix epoch.
+        time: when the packet was captured, or the event enqueued, in microseconds since the Unix
+            epoch.
         connection: who sent it to whom: ``address:port > address:port``.
         address: the address of the link's target, or of its source where the target has none.
         delivery_tag: of the transfer.

@@ -12,6 +12,7 @@ import attrs
 from amqp10msg.files import containers
 from amqp10msg.files._record import FORMS, MAX_SIZE, Range, Record
 from amqp10msg.files.capture import read_capture
+from amqp10msg.files.event_hubs import read_avro
 from amqp10msg.files.recognition import HEAD, advice, form_of_head
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 from amqp10msg.files.tables import read_parquet
@@ -27,6 +28,7 @@ _SUFFIXES = {
     ".bin": "prefixed",
     ".prefixed": "prefixed",
     ".parquet": "parquet",
+    ".avro": "avro",
 }
 
 
@@ -48,7 +50,7 @@ def form_of(path: str | PathLike[str]) -> str:
     suffix = suffixes[-1] if suffixes else ""
     form = None if suffix in _SAID else form_of_head(head)
     form = form or _SUFFIXES.get(suffix) or ("jsonl" if head[:1] == b"{" else None)
-    if form is None or (form in {"pcap", "parquet"} and form != form_of_head(head)):
+    if form is None or (form in {"pcap", "parquet", "avro"} and form != form_of_head(head)):
         hint = advice(head)
         raise ValueError(
             f"{path}: neither its name nor its beginning says what it is: "
@@ -75,7 +77,8 @@ def read(
     """Read the messages of a file.
 
     Files that are compressed with gzip are read as what is in them. Parquet needs the extra
-    ``arrow``; of its columns ``wire`` or ``raw`` holds the messages.
+    ``arrow``; of its columns ``wire`` or ``raw`` holds the messages. Avro is of Event Hubs Capture,
+    and needs the extra ``avro``.
 
     Args:
         path: the file.
@@ -116,8 +119,8 @@ def read_stream(
         max_size: bytes that one message may take.
 
     Raises:
-        ValueError: it is Parquet without a column for messages, or not Parquet.
-        ImportError: it is Parquet, and pyarrow is not installed.
+        ValueError: it is Parquet without a column for messages, or not Parquet; likewise Avro.
+        ImportError: it is Parquet, and pyarrow is not installed, or Avro, and fastavro is not.
     """
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
     try:
@@ -139,6 +142,8 @@ def _records(
         return read_capture(stream, max_size=max_size)
     if form == "parquet":
         return read_parquet(stream)
+    if form == "avro":
+        return read_avro(stream, max_size)
     return containers.READERS[form](stream, start, stop, max_size)
 
 
@@ -147,7 +152,7 @@ def ranges(
 ) -> list[Range]:
     """Divide a file into ranges that can be read side by side, each a message at least.
 
-    A capture and a compressed file are one range each: they can be read from their beginning only.
+    A capture, Avro and a compressed file are one range each: they are read from their beginning.
 
     Args:
         path: the file.

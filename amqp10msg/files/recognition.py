@@ -25,6 +25,8 @@ _JSON = re.compile(rb"(?:\xef\xbb\xbf)?\s*[{\[]")
 HEAD = 64
 #: What Parquet files begin, and end, with.
 PARQUET = b"PAR1"
+#: How files of Avro begin.
+AVRO = b"Obj\x01"
 
 _WORDS = {
     "raw": "this is one message, not preceded by its size: read it as raw",
@@ -32,6 +34,7 @@ _WORDS = {
     "cborseq": "this is a CBOR sequence: read it as cborseq",
     "pcap": "this is a capture of a network: read it as pcap",
     "parquet": "this is Parquet: read it as parquet",
+    "avro": "this is Avro: read it as avro",
     "jsonl": "this is JSON: read it as jsonl",
 }
 
@@ -42,6 +45,8 @@ def form_of_head(head: bytes) -> str | None:
         return "pcap"
     if head[:4] == PARQUET:
         return "parquet"
+    if head[:4] == AVRO:
+        return "avro"
     patterns = {"raw": SECTION, "prefixed": _PREFIXED, "cborseq": _CBORSEQ}
     return next((form for form, pattern in patterns.items() if pattern.match(head)), None)
 

@@ -24,6 +24,7 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
+from amqp10msg.spark.capture import from_capture
 from amqp10msg.spark.delta import to_delta
 from amqp10msg.spark.functions import decode, decode_values, encode, metrics, translate, validate
 from amqp10msg.spark.running import run
@@ -43,6 +44,7 @@ __all__ = [
     "decode",
     "decode_values",
     "encode",
+    "from_capture",
     "java_home",
     "metrics",
     "page",

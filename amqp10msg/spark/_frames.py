@@ -15,6 +15,7 @@ from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.judging import ERRORS
 from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import schema_for_spark
+from amqp10msg.spark._workers import pure_place, tell
 
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
@@ -112,6 +113,7 @@ def mapped(
     count = len(keep)
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tell(pure_place())
         for given in batches:
             for batch, found in in_pieces(given.rename_columns(names), work):
                 arrays = [

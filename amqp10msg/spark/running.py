@@ -30,6 +30,7 @@ from amqp10msg.jobs.inputs import (
 from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
 from amqp10msg.jobs.output import Done, read_stats
 from amqp10msg.jobs.running import Progress, Work, carry_out
+from amqp10msg.spark._workers import pure_place, tell
 from amqp10msg.spark.sink import output_at, reasoned, write
 
 # How often Spark is asked how far it is.
@@ -68,6 +69,7 @@ def run(
 
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
+        BlockingIOError: another job writes to the folder.
         FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
             that is one of Spark's errors.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
@@ -167,7 +169,9 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
         return
     numbered = session.sparkContext.parallelize(left, len(left))
     try:
-        done.update(numbered.map(partial(_attempt, work)).collect())
+        for number, made, pure in numbered.map(partial(_attempt, work)).collect():
+            done[number] = made
+            tell(pure)
     except Py4JError as error:
         # Spark does this itself for a DataFrame. None where the JVM itself is gone.
         thrown = getattr(error, "java_exception", None)
@@ -175,7 +179,7 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
         raise PySparkException(reason) from error
 
 
-def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done]:
+def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done, str | None]:
     # Of two attempts at a part, the files have different names, and one is heard of.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
-    return numbered[0], work(*numbered, attempt)
+    return numbered[0], work(*numbered, attempt), pure_place()

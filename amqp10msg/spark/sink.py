@@ -7,15 +7,15 @@ appears with a rename, after every task is done.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import attrs
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import (
     DataSourceArrowWriter,
     DataSourceStreamArrowWriter,
@@ -26,6 +26,7 @@ from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.options import WRITING, compression_of, refuse_unknown
 from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
+from amqp10msg.spark._workers import pure_place, tell
 
 #: What Spark raises where a job fails.
 SparkError = PySparkException
@@ -37,10 +38,11 @@ _OPTIONS = ("path", *Job.OPTIONS, *WRITING, "checkpointLocation")
 
 @attrs.define
 class _Task(WriterCommitMessage):
-    """What one task did, and for which query."""
+    """What one task did, for which query, and where that was without the compiled kernel."""
 
     done: Done
     query: str | None
+    pure: str | None
 
 
 def write(
@@ -53,8 +55,12 @@ def write(
 ) -> None:
     """Do a job on a DataFrame, and write its result below a folder; see `JobWriter`.
 
+    Another job on this folder is refused while it lasts; with Spark Connect, where the folder is
+    the server's, nobody looks.
+
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
+        BlockingIOError: another job writes to the folder.
         SparkError: it failed.
 
     Args:
@@ -66,8 +72,25 @@ def write(
     """
     mode = "overwrite" if overwrite else "append"
     writer = df.write.format("amqp10").mode(mode).options(**{**(options or {}), **job.as_options()})
-    with reasoned():
+    with _held(df, path), reasoned():
         writer.save(str(path))
+
+
+@contextmanager
+def _held(df: DataFrame, path: str | Path) -> Iterator[None]:
+    """Keep other jobs out of a folder, where it is this machine's."""
+    session: Any = df.sparkSession
+    if not isinstance(session, SparkSession):
+        yield
+        return
+    output = output_at(path, {})
+    with output.held():
+        try:
+            yield
+        finally:
+            # A job that could not begin leaves nothing, and one that was killed what it wrote.
+            with suppress(OSError):
+                output.unfinished.rmdir()
 
 
 def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
@@ -111,11 +134,14 @@ class _JobSink:
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
         done = self._output.write(number, attempt, iterator, self._job)
-        return _Task(done, context.getLocalProperty("sql.streaming.queryId"))
+        return _Task(done, context.getLocalProperty("sql.streaming.queryId"), pure_place())
 
 
 def _tasks(messages: list[WriterCommitMessage | None]) -> list[_Task]:
-    return [message for message in messages if isinstance(message, _Task)]
+    tasks = [message for message in messages if isinstance(message, _Task)]
+    for task in tasks:
+        tell(task.pure)
+    return tasks
 
 
 class JobWriter(_JobSink, DataSourceArrowWriter):

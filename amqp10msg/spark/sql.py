@@ -15,6 +15,7 @@ from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
 from amqp10msg.jobs.judging import decoded
 from amqp10msg.jobs.spark_types import schema_for_spark
 from amqp10msg.spark._frames import with_errors
+from amqp10msg.spark._workers import pure_place, tell
 from amqp10msg.spark.source import Amqp10
 
 
@@ -61,6 +62,7 @@ def _decoding(
     schema: pa.Schema,
 ) -> Callable[[pa.Array], pa.Array]:
     def decode(messages: pa.Array) -> pa.Array:
+        tell(pure_place())
         found = [
             made
             for chunk in binary_chunks(messages)

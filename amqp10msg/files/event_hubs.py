@@ -1,0 +1,164 @@
+"""Files of Event Hubs Capture: Avro with a record for each event, and events as messages.
+
+Capture writes what it knows of an event, not the message that was sent: the body, the application
+properties, and in ``SystemProperties`` the fields of the properties section and the message
+annotations. `message_of` puts them where the service puts them when it delivers over AMQP. Avro has
+four types for values, so an int is a long there and a symbol a string.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator, Mapping
+from typing import IO, Any
+
+from amqp10msg.composite import rows
+from amqp10msg.errors import EncodeError
+from amqp10msg.files._record import Record
+from amqp10msg.message import Message
+from amqp10msg.primitives import Symbol, Timestamp, UInt
+from amqp10msg.sections import Data, Properties
+
+#: The fields of a record, as Capture writes them.
+FIELDS = (
+    *("SequenceNumber", "Offset", "EnqueuedTimeUtc"),
+    *("SystemProperties", "Properties", "Body"),
+)
+# The names of fields of the properties section, as SystemProperties have them.
+_PROPERTIES = {field.name.replace("_", "-"): field for field in rows(Properties)}
+_TIMES = ("%m/%d/%Y %I:%M:%S %p", "%m/%d/%Y %H:%M:%S")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def time_of(text: Any) -> int | None:
+    """Return an ``EnqueuedTimeUtc`` in ms since the Unix epoch; None for what is no time.
+
+    Capture writes ``7/25/2017 5:22:18 PM``; ISO 8601 is read, too.
+    """
+    for form in (None, *_TIMES):
+        try:
+            if form is None:
+                moment = datetime.datetime.fromisoformat(text)
+            else:
+                moment = datetime.datetime.strptime(text, form)  # noqa: DTZ007  (UTC, below)
+        except (TypeError, ValueError):
+            continue
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=datetime.UTC)
+        return (moment - _EPOCH) // datetime.timedelta(milliseconds=1)
+    return None
+
+
+def message_of(event: Mapping[str, Any]) -> Message:
+    """Return the message of a record of Capture.
+
+    Args:
+        event: the fields of the record, by name; those that are missing are null. Values of the
+            two maps are str, int, float, bytes, bool or None.
+
+    Raises:
+        EncodeError: a field is of another type than Capture writes.
+    """
+    body = event.get("Body")
+    if not isinstance(body, (bytes, bytearray, type(None))):
+        raise EncodeError(f"Body is {type(body).__name__}, and must be bytes")
+    fields: dict[str, Any] = {}
+    annotations: dict[Any, Any] = {}
+    for name, value in _entries(event, "SystemProperties"):
+        read = _field(name, value)
+        if read is None:
+            annotations[Symbol(name)] = value
+        else:
+            fields[name.replace("-", "_")] = read
+    # As the service says it when it delivers; what the record says of itself goes first.
+    number, enqueued = event.get("SequenceNumber"), time_of(event.get("EnqueuedTimeUtc"))
+    said = {
+        "x-opt-sequence-number": number,
+        "x-opt-offset": event.get("Offset"),
+        "x-opt-enqueued-time": None if enqueued is None else Timestamp(enqueued),
+    }
+    annotations |= {Symbol(name): value for name, value in said.items() if value is not None}
+    properties = dict(_entries(event, "Properties"))
+    return Message(
+        Data(bytes(body or b"")),
+        message_annotations=annotations or None,
+        properties=Properties(**fields) if fields else None,
+        application_properties=properties or None,
+    )
+
+
+def _entries(event: Mapping[str, Any], name: str) -> Iterator[tuple[str, Any]]:
+    found = event.get(name) or {}
+    pairs = found.items() if isinstance(found, Mapping) else found
+    try:
+        yield from pairs
+    except (TypeError, ValueError):
+        raise EncodeError(f"{name} is {type(found).__name__}, and must be a map") from None
+
+
+def _field(name: str, value: Any) -> Any:
+    """Return a value of SystemProperties as that of a field; None where it is not one's.
+
+    What a field cannot hold stays an annotation, so that nothing is lost.
+    """
+    field = _PROPERTIES.get(name)
+    if field is None or value is None:
+        return None
+    if field.requires == "message-id":
+        return value if isinstance(value, (str, bytes)) else None
+    if field.type == "binary":
+        return value.encode() if isinstance(value, str) else value if type(value) is bytes else None
+    if field.type == "timestamp":
+        moment = value if type(value) is int else time_of(value)
+        return None if moment is None else Timestamp(moment)
+    if field.type == "uint":
+        return UInt(value) if type(value) is int and 0 <= value < 1 << 32 else None
+    if not isinstance(value, str) or (field.type == "symbol" and not value.isascii()):
+        return None
+    return value
+
+
+def read_avro(stream: IO[bytes], max_size: int) -> Iterator[Record]:
+    """Read a file of Capture record by record.
+
+    Raises:
+        ValueError: this is not Avro, or not of Capture.
+        ImportError: fastavro is not installed.
+    """
+    try:
+        import fastavro  # noqa: PLC0415  (an extra)
+    except ModuleNotFoundError as error:
+        raise ImportError("Avro needs fastavro: pip install 'amqp10msg[avro]'") from error
+    try:
+        found = fastavro.reader(stream)
+        schema: Any = found.writer_schema
+        names = {field["name"] for field in schema["fields"]}
+    except Exception as error:  # noqa: BLE001  (fastavro has no class for its errors)
+        raise ValueError(f"this is not Avro, or damaged: {error}") from None
+    if not {"Body", "SystemProperties"} <= names:
+        raise ValueError(
+            f"this Avro is not of Event Hubs Capture: it has no Body and SystemProperties, but "
+            f"{', '.join(sorted(names)[:8])}"
+        )
+    number = 0
+    while True:
+        try:
+            event: Any = next(found)
+        except StopIteration:
+            return
+        except Exception as error:  # noqa: BLE001  (as above)
+            yield Record(number, fault=f"the Avro is cut off or damaged from here on: {error}")
+            return
+        yield _record(number, event, max_size)
+        number += 1
+
+
+def _record(number: int, event: Mapping[str, Any], max_size: int) -> Record:
+    enqueued = time_of(event.get("EnqueuedTimeUtc"))
+    try:
+        wire = message_of(event).encode()
+    except EncodeError as error:
+        return Record(number, fault=f"not an event of Capture: {error}")
+    if len(wire) > max_size:
+        return Record(number, wire[:1024], f"larger than {max_size:,} bytes")
+    return Record(number, wire, time=None if enqueued is None else enqueued * 1000)

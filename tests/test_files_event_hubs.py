@@ -1,0 +1,190 @@
+"""Files of Event Hubs Capture: what is read from them, and how they are recognised."""
+
+from __future__ import annotations
+
+import gzip
+import io
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Data, EncodeError, Message, Properties, Symbol, Timestamp, UInt, files
+from amqp10msg.files.event_hubs import message_of, time_of
+from amqp10msg.files.recognition import form_of_head
+
+fastavro = pytest.importorskip("fastavro", reason="needs fastavro: pip install 'amqp10msg[avro]'")
+
+VALUES = ["long", "double", "string", "bytes"]
+#: As the documentation of Event Hubs Capture has it.
+SCHEMA = {
+    "type": "record",
+    "name": "EventData",
+    "namespace": "Microsoft.ServiceBus.Messaging",
+    "fields": [
+        {"name": "SequenceNumber", "type": "long"},
+        {"name": "Offset", "type": "string"},
+        {"name": "EnqueuedTimeUtc", "type": "string"},
+        {"name": "SystemProperties", "type": {"type": "map", "values": VALUES}},
+        {"name": "Properties", "type": {"type": "map", "values": [*VALUES, "null"]}},
+        {"name": "Body", "type": ["null", "bytes"]},
+    ],
+}
+EVENT: dict[str, Any] = {
+    "SequenceNumber": 7,
+    "Offset": "1024",
+    "EnqueuedTimeUtc": "7/25/2017 5:22:18 PM",
+    "SystemProperties": {
+        "message-id": "m-1",
+        "content-type": "application/json",
+        "creation-time": 1_500_000_000_000,
+        "group-sequence": 5,
+        "user-id": "alice",
+        "x-opt-partition-key": "customer-1",
+        "absolute-expiry-time": "never",
+    },
+    "Properties": {"tenant": "acme", "n": 5, "half": 0.5, "octets": b"\x00", "none": None},
+    "Body": b"hello",
+}
+ENQUEUED = 1_501_003_338_000
+
+
+def written(*events: dict[str, Any], codec: str = "null") -> bytes:
+    stream = io.BytesIO()
+    fastavro.writer(stream, SCHEMA, events, codec=codec, sync_interval=100)
+    return stream.getvalue()
+
+
+simple = st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text() | st.binary()
+
+
+@given(
+    st.dictionaries(st.text(), simple | st.none()),
+    st.dictionaries(st.text(st.characters(codec="ascii"), min_size=1), simple),
+    st.none() | st.binary(),
+    st.integers(0, 2**63 - 1),
+)
+def test_nothing_that_an_event_says_is_lost(
+    properties: dict[str, Any], system: dict[str, Any], body: bytes | None, number: int
+) -> None:
+    event = {**EVENT, "Properties": properties, "SystemProperties": system, "Body": body}
+    event["SequenceNumber"] = number
+    stream = io.BufferedReader(io.BytesIO(written(event)))
+
+    (record,) = files.read_stream(stream, "avro")
+
+    assert ("", ENQUEUED * 1000) == (record.fault, record.time)
+    message = Message.decode(record.wire or b"")
+    assert message_of(event) == message
+    assert properties == dict(message.application_properties or {})
+    said = dict(message.message_annotations or {})
+    for field in ("message-id", "to", "subject"):
+        if field in system and getattr(message.properties, field.replace("-", "_"), None):
+            said[field] = system[field]
+    own = {"x-opt-sequence-number", "x-opt-offset", "x-opt-enqueued-time"}
+    assert {k: v for k, v in system.items() if k not in own} == {
+        str(k): v for k, v in said.items() if k not in own
+    }
+    assert (number, body or b"") == (said["x-opt-sequence-number"], message.body_bytes())
+
+
+def test_an_event_is_the_message_that_the_service_delivers() -> None:
+    expected = Message(
+        Data(b"hello"),
+        message_annotations={
+            Symbol("x-opt-partition-key"): "customer-1",
+            # Not a time: it stays what it was.
+            Symbol("absolute-expiry-time"): "never",
+            Symbol("x-opt-sequence-number"): 7,
+            Symbol("x-opt-offset"): "1024",
+            Symbol("x-opt-enqueued-time"): Timestamp(ENQUEUED),
+        },
+        properties=Properties(
+            message_id="m-1",
+            user_id=b"alice",
+            content_type=Symbol("application/json"),
+            creation_time=1_500_000_000_000,
+            group_sequence=UInt(5),
+        ),
+        application_properties=EVENT["Properties"],
+    )
+
+    assert expected == message_of(EVENT)
+
+
+@pytest.mark.parametrize("codec", ["null", "deflate"])
+def test_files_are_recognised_and_read(tmp_path: Path, codec: str) -> None:
+    events = [{**EVENT, "SequenceNumber": number} for number in range(50)]
+    for name, content in {
+        "capture.avro": written(*events, codec=codec),
+        "no-suffix": written(*events, codec=codec),
+        "packed.gz": gzip.compress(written(*events, codec=codec)),
+    }.items():
+        path = tmp_path / name
+        path.write_bytes(content)
+
+        assert "avro" == files.form_of(path)
+        assert [message_of(event).encode() for event in events] == [
+            record.wire for record in files.read(path)
+        ]
+        assert 1 == len(files.ranges(path, octets=100))
+
+
+def test_what_is_damaged_is_a_fault_and_what_was_read_stays() -> None:
+    content = written(*[EVENT] * 50)
+    whole = written(EVENT)
+
+    for octets in (content[:-20], content[: len(content) // 2] + b"\xff" * 50):
+        records = list(files.read_stream(io.BufferedReader(io.BytesIO(octets)), "avro"))
+
+        assert 1 < len(records)
+        assert "damaged" in records[-1].fault
+        assert [message_of(EVENT).encode()] * (len(records) - 1) == [
+            record.wire for record in records[:-1]
+        ]
+    with pytest.raises(ValueError, match="not Avro, or damaged"):
+        list(files.read_stream(io.BufferedReader(io.BytesIO(whole[:30])), "avro"))
+
+
+def test_avro_of_something_else_is_refused() -> None:
+    stream = io.BytesIO()
+    schema = {"type": "record", "name": "A", "fields": [{"name": "city", "type": "string"}]}
+    fastavro.writer(stream, schema, [{"city": "Graz"}])
+
+    assert "avro" == form_of_head(stream.getvalue())
+    with pytest.raises(ValueError, match=r"not of Event Hubs Capture.*city"):
+        list(files.read_stream(io.BufferedReader(io.BytesIO(stream.getvalue())), "avro"))
+
+
+def test_a_message_that_is_too_large_is_a_fault() -> None:
+    stream = io.BufferedReader(io.BytesIO(written({**EVENT, "Body": b"x" * 5000}, EVENT)))
+
+    first, second = files.read_stream(stream, "avro", max_size=4000)
+
+    assert ("larger than 4,000 bytes", "") == (first.fault, second.fault)
+
+
+@pytest.mark.parametrize(
+    "text, expected",
+    [
+        ("7/25/2017 5:22:18 PM", ENQUEUED),
+        ("07/25/2017 17:22:18", ENQUEUED),
+        ("2017-07-25T17:22:18Z", ENQUEUED),
+        ("2017-07-25T19:22:18.000+02:00", ENQUEUED),
+        ("yesterday", None),
+        (None, None),
+    ],
+)
+def test_times(text: str | None, expected: int | None) -> None:
+    assert expected == time_of(text)
+
+
+@pytest.mark.parametrize(
+    "event, text",
+    [({"Body": "text"}, "Body is str"), ({"Properties": 5}, "Properties is int")],
+)
+def test_what_is_no_event(event: dict[str, Any], text: str) -> None:
+    with pytest.raises(EncodeError, match=text):
+        message_of(event)

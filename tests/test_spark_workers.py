@@ -1,0 +1,72 @@
+"""What keeps two jobs apart, and what workers say of themselves."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from amqp10msg import Message
+
+pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
+
+from amqp10msg import spark  # noqa: E402
+from amqp10msg.jobs.output import Output  # noqa: E402
+from amqp10msg.spark import _workers  # noqa: E402
+
+pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
+
+
+def test_two_jobs_do_not_write_to_one_folder(spark_session: Any, tmp_path: Path) -> None:
+    df = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]}))
+    out = tmp_path / "out"
+
+    with Output(out).held(), pytest.raises(BlockingIOError, match="another job writes to it"):
+        spark.write(df, out, spark.Job("validate"))
+    assert not out.exists()
+    with pytest.raises(spark.SparkError, match="there is no column"):
+        spark.write(df.withColumnRenamed("wire", "x"), out, spark.Job("validate"))
+    spark.write(df, out, spark.Job("validate"))
+    spark.write(df, out, spark.Job("validate"))
+
+    assert 2 == len(list((out / "messages").iterdir()))
+    assert ["out"] == [path.name for path in tmp_path.iterdir()]
+
+
+def test_a_worker_without_the_kernel_says_so_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_workers, "_told", set())
+    monkeypatch.delenv("AMQP10MSG_PURE", raising=False)
+    monkeypatch.setattr(_workers, "COMPILED", True)
+    assert _workers.pure_place() is None
+
+    monkeypatch.setattr(_workers, "COMPILED", False)
+    place = _workers.pure_place()
+    assert place is not None
+    with pytest.warns(RuntimeWarning, match="without its compiled kernel, and several times"):
+        _workers.tell(place)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _workers.tell(place)
+        _workers.tell(None)
+    monkeypatch.setenv("AMQP10MSG_PURE", "1")
+    assert _workers.pure_place() is None
+
+
+def test_a_driver_hears_of_workers_without_the_kernel(
+    spark_session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
+    monkeypatch.setattr(_workers, "_told", set())
+    monkeypatch.setattr(
+        "amqp10msg.spark.running._attempt",
+        lambda work, numbered: (numbered[0], work(*numbered, 1), "pure on worker-7"),
+    )
+
+    with pytest.warns(RuntimeWarning, match="pure on worker-7"):
+        stats = spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
+
+    assert (1, 1) == (stats.rows, stats.good)
