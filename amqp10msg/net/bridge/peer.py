@@ -23,7 +23,9 @@ _CHOKED = 1 << 20
 #: Frames that are processed in a turn of the loop.
 _FRAMES = 200
 #: Conditions that no other attempt makes good.
-_PERMANENT = {"amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed"}
+_PERMANENT = {
+    *{"amqp:not-found", "amqp:unauthorized-access", "amqp:not-allowed", "amqp:invalid-field"}
+}
 #: Conditions of a peer that goes or fails, whatever was sent to it.
 _AMBIGUOUS = {
     *{"amqp:connection:forced", "amqp:internal-error", "amqp:resource-deleted"},
@@ -253,6 +255,8 @@ class Peer(asyncio.Protocol, transport.Handler):
         # not.
         permanent = name in _PERMANENT and not self.opened.done()
         reason = f"{prefix}{name}: {error.description}"
+        if name == "amqp:invalid-field" and self.product.startswith("RabbitMQ 3."):
+            reason += "; RabbitMQ 3 has other addresses: give address_version=1"
         self.fail(LinkError(reason, said=name not in _AMBIGUOUS, permanent=permanent))
 
     # The end.
