@@ -5,6 +5,7 @@
 #   HYPOTHESIS_PROFILE=ci       dev | ci | thorough: how many examples make test draws
 #   PYTEST_ARGS=                passed on to pytest, such as PYTEST_ARGS='-k scan -x'
 #   KILLS=30                    how often make kills kills each process
+#   BRIDGE_ARGS=                passed on to make bridge-…, such as BRIDGE_ARGS='--messages 1000'
 #   PYTHONS='python3.12 …'      the interpreters that make pythons tries
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
@@ -16,6 +17,7 @@ PYTEST_ARGS ?=
 KILLS ?= 30
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
+BRIDGE_ARGS ?=
 RELEASE_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -44,11 +46,11 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills soak pythons check coverage bench fuzz corpus conformance docs \
+.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance docs \
   release-check clean
 
 help:  ## this list
-	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 27
 
 setup: $(VENV)/.package $(PROTON) $(ARROW) $(SPARK) $(KERNEL)  ## .venv with everything that the other verbs need
 	@cat $(PROTON) $(ARROW) $(SPARK)
@@ -84,6 +86,15 @@ check: setup  ## lint, format, types, layers, workflows and a documentation buil
 
 kills: setup  ## SIGKILL of the spooler, stores, jobs, Spark's JVM and workers, KILLS times each
 	AMQP10MSG_KILLS=$(KILLS) $(PY) -m pytest -s -m kills $(PYTEST_ARGS)
+
+bridge-round-trips: setup  ## the bridge there and back through RabbitMQ 3.10 and 4.0 of its own, odd messages and plain ones
+	bash .ci/bridge $@ $(BRIDGE_ARGS)
+
+bridge-faults: setup  ## 20 kills, cuts and stops each of what is below the bridge, 100,000 messages
+	bash .ci/bridge $@ $(BRIDGE_ARGS)
+
+bridge-rate: setup  ## the bridge's rate beside RabbitMQ's shovel and pika and proton glued by hand
+	bash .ci/bridge $@ $(BRIDGE_ARGS)
 
 soak: setup  ## the tests that take long: Spark's deployments, the pipeline's figures in short
 	$(PY) -m pytest -m soak $(PYTEST_ARGS)

@@ -34,9 +34,20 @@ from typing import Any
 
 import attrs
 import pika
+from message_differences import (
+    Content,
+    bare,
+    changed_inside,
+    content_of,
+    differences,
+    has_residue,
+    in_order,
+    key_of,
+    shown,
+)
 from odd_messages import basic_message, sections, written
 
-from amqp10msg import AmqpError, Header, Message, scan
+from amqp10msg import AmqpError, Header, Message
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, decode_properties
 from amqp10msg.basic import encode_properties as encoded
 from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
@@ -44,8 +55,6 @@ from amqp10msg.proton import send
 from amqp10msg.translate import to_amqp10, to_basic
 from tests.broker_clients import Basic, Broker, Ended, Peer, queue
 
-#: Of a 0-9-1 message properties and body, of a 1.0 message its bare message.
-Content = tuple[bytes, bytes] | bytes
 _NUMBER = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 
 
@@ -96,34 +105,6 @@ class Found:
     def is_right(self) -> bool:
         """Whether nothing is missing, there twice, or different without a reason."""
         return not (self.missing or self.twice > self.window or self.unexplained)
-
-
-def content_of(one: Any) -> Content:
-    """Return the bytes of a message, or of a delivery."""
-    if isinstance(one, BasicMessage):
-        return encoded(one.properties), one.body
-    if isinstance(one, Message):
-        return one.encode()
-    header: bytes | None = one.content_header
-    return one.octets if header is None else (header[12:], one.octets)
-
-
-def key_of(one: Any) -> Content:
-    """Return what is to be the same at both ends: content header and body, or the bare message."""
-    content = content_of(one)
-    return content if isinstance(content, tuple) else bare(content)
-
-
-def in_order(one: Content) -> Content:
-    """Return a message with the headers in the order of their names, as RabbitMQ 4 has them."""
-    if not isinstance(one, tuple):
-        return one
-    properties = decode_properties(one[0])
-    if properties.headers is not None:
-        entries = FieldTable(properties.headers).entries
-        name: Callable[[Any], bytes] = lambda entry: entry[0].encode("utf-8", "surrogateescape")  # noqa: E731
-        properties.headers = FieldTable.of(sorted(entries, key=name))
-    return encoded(properties), one[1]
 
 
 def plain(number: int) -> BasicMessage:
@@ -429,11 +410,6 @@ def compare(
         to.unexplained += [] if unknown else [f"nobody sent {shown(other)}" for other in others[:5]]
 
 
-def bare(message: bytes) -> bytes:
-    """Return the bare message."""
-    return scan(message).bare
-
-
 def predicted(lane: Lane, one: Content, name: str) -> Iterator[Content]:
     """Yield what a message may become by way of the broker in the middle, as it is documented.
 
@@ -469,90 +445,6 @@ def predicted(lane: Lane, one: Content, name: str) -> Iterator[Content]:
 
 
 _LARGE = {"into", "out"}
-#: What RabbitMQ adds to each 1.0 message that it gives out.
-_ADDED = {"x-exchange", "x-routing-key", "x-stream-offset"}
-
-
-def changed_inside(sent: Content | None, given: Content | None) -> list[str]:
-    """Name what the broker in the middle changed in a message, beyond what it adds to all."""
-    if sent is None or given is None:
-        return []
-    if isinstance(sent, tuple) or isinstance(given, tuple):
-        return differences(sent, given)
-    try:
-        before, after = (Message.decode(one, strict=False) for one in (sent, given))
-        annotations = [
-            {str(name): repr(value) for name, value in (one.message_annotations or {}).items()}
-            for one in (before, after)
-        ]
-    except AmqpError:
-        return differences(sent, given)
-    names = [
-        f"message-annotations.{name[:30]}"
-        for name in sorted(annotations[0].keys() | annotations[1].keys())
-        if annotations[0].get(name) != annotations[1].get(name) and name not in _ADDED
-    ]
-    return names + differences(sent, given)
-
-
-def has_residue(one: Content, other: Content) -> bool:
-    """Whether nothing but a residual was added, since a header could be one of RabbitMQ's own."""
-    if not isinstance(one, tuple):
-        return False
-    headers = decode_properties(one[0]).headers
-    names = {entry[0] for entry in FieldTable(headers).entries} if headers is not None else set()
-    differ = set(differences(one, other)) - {"delivery_mode"}
-    own = {"x-stream-offset", "x-acquired-count", "x-delivery-count", "x-death"}
-    return differ == {"headers: x-opt-amqp10msg-residual ->S"} and bool(names & own)
-
-
-def differences(one: Content, other: Content) -> list[str]:
-    """Name what differs between two messages."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        names = ["body"] if one[1] != other[1] else []
-        left, right = decode_properties(one[0]), decode_properties(other[0])
-        for field in attrs.fields(BasicProperties):
-            values = getattr(left, field.name), getattr(right, field.name)
-            if field.name == "headers":
-                names += [f"headers: {name}" for name in _headers(*values)]
-            elif values[0] != values[1]:
-                names.append(field.name)
-        return names
-    assert isinstance(one, bytes)
-    assert isinstance(other, bytes)
-    names = []
-    for name in ("properties", "application_properties", "body"):
-        found = []
-        for octets_ in (one, other):
-            try:
-                found.append(repr(getattr(Message.decode(octets_, strict=False), name)))
-            except AmqpError:
-                found.append("unreadable")
-        if found[0] != found[1]:
-            names.append(name)
-    return names
-
-
-def _headers(one: Any, other: Any) -> Iterator[str]:
-    if one is None or other is None:
-        if one is not other:
-            yield "there or not"
-        return
-    left = {name: (kind, repr(value)) for name, kind, value in FieldTable(one).entries}
-    right = {name: (kind, repr(value)) for name, kind, value in FieldTable(other).entries}
-    for name in sorted(left.keys() | right.keys()):
-        if left.get(name) != right.get(name):
-            kinds = [side[name][0] if name in side else "-" for side in (left, right)]
-            yield f"{name[:30]} {kinds[0]}>{kinds[1]}"
-    if left == right and list(left) != list(right):
-        yield "order"
-
-
-def shown(one: Content) -> str:
-    """Return a message for people to read."""
-    if isinstance(one, tuple):
-        return f"{decode_properties(one[0])!r:.400} {one[1][:60]!r}"
-    return one[:200].hex()
 
 
 def main() -> int:
