@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pika")
 
-from tools.bridge_faults import WAYS, Place, Run
+from bridge_faults import WAYS, Place, Run
 
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
 BROKER = os.environ.get("AMQP10MSG_RABBITMQ")
