@@ -29,7 +29,13 @@ from amqp10msg.basic import (
 
 pika = pytest.importorskip("pika")
 
-from amqp10msg.net.bridge import Bridge, RouteOptions, read_quarantine  # noqa: E402
+from amqp10msg.net.bridge import (  # noqa: E402
+    Bridge,
+    RouteOptions,
+    parse_url,
+    read_quarantine,
+)
+from amqp10msg.net.bridge.migration import Queue, check_queues  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))
@@ -191,6 +197,42 @@ def test_a_stream_is_read_on_from_where_it_was(queues: Queues, source: str) -> N
         bridged(target, BASIC + queues.names[2], 70, change=lambda m, _: came.append(int(m.body)))
     )
     assert list(range(70)) == came
+
+
+def test_a_migration_is_looked_at_and_nothing_consumed(queues: Queues) -> None:
+    classic = queues.names[0]
+    names = {"classic": classic}
+    for kind in ("quorum", "stream"):
+        names[kind] = f"{classic}-{kind}"
+        arguments = {"x-queue-type": kind}
+        queues.channel.queue_declare(names[kind], durable=True, arguments=arguments)
+        queues.names.append(names[kind])
+    headers = {"plain": "x", "table": {"a": 1}}
+    for name in names.values():
+        for number in range(5):
+            properties = pika.BasicProperties(headers=headers, delivery_mode=2)
+            queues.channel.basic_publish("", name, b"%d" % number, properties)
+
+    options = RouteOptions(profile="rabbitmq-4.3", keep_names=True)
+    listed = [Queue(name, messages=5) for name in names.values()]
+    ends = (parse_url(BASIC + "x"), parse_url("amqp://nowhere/q"))
+    found = asyncio.run(check_queues(*ends, listed, options, 100, 1.0))
+
+    assert [("", 5), ("", 5), ("", 5)] == [(one.fault, one.run and one.run.read) for one in found]
+    run = found[0].run
+    assert run is not None
+    assert {"headers['table']": 5} == {path: count for (path, *_), count in run.losses.items()}
+    for kind in ("classic", "quorum"):
+        came: list[bytes] = []
+        asyncio.run(
+            bridged(
+                BASIC + names[kind],
+                BASIC + queues.names[1],
+                5,
+                change=lambda message, _, came=came: came.append(message.body),
+            )
+        )
+        assert [b"%d" % number for number in range(5)] == came
 
 
 @pytest.mark.kills
