@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
+import time
 import zipfile
 from collections import Counter
 from pathlib import Path
@@ -254,6 +257,38 @@ def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -
     assert all(result.outcome == "pass" for result in found.results)
     times = Counter(asked.read_bytes().split())
     assert {b"0": 1, b"1": 2, b"2": 1, b"3": 1, b"4": 1, b"5": 1} == times
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
+def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_path: Path) -> None:
+    cases = tmp_path / "cases.jsonl"
+    asked = tmp_path / "asked"
+    made = [case("good", data=b"good"), case("hang", data=b"hang"), case("later", data=b"later")]
+    corpus.dump(made, cases)
+    program = (
+        "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from amqp10msg.conformance import peers\n"
+        f"peers.PEERS['odd'] = peers.Peer('odd', {str(driver)!r}, ({str(asked)!r},))\n"
+        "from amqp10msg.cli import main\n"
+        "main(sys.argv[1:])\n"
+    )
+    arguments = ["conformance", "run", "--peer", "odd", "--cases", str(cases), "--jobs", "1"]
+    arguments += ["--timeout", "500", "-o", str(tmp_path / "out")]
+    with subprocess.Popen(
+        [sys.executable, "-c", program, *arguments],
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as running:
+        while not asked.exists() or b"h" not in asked.read_bytes():
+            assert running.poll() is None, running.communicate()
+            time.sleep(0.05)
+        running.send_signal(signal.SIGINT)
+        _, said = running.communicate(timeout=60)
+
+    assert (130, "amqp10msg: interrupted") == (running.returncode, said.strip())
+    journal = (tmp_path / "out/.odd.jsonl").read_text().splitlines()
+    assert ["good"] == [json.loads(line)["case"] for line in journal[1:]]
 
 
 def results(**outcomes: str) -> PeerResults:

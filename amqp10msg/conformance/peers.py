@@ -35,7 +35,7 @@ class Peer:
 
     @property
     def language(self) -> str:
-        """What runs the driver: ``python``, ``node`` or, for a command, nothing."""
+        """Return what runs the driver, ``python`` or ``node``, or nothing of a command."""
         return {".py": "python", ".js": "node"}.get(Path(self.driver).suffix, "")
 
 

@@ -18,6 +18,9 @@ from amqp10msg.files.atomic import write_whole
 
 __all__ = ["run"]
 
+# How long a program is asked that was ended since the run was interrupted, in s.
+_SOON = 0.01
+
 
 def run(
     peer: Peer,
@@ -55,10 +58,8 @@ def run(
         team = _Team(done, on_result)
         for case in todo:
             team.add(case)
-        threads = [
-            threading.Thread(target=team.work, args=(program,))
-            for program in _programs(first, peer, launch, min(jobs, team.left), timeout, memory)
-        ]
+        programs = _programs(first, peer, launch, min(jobs, team.left), timeout, memory)
+        threads = [threading.Thread(target=team.work, args=(one,)) for one in programs]
         for thread in threads:
             thread.start()
         try:
@@ -66,6 +67,11 @@ def run(
                 thread.join()
         except BaseException:
             team.stop()
+            for program in programs:
+                program.timeout = _SOON
+                program.close()
+            for thread in threads:
+                thread.join()
             raise
     if team.fault is not None:
         raise team.fault
@@ -90,13 +96,18 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
 
 def _programs(
     first: Program, peer: Peer, launch: Launch, count: int, timeout: float, memory: int
-) -> Iterable[Program]:
+) -> list[Program]:
+    """Return so many running programs, the first one among them."""
     if count <= 0:
         first.close()
-        return
-    yield first
-    for _ in range(count - 1):
-        yield _start(peer, launch, timeout, memory)
+        return []
+    programs = [first]
+    try:
+        programs += [_start(peer, launch, timeout, memory) for _ in range(count - 1)]
+    except PeerError:
+        first.close()
+        raise
+    return programs
 
 
 class _Team:
@@ -108,7 +119,7 @@ class _Team:
         self.on_result = on_result or (lambda _: None)
         self.lock = threading.Lock()
         self.left = 0
-        self.stopped = False
+        self.stopped = threading.Event()
         self.fault: BaseException | None = None
 
     def add(self, case: Case) -> None:
@@ -121,19 +132,21 @@ class _Team:
             self.left += 1
 
     def stop(self) -> None:
-        """Let the workers end behind the cases that they are at."""
-        self.stopped = True
+        """Let the workers end; what they are asking now is not judged."""
+        self.stopped.set()
 
     def work(self, program: Program) -> None:
         """Judge cases until none is left."""
         with program:
-            while not self.stopped:
+            while not self.stopped.is_set():
                 try:
                     case = self.cases.get_nowait()
                 except queue.Empty:
                     return
                 try:
                     result = judge(case, program)
+                    if self.stopped.is_set():
+                        return
                     with self.lock:
                         self.journal.add(result)
                         self.on_result(result)
