@@ -328,6 +328,9 @@ USUAL = {
     "delivered": to_amqp10(
         BasicMessage(BasicProperties(headers=FieldTable.of([("a", "I", 1)])), b"x", "e", "k", True)
     ).message.encode(),
+    "long forms, empty sections, as proton writes them": bytes.fromhex(
+        "00537045005372d10000001200000002a309782d6f70742d666f6fa1017600537345005375a00568656c6c6f"
+    ),
     "redelivered": Message(b"x", header=Header(delivery_count=1)).encode(),
     "ids": Message(
         b"x", properties=Properties(message_id=uuid.UUID(int=7), correlation_id=ULong(2**64 - 1))

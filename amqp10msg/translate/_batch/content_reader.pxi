@@ -3,11 +3,11 @@
 # A message of 0-9-1 as it was read. Of the residual: the encoded sections and values that it keeps.
 cdef struct Given:
     bint[PROPERTIES] there
-    Value[PROPERTIES] properties
+    Value[PROPERTIES] given
     Entries entries
     Span exchange, routing_key, body, residual
     bint redelivered, is_delivered, is_marked
-    Span header, annotations
+    Span header, annotations, properties, application
     bint[FIELDS] keeps
     Span[FIELDS] fields
     Span[MOST] values
@@ -39,6 +39,7 @@ cdef class ContentReader:
         cdef Value* v
         g.entries.count = 0
         g.residual.at = g.header.at = g.annotations.at = NULL
+        g.properties.at = g.application.at = NULL
         g.is_delivered = g.exchange.n > 0 or g.routing_key.n > 0
         memset(g.keeps, 0, sizeof(g.keeps))
         if g.is_delivered and not (
@@ -57,7 +58,7 @@ cdef class ContentReader:
             g.there[i] = flags >> (15 - i) & 1
             if not g.there[i]:
                 continue
-            v = &g.properties[i]
+            v = &g.given[i]
             v.start = v.at = p
             if i == HEADERS:
                 if stop - p < 4 or <int64_t> unsigned_at(p, 4) > stop - p - 4:
@@ -79,13 +80,14 @@ cdef class ContentReader:
             p += v.n
             if self.property(i, v) == ODD:
                 return ODD
-        g.is_marked = g.there[TYPE] and is_text(g.properties[TYPE].at, g.properties[TYPE].n, MARKER)
+        g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
         if g.is_marked:
             if not is_body(g.body.at, g.body.at + g.body.n):
                 return ODD
             # Without data, these stand in annotations, but where the residual says otherwise.
-            if (g.there[CONTENT_TYPE] and not g.keeps[6]) or (
-                g.there[CONTENT_ENCODING] and not g.keeps[7]
+            if g.properties.at == NULL and (
+                (g.there[CONTENT_TYPE] and not g.keeps[6])
+                or (g.there[CONTENT_ENCODING] and not g.keeps[7])
             ):
                 return ODD
         return GOOD if p == stop else ODD
@@ -169,6 +171,7 @@ cdef class ContentReader:
         cdef Out* o = &self.unpacked
         cdef cursor p, stop
         cdef uint64_t count = 0, key = 0, n = 0, i
+        cdef Span section
         o.size = 0
         if take_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
             return ODD
@@ -189,16 +192,19 @@ cdef class ContentReader:
                     n -= 1
                     if cbor_read(&p, stop, 0, &key) == ODD:
                         return ODD
-            elif key == 0x70:
+            elif key == 0x70 or 0x72 <= key <= 0x74:
                 if cbor_read(&p, stop, 2, &n) == ODD:
                     return ODD
-                g.header.at = p - <Py_ssize_t> n
-                g.header.n = <Py_ssize_t> n
-            elif key == 0x72:
-                if cbor_read(&p, stop, 2, &n) == ODD:
-                    return ODD
-                g.annotations.at = p - <Py_ssize_t> n
-                g.annotations.n = <Py_ssize_t> n
+                section.at = p - <Py_ssize_t> n
+                section.n = <Py_ssize_t> n
+                if key == 0x70:
+                    g.header = section
+                elif key == 0x72:
+                    g.annotations = section
+                elif key == 0x73:
+                    g.properties = section
+                else:
+                    g.application = section
             elif key == 0x173:
                 if self.read_kept_fields(&p, stop) == ODD:
                     return ODD

@@ -38,6 +38,7 @@ cdef class MessageReader:
         made.exchange.at = NULL
         made.is_delivered = made.redelivered = made.keeps_field = made.keeps_entry = False
         made.header.at = made.annotations.at = NULL
+        made.properties.at = made.application.at = NULL
         made.is_certain = n <= CERTAIN
         memset(made.there, 0, sizeof(made.there))
         memset(made.keeps, 0, sizeof(made.keeps))
@@ -85,6 +86,15 @@ cdef class MessageReader:
         made.split = made.entries.count
         if annotations.at != NULL and self.read_annotations(&annotations) == ODD:
             return ODD
+        # What is in another encoding is kept whole.
+        if header.at != NULL and is_wide(&header):
+            made.header = header
+        if annotations.at != NULL and is_wide(&annotations):
+            made.annotations = annotations
+        if properties.at != NULL and is_wide(&properties):
+            made.properties = properties
+        if application.at != NULL and is_wide(&application):
+            made.application = application
         if not self.keeps():
             self.tell_order(0, made.split, b"application-properties")
             self.tell_order(made.split, made.entries.count, b"message-annotations")
@@ -95,6 +105,7 @@ cdef class MessageReader:
         cdef Made* made = &self.made
         return (
             made.header.at != NULL or made.annotations.at != NULL
+            or made.properties.at != NULL or made.application.at != NULL
             or made.keeps_field or made.keeps_entry
         )
 
@@ -242,6 +253,9 @@ cdef class MessageReader:
         cdef cursor stop = section.at + section.n
         cdef Py_ssize_t count = 0, i
         cdef Value v
+        if section.n == 4:  # an empty list
+            self.made.properties = section[0]
+            return GOOD
         if open_compound(&p, stop, 0xC0, &count, &stop) == ODD or not 0 < count <= FIELDS:
             return ODD
         v.kind = NULL_KIND

@@ -71,7 +71,7 @@ cdef struct Made:
     bint is_delivered, redelivered, is_certain, is_marked
     Value exchange, routing_key
     # For the residual: sections, fields of the properties, and whether any entry is kept.
-    Span header, annotations
+    Span header, annotations, properties, application
     bint[FIELDS] keeps
     Span[FIELDS] fields
     bint keeps_field, keeps_entry

@@ -116,8 +116,14 @@ cdef class ToAmqp10(ContentReader):
             put(o, g.annotations.at, g.annotations.n)
         else:
             self.write_annotations(o)
-        self.write_properties(o)
-        self.write_application(o)
+        if g.properties.at != NULL:
+            put(o, g.properties.at, g.properties.n)
+        else:
+            self.write_properties(o)
+        if g.application.at != NULL:
+            put(o, g.application.at, g.application.n)
+        else:
+            self.write_application(o)
         if g.is_marked:
             put(o, g.body.at, g.body.n)
             return GOOD
@@ -128,8 +134,8 @@ cdef class ToAmqp10(ContentReader):
     cdef int write_header(self, Out* o) except -1:
         cdef Given* g = &self.given
         cdef Out* list_ = &self.section
-        cdef bint durable = g.there[DELIVERY_MODE] and g.properties[DELIVERY_MODE].number == 2
-        cdef bint has_priority = g.there[PRIORITY] and g.properties[PRIORITY].number != 4
+        cdef bint durable = g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 2
+        cdef bint has_priority = g.there[PRIORITY] and g.given[PRIORITY].number != 4
         cdef bint counts = g.redelivered and not g.is_delivered
         cdef int count
         list_.size = 0
@@ -143,12 +149,12 @@ cdef class ToAmqp10(ContentReader):
         if count > 1:
             if has_priority:
                 octet(list_, 0x50)
-                octet(list_, <int> g.properties[PRIORITY].number)
+                octet(list_, <int> g.given[PRIORITY].number)
             else:
                 octet(list_, 0x40)
         if count > 2:
             if g.there[EXPIRATION]:
-                put_uint(list_, <uint64_t> g.properties[EXPIRATION].number)
+                put_uint(list_, <uint64_t> g.given[EXPIRATION].number)
             else:
                 octet(list_, 0x40)
         if g.is_delivered:
@@ -170,7 +176,7 @@ cdef class ToAmqp10(ContentReader):
         cdef bint is_mixed = False, has_extensions = False
         map_.size = 0
         for i in range(5):
-            v = &g.properties[ROWS[i]]
+            v = &g.given[ROWS[i]]
             if not g.there[ROWS[i]] or (ROWS[i] == TYPE and g.is_marked):
                 continue
             if i < 2 and v.number != (1 if ROWS[i] == DELIVERY_MODE else 4):
@@ -257,7 +263,7 @@ cdef class ToAmqp10(ContentReader):
             if source < 0:
                 octet(list_, 0x40)
                 continue
-            v = &g.properties[source]
+            v = &g.given[source]
             if source == TIMESTAMP_AT:
                 octet(list_, 0x83)
                 number(list_, <uint64_t> v.number, 8)

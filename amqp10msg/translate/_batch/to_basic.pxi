@@ -151,6 +151,8 @@ cdef class ToBasic(MessageReader):
         cdef Out* content = &self.content
         cdef uint8_t[MOST] places
         cdef bint is_ordered = sort(entries, places, False)
+        cdef bint keeps_field = made.keeps_field and made.properties.at == NULL
+        cdef bint keeps_entry = made.keeps_entry and made.application.at == NULL
         cdef Py_ssize_t i, start
         cdef int kept = 0
         content.size = 0
@@ -159,7 +161,8 @@ cdef class ToBasic(MessageReader):
             5,
             <uint64_t> (
                 (not is_ordered) + (made.header.at != NULL) + (made.annotations.at != NULL)
-                + made.keeps_field + made.keeps_entry
+                + (made.properties.at != NULL) + (made.application.at != NULL)
+                + keeps_field + keeps_entry
             ),
         )
         if not is_ordered:
@@ -173,7 +176,13 @@ cdef class ToBasic(MessageReader):
         if made.annotations.at != NULL:
             cbor_head(content, 0, 0x72)
             cbor_bytes(content, made.annotations.at, made.annotations.n)
-        if made.keeps_field:
+        if made.properties.at != NULL:
+            cbor_head(content, 0, 0x73)
+            cbor_bytes(content, made.properties.at, made.properties.n)
+        if made.application.at != NULL:
+            cbor_head(content, 0, 0x74)
+            cbor_bytes(content, made.application.at, made.application.n)
+        if keeps_field:
             for i in range(FIELDS):
                 kept += made.keeps[i]
             cbor_head(content, 0, 0x173)
@@ -182,7 +191,7 @@ cdef class ToBasic(MessageReader):
                 if made.keeps[i]:
                     cbor_head(content, 0, <uint64_t> i)
                     cbor_bytes(content, made.fields[i].at, made.fields[i].n)
-        if made.keeps_entry:
+        if keeps_entry:
             self.put_kept(content)
         self.table.size = 0
         put_packed(&self.table, content)

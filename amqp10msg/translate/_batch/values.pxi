@@ -1,4 +1,5 @@
-# Simple values of AMQP 1.0 in their smallest encodings, which alone are read here.
+# Simple values of AMQP 1.0 in their smallest encodings, which alone are read here, and what holds
+# them.
 
 cdef enum:
     ODD = 0
@@ -219,7 +220,10 @@ cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
 cdef int open_compound(
     cursor* place, cursor stop, int code, Py_ssize_t* count, cursor* end
 ) noexcept nogil:
-    """Pass over the head of a list or map, `code` being that of its short form."""
+    """Pass over the head of a list or map, `code` being that of its short form.
+
+    The long form may be longer than it must be.
+    """
     cdef cursor p = place[0]
     cdef Py_ssize_t size
     if stop - p < 3:
@@ -235,7 +239,7 @@ cdef int open_compound(
     if p[0] != code + 0x10 or stop - p < 9:
         return ODD
     size = <Py_ssize_t> unsigned_at(p + 1, 4)
-    if size < 4 or size > stop - p - 5 or size - 4 < 255:
+    if size < 4 or size > stop - p - 5:
         return ODD
     count[0] = <Py_ssize_t> unsigned_at(p + 5, 4)
     place[0] = p + 9
@@ -272,6 +276,7 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
     cdef Py_ssize_t count = 0, i, k
     cdef cursor end = NULL
     cdef Span[MOST] keys
+    cdef cursor begin
     cdef int code
     if place[0] >= stop:
         return False
@@ -281,7 +286,10 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
         return True
     if code != 0xC0 and code != 0xD0 and code != 0xC1 and code != 0xD1:
         return read_value(place, stop, &v) == GOOD
+    begin = place[0]
     if depth == 0 or open_compound(place, stop, code & 0xCF, &count, &end) == ODD:
+        return False
+    if code & 0x10 and end - begin < 9 + 255:
         return False
     if code & 1 == 0:
         for i in range(count):
@@ -312,6 +320,11 @@ cdef bint is_body(cursor p, cursor stop) noexcept nogil:
     if is_sequence and not (p < stop and (p[0] == 0x45 or p[0] == 0xC0 or p[0] == 0xD0)):
         return False
     return is_canonical(&p, stop, MOST_LEVELS) and p == stop
+
+
+cdef inline bint is_wide(Span* section) noexcept nogil:
+    """Whether a section's list or map is in its long form and need not be."""
+    return section.at[3] & 0xD0 == 0xD0 and section.n < 3 + 9 + 255
 
 
 # Writing.
