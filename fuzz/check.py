@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from types import ModuleType
 from typing import Any
+from unittest import mock
 
 from fuzz.builds import alike
 
@@ -68,7 +69,25 @@ def contract(package: ModuleType, octets: bytes) -> None:
         package.Message.decode(message.evolve(header=None).encode(), strict=strict)
     with suppress(decode_error):
         package.scan(octets).replace(header=package.Header(priority=1))
-    package.validate(octets)
+    judgement(package, octets)
+
+
+def judgement(package: ModuleType, octets: bytes) -> None:
+    """Hold the quick judgements of a message to the thorough one, in every profile.
+
+    Raises:
+        AssertionError: they differ.
+    """
+    validation = package.validation
+    for profile in validation.PROFILES:
+        quick = package.validate(octets, profile)
+        with (
+            mock.patch.object(validation, "suspected", return_value=None),
+            mock.patch.object(validation, "narrow"),
+        ):
+            thorough = package.validate(octets, profile)
+        if quick != thorough:
+            raise AssertionError(f"{profile}: {quick!r:.300} and {thorough!r:.300}")
 
 
 def agreement(one: ModuleType, other: ModuleType, octets: bytes) -> bool:

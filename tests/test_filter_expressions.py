@@ -12,7 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqp10msg import Message
+from amqp10msg import (
+    Char,
+    Decimal64,
+    Float,
+    Int,
+    Message,
+    Symbol,
+    Timestamp,
+    ULong,
+)
 from amqp10msg.delivery.filters import (
     RABBITMQ,
     EvaluationError,
@@ -31,6 +40,34 @@ CLASSES = [Selector, SqlFilter]
 
 def message_of(properties: dict[str, Any]) -> Message:
     return Message(application_properties=properties)
+
+
+VALUES = st.one_of(
+    st.sampled_from([1, 2, 1.0, True, "x", "y", b"x", None]),
+    st.sampled_from([Int(1), ULong(1), Float(1.5), Symbol("x"), Char("x"), Timestamp(1)]),
+    st.sampled_from([Decimal64.from_decimal("1"), Decimal64.from_decimal("2")]),
+)
+
+
+@given(
+    st.none() | st.dictionaries(st.sampled_from("abcd"), VALUES),
+    st.lists(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from(["1", "1.5", "'x'", "b"])),
+        min_size=2,
+        max_size=5,
+    ),
+    st.sampled_from(CLASSES),
+)
+def test_a_conjunction_of_equalities_is_what_each_of_them_is(
+    held: dict[str, Any] | None, equalities: list[tuple[str, str]], cls: type[Selector | SqlFilter]
+) -> None:
+    message = Message(application_properties=held)
+    each = [cls(f"{name} = {text}").result(message) for name, text in equalities]
+    expected = False if False in each else None if None in each else True
+
+    whole = cls(" AND ".join(f"{name} = {text}" for name, text in equalities))
+    assert whole.result(message) is expected
+    assert whole.matches(message) is (expected is True)
 
 
 @settings(max_examples=200)

@@ -8,7 +8,8 @@ a boolean counts as unknown.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final, TypeAlias, TypeGuard
 
 from amqp10msg.delivery.filters._base import EvaluationError
@@ -46,6 +47,7 @@ __all__ = ["Evaluate", "compile_expression"]
 
 Evaluate: TypeAlias = Getter
 
+_NOTHING: Final[dict[str, Any]] = {}
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -79,7 +81,7 @@ class _Compiler:
             case Identifier(get=get):
                 return get
             case Logical(operator="AND"):
-                return _conjunction([self.compiled(part) for part in node.operands])
+                return self.conjunction(node.operands)
             case Logical():
                 return _disjunction([self.compiled(part) for part in node.operands])
             case Not():
@@ -105,13 +107,47 @@ class _Compiler:
                 return _FUNCTIONS[node.function](*arguments)
         raise AssertionError(f"no such node: {node!r}")
 
+    def conjunction(self, operands: Sequence[Node]) -> Evaluate:
+        """Compile ``a AND b``; what stands side by side and is ``name = literal`` as one."""
+        parts: list[Evaluate] = []
+        for is_equality, group in groupby(operands, lambda node: _equality(node) is not None):
+            nodes = list(group)
+            if is_equality and len(nodes) > 1:
+                parts.append(self.properties_equal([_equality(node) for node in nodes]))
+            else:
+                parts += [self.compiled(node) for node in nodes]
+        return parts[0] if len(parts) == 1 else _conjunction(parts)
+
+    def properties_equal(self, wanted: Sequence[Any]) -> Evaluate:
+        octets = self.octets
+        tests = [(key, literal, types_of(literal)) for key, literal in wanted]
+
+        def evaluate(message: Any, _now: int | None) -> bool | None:
+            section = message.application_properties
+            if section is None:
+                section = _NOTHING
+            result: bool | None = True
+            for key, literal, like in tests:
+                value = section.get(key)
+                if type(value) in like:
+                    if value != literal:
+                        return False
+                    continue
+                same = compare("=", value, literal, octets)
+                if same is False:
+                    return False
+                if same is None:
+                    result = None
+            return result
+
+        return evaluate
+
     def comparison(self, node: Compare) -> Evaluate:
-        left, right, sign = node.left, node.right, node.operator
-        if isinstance(left, Literal) and not isinstance(right, Literal):
-            left, right, sign = right, left, _MIRRORED[sign]
+        equality = _equality(node)
+        if equality is not None:
+            return self.property_equals(*equality)
+        left, right, sign = _with_literal_last(node)
         if _is_plain(right):
-            if sign == "=" and isinstance(left, Identifier) and left.key is not None:
-                return self.property_equals(left.key, right.value)
             return self.with_literal(sign, self.compiled(left), right.value)
         first, second, octets = self.compiled(left), self.compiled(right), self.octets
         return lambda message, now: compare(sign, first(message, now), second(message, now), octets)
@@ -237,6 +273,23 @@ def _bounded(operand: Evaluate, longest: int) -> Evaluate:
         return value
 
     return evaluate
+
+
+def _with_literal_last(node: Compare) -> tuple[Node, Node, str]:
+    left, right, sign = node.left, node.right, node.operator
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        return right, left, _MIRRORED[sign]
+    return left, right, sign
+
+
+def _equality(node: Node) -> tuple[str, Any] | None:
+    """Return the application property and the literal of ``name = literal``, else None."""
+    if not isinstance(node, Compare):
+        return None
+    left, right, sign = _with_literal_last(node)
+    if sign == "=" and _is_plain(right) and isinstance(left, Identifier) and left.key is not None:
+        return left.key, right.value
+    return None
 
 
 def _is_plain(node: Node) -> TypeGuard[Literal]:
