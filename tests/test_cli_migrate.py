@@ -204,3 +204,12 @@ def test_the_page_of_a_dry_run_of_routes(broker: BasicBroker) -> None:
     page = Page(Path("r.html").read_text())
     assert "What a bridge would lose" in page.text
     assert "first, example 1" in page.text
+
+
+def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> None:
+    ends = ["--from", broker.url("queue=odd"), "--to", "amqp091://nowhere/?queue=q"]
+
+    done = run("bridge", *ends, "--dry-run", "--idle", "0.3", "--report", "r.html")
+
+    assert "3 messages read and given back, 3 lose nothing" in done.output
+    assert "translation: none, one protocol" in Page(Path("r.html").read_text()).text

@@ -217,10 +217,12 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
             raise click.ClickException(str(error)) from None
         checked.append(Checked(Queue(spec.name), found))
         show_dry(checked[-1])
+    runs = [one.run for one in checked if one.run is not None]
+    profiles = {run.profile if run.translates else "none, one protocol" for run in runs}
     ends = {
         "source": ", ".join(sorted({str(spec.source) for spec in specs})),
         "target": ", ".join(sorted({str(spec.target) for spec in specs})),
-        "profile": ", ".join(sorted({spec.options.profile for spec in specs})),
+        "profile": ", ".join(sorted(profiles)),
     }
     write_dry(reports, checked, title="What a bridge would lose", **ends)
     return 0
