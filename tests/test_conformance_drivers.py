@@ -1,0 +1,92 @@
+"""The drivers that come along, in this environment where it has what they drive."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+
+import attrs
+import pytest
+
+from amqp10msg import conformance, corpus
+from amqp10msg.corpus import Case
+
+# What each of them reads, keeps and writes; and what it must refuse.
+VALUES = ("boolean-octet-true", "smallulong-255", "smallint-minus-1", "uuid-version-4", "list0")
+MESSAGES = ("data", "value-string", "sequence")
+TABLES = (
+    *("basic-table-t-0", "basic-table-i-4", "basic-table-upper-s-1", "basic-table-upper-v-0"),
+    *("basic-table-upper-f-1", "basic-table-upper-a-1", "basic-table-of-10"),
+)
+PROPERTIES = ("basic-properties-none", "basic-properties-content-type-2", "basic-properties-all")
+DECISIONS = ("decisions-selector-true-0", "decisions-resumption-1")
+CASES = {
+    "this-library": (*VALUES, *MESSAGES, *TABLES, *PROPERTIES, *DECISIONS),
+    "proton": VALUES,
+    "proton-message": ("data", "value-string"),
+    "pyamqp": (*VALUES, "data", "value-string"),
+    "rhea": (*VALUES, *MESSAGES),
+    "pika": (*TABLES, *PROPERTIES),
+    "pamqp": (*TABLES, *PROPERTIES),
+    "aiormq": (*TABLES, *PROPERTIES),
+    "amqplib": (*TABLES, *PROPERTIES),
+}
+MODULES = {"proton-message": "proton", "pyamqp": "azure.servicebus", "this-library": "amqp10msg"}
+REFUSED = {"value": "truncated-uint", "field-table": "basic-table-b-cut-7"}
+
+
+@cache
+def shipped() -> dict[str, Case]:
+    return {one.id: one for one in corpus.load()}
+
+
+def is_here(name: str) -> bool:
+    if conformance.PEERS[name].language == "node":
+        places = [Path("node_modules"), *map(Path, os.environ.get("NODE_PATH", "").split(":"))]
+        return shutil.which("node") is not None and any((one / name).is_dir() for one in places)
+    module = MODULES.get(name, name)
+    return find_spec(module.partition(".")[0]) is not None and find_spec(module) is not None
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_driver_hands_over_what_its_library_does(name: str) -> None:
+    if not is_here(name):
+        pytest.skip(f"{name} is not installed in this environment")
+    names = [one for one in CASES[name] if one in shipped()]
+    assert [*CASES[name]] == names
+    kinds = {shipped()[one].kind for one in names}
+    refused = [one for kind, one in REFUSED.items() if kind in kinds]
+    peer = attrs.evolve(conformance.PEERS[name], requires=())
+
+    found = conformance.run(peer, [shipped()[one] for one in [*names, *refused]])
+
+    assert ["pass"] * len(found.results) == [one.outcome for one in found.results], found.results
+    for one in found.results:
+        if one.case in refused:
+            assert one.facets["refused"], one
+        elif one.kind not in corpus.QUESTIONS:
+            assert one.facets["read"], one
+            assert one.facets["written"], one
+
+
+def test_the_template_is_a_driver() -> None:
+    drivers = Path(corpus.__file__).parent / "drivers"
+    peer = conformance.find_peer(str(drivers / "template.py"))
+
+    found = conformance.run(peer, [shipped()[one] for one in ("boolean-true", "uint0", "accepted")])
+
+    assert "my implementation 1.0" == found.name
+    assert ["pass", "fail", "skip"] == [one.outcome for one in found.results]
+    assert "refused: ValueError: constructor 0x43 is not known" == found.results[1].reason
+    assert 50 >= len((drivers / "template.py").read_text(encoding="utf-8").splitlines())
+
+
+def test_every_peer_has_a_driver_here() -> None:
+    drivers = Path(corpus.__file__).parent / "drivers"
+
+    assert all((drivers / peer.driver).is_file() for peer in conformance.PEERS.values())
+    # The one on top of proton is installed apart, since it brings its own copy.
+    assert {*CASES, "rabbitmq-client"} == conformance.PEERS.keys()
