@@ -59,8 +59,7 @@ MOST_MEMORY = 64 << 20
 #: What is known to be beyond the floor, and why: a defect or a price. An attack, or an attack and
 #: the entry point that it is known of.
 KNOWN: dict[tuple[str, ...], str] = {
-    ("a body of empty lists", "to_typed"): "a list, one byte, becomes two lists and a name",
-    ("a body of empty lists", "to_basic"): "a list, one byte, is held beside what it becomes",
+    ("a body of empty lists", "to_typed"): "a list, one byte, is held beside the two it becomes",
     ("a body of zero-width elements", "to_typed"): "Limits.zero_width is the bound",
 }
 # Input that is shorter is charged as if it had so many bytes: a call has a price of its own.

@@ -125,6 +125,9 @@ class Codec:
         return found
 
 
+_NO_ITEMS: Term = ("list", [])
+
+
 class TermReader(Cursor):
     """A cursor over encoded values."""
 
@@ -217,7 +220,9 @@ class TermReader(Cursor):
         check_level(level)
         width = _WIDTHS[code]
         if width == 0:
-            return ("list", [])
+            # A message may have as many of them as it has bytes. Nobody changes what is in values;
+            # the lists of sections, further out, become longer.
+            return _NO_ITEMS if level > 1 else ("list", [])
         pos = self.pos
         start = self.take(width, end)
         stop = self.take(self.buf[pos] if width == 1 else self.u32(pos), end)
