@@ -77,6 +77,7 @@ def test_the_list_of_commands_says_what_their_help_says() -> None:
     assert {name: about for name, (_, about) in _app.COMMANDS.items()} == {
         name: command.get_short_help_str(61) for name, command in main.commands.items()
     }
+    assert not [about for _, about in _app.COMMANDS.values() if about.endswith("...")]
 
 
 def test_importing_the_package_imports_nothing_until_a_name_is_used() -> None:

@@ -21,9 +21,9 @@ from amqp10msg.cli._options import showing_option
 from amqp10msg.cli._output import safe
 from amqp10msg.errors import AmqpError
 
-#: Where each command is, and what it does: the first sentence of its help, in short.
+#: Where each command is, and what it does: its help in short.
 COMMANDS = {
-    "bridge": ("bridge:bridge", "Move messages from one broker to another until stopped,..."),
+    "bridge": ("bridge:bridge", "Move messages from one broker to another, and lose none."),
     "conformance": (
         "conformance:conformance",
         "Hold implementations of AMQP to a corpus of cases.",
@@ -32,7 +32,7 @@ COMMANDS = {
     "demo": ("demo:demo", "Show the library at work on real messages."),
     "diff-profiles": (
         "translate:diff_profiles",
-        "Show what each bridge between 0-9-1 and 1.0 would make of...",
+        "Show what each bridge would make of a message.",
     ),
     "encode": ("convert:encode", "Encode messages from JSON."),
     "filter": (
@@ -42,14 +42,14 @@ COMMANDS = {
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
     "migrate-check": (
         "migrate:migrate_check",
-        "Read messages of a RabbitMQ's queues, give them back, and...",
+        "Say what moving the messages of queues would lose.",
     ),
     "pipeline": ("pipeline:pipeline", "Decode, judge, translate or profile many messages."),
     "serve": ("serve:serve", "Serve distribution nodes over AMQP 1.0."),
-    "spool": ("spool:spool", "Consume ADDRESS of the broker at URL into Parquet files in..."),
+    "spool": ("spool:spool", "Write what comes from a broker into Parquet files."),
     "translate": (
         "translate:translate",
-        "Translate messages between AMQP 0-9-1 and 1.0, and say...",
+        "Translate between AMQP 0-9-1 and 1.0, and say what is lost.",
     ),
     "validate": ("validate:validate", "Judge messages by the rules of the specification."),
 }

@@ -46,6 +46,7 @@ def _address(_context: click.Context, _option: click.Parameter, given: str | Non
 
 
 @click.command(
+    short_help="Move messages from one broker to another, and lose none.",
     epilog="""
 \b
 Examples:
@@ -53,7 +54,7 @@ Examples:
   $ amqp10msg bridge --from 'amqps://${USER}:${PASSWORD}@ns.example/orders' \\
       --to 'amqp091://localhost/?queue=orders' --until-empty --report r.html
   $ amqp10msg bridge --config routes.toml --listen 127.0.0.1:9419
-"""
+""",
 )
 @click.option("--from", "source", metavar="URL", help="The source.")
 @click.option("--to", "target", metavar="URL", help="The target.")

@@ -10,12 +10,13 @@ from amqp10msg.cli._output import complain, plural
 
 
 @click.command(
+    short_help="Write what comes from a broker into Parquet files.",
     epilog="""
 \b
 Examples:
   amqp10msg spool amqp://guest:guest@localhost:5672 /queues/orders landing/
   amqp10msg spool --protocol 0-9-1 amqp://localhost/%2f orders landing/
-"""
+""",
 )
 @click.argument("url", metavar="URL")
 @click.argument("address", metavar="ADDRESS")

@@ -60,13 +60,14 @@ def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @click.command(
+    short_help="Translate between AMQP 0-9-1 and 1.0, and say what is lost.",
     epilog="""
 \b
 Examples:
   amqp10msg translate --to amqp10 header-and-body.bin
   amqp10msg translate --to basic message.bin -o translated.jsonl
   amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
-"""
+""",
 )
 @target_option
 @click.option(
@@ -226,6 +227,7 @@ def _short(value: Any) -> str:
 
 @click.command(
     "diff-profiles",
+    short_help="Show what each bridge would make of a message.",
     epilog="""
 \b
 Examples:
