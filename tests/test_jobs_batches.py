@@ -331,6 +331,10 @@ USUAL = {
     "long forms, empty sections, as proton writes them": bytes.fromhex(
         "00537045005372d10000001200000002a309782d6f70742d666f6fa1017600537345005375a00568656c6c6f"
     ),
+    "defaults and nulls that need not be said, as RabbitMQ 3.10 writes them": bytes.fromhex(
+        "005370c006054240404140005373c0180d404040a1096c61622e31302d3130404040404040404040005375a0"
+        "0568656c6c6f"
+    ),
     "redelivered": Message(b"x", header=Header(delivery_count=1)).encode(),
     "ids": Message(
         b"x", properties=Properties(message_id=uuid.UUID(int=7), correlation_id=ULong(2**64 - 1))

@@ -181,12 +181,12 @@ cdef class MessageReader:
             for i in range(count):
                 if read_value(&p, stop, &values[i]) == ODD:
                     return ODD
-            # A delivered message says all fields; else what ends the list is no null.
+            # A delivered message says all fields. Else they are kept where one need not be said.
             if made.is_delivered:
                 if count != 5:
                     return ODD
             elif values[count - 1].kind == NULL_KIND:
-                return ODD
+                is_exact = False
         if p != section.at + section.n or stop != p:
             return ODD
         if made.is_delivered:
@@ -197,14 +197,18 @@ cdef class MessageReader:
                 return ODD
         else:
             for i in range(0, 4, 3):
-                if values[i].kind != NULL_KIND and (
-                    values[i].kind != BOOLEAN or not values[i].number
-                ):
-                    return ODD
-            if values[4].kind != NULL_KIND and (values[4].kind != UINT or not values[4].number):
+                if values[i].kind != NULL_KIND:
+                    if values[i].kind != BOOLEAN:
+                        return ODD
+                    is_exact = is_exact and values[i].number != 0
+            if values[4].kind != NULL_KIND and values[4].kind != UINT:
                 return ODD
-        if values[1].kind != NULL_KIND and (values[1].kind != UBYTE or values[1].number == 4):
+            is_exact = is_exact and (values[4].kind == NULL_KIND or values[4].number != 0)
+        if values[1].kind != NULL_KIND and values[1].kind != UBYTE:
             return ODD
+        if values[1].kind == UBYTE and values[1].number == 4:
+            values[1].kind = NULL_KIND
+            is_exact = False
         if values[2].kind != NULL_KIND and values[2].kind != UINT:
             return ODD
         durable = values[0].kind == BOOLEAN and values[0].number != 0
@@ -264,7 +268,9 @@ cdef class MessageReader:
                 return ODD
             if v.kind != NULL_KIND and self.field(<int> i, &v) == ODD:
                 return ODD
-        return GOOD if p == section.at + section.n and v.kind != NULL_KIND else ODD
+        if v.kind == NULL_KIND:  # which need not be said
+            self.made.properties = section[0]
+        return GOOD if p == section.at + section.n else ODD
 
     cdef int field(self, int index, Value* v) except -1:
         """Translate a field of the properties."""
