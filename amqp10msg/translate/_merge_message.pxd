@@ -3,7 +3,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout
+from amqp10msg._core.twin cimport Layout, Text
 from amqp10msg.translate._to_amqp10 cimport Natural
 from amqp10msg.translate.report cimport Notes
 
@@ -32,6 +32,7 @@ cdef bytes _header(basic, Natural made, dict content)
 @cython.locals(mine=list, original=list, indexes=list, kept=set, changed=bint, given=tuple,
                index=Py_ssize_t)
 cdef tuple _properties(basic, Natural made, dict content, Notes notes)
+cdef _back(row, value)
 @cython.locals(size=Py_ssize_t, result=dict, restored=set, claimed=set, changed=bint)
 cdef tuple _application(dict headers, Natural made, dict content, set taken)
 cdef bytes _map(int code, dict entries)

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
-from amqp10msg._core.twin import Layout
+from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties, encode_field
 from amqp10msg.basic.tables import FieldTable
@@ -51,7 +51,7 @@ from amqp10msg.translate._to_amqp10 import MARKER, Natural, body_of, is_delivere
 from amqp10msg.translate._to_basic import with_headers
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS
+from amqp10msg.translate.table import KNOWN, ROWS
 
 __all__ = ["restored_message"]
 
@@ -262,7 +262,7 @@ def _properties(
         value = original[index]
         row = _BY_INDEX[index]
         if row is not None:
-            back = row.backward(value)[0] if value is not None else None
+            back = _back(row, value)
             if back != given[row.number - 1] and not identical(value, mine[index]):
                 changed = True
                 notes.add(
@@ -282,6 +282,15 @@ def _properties(
         if value is not None:
             return _core.encode_value(_PROPERTIES.build(mine)), kept
     return b"", kept
+
+
+def _back(row: Any, value: Any) -> Any:
+    """Return the property that a field becomes."""
+    if row.form == KNOWN and isinstance(value, str):
+        text = str(value)
+        if Text.is_plain(text, 255):
+            return text
+    return row.backward(value)[0] if value is not None else None
 
 
 def _application(

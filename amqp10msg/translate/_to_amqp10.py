@@ -343,6 +343,10 @@ def _properties(made: Natural, given: BasicProperties, notes: Notes) -> None:
             continue
         if index == _TYPE and made.body_octets is not None:
             continue  # the kind of body says it
+        if not made.is_data and _FORMS[index] == _KNOWN and Text.is_plain(value, _ANY):
+            # In front of another body the field has no meaning.
+            made.annotations[_KEYS[index]] = value
+            continue
         item = _usual(made, index, value)
         if item is None:
             _by_rule(made, index, value, notes)
