@@ -335,6 +335,8 @@ def test_every_case_of_the_corpus_is_shown() -> None:
     for case in corpus.load():
         if not case.data:
             continue  # standard input without anything is a mistake
+        if case.kind in corpus.BASIC_KINDS or "basic" in (case.given or {}):
+            continue  # bytes of AMQP 0-9-1
         kind = ["--value"] * (case.kind == "value")
 
         result = inspect("--format=raw", "--max-fields=500", *kind, data=case.data)

@@ -15,7 +15,9 @@ ROOT = Path(__file__).parents[1]
 README = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
 COMPARISON = (ROOT / "docs/explanation/comparison.md").read_text(encoding="utf-8")
 CASES = corpus.load()
-RECORDED = [case.data for case in CASES if case.origin.startswith("recorded")]
+RECORDED = [
+    case.data for case in CASES if case.origin.startswith("recorded") and case.kind == "message"
+]
 
 
 def is_kept(octets: bytes) -> bool:
