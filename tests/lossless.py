@@ -1,0 +1,69 @@
+"""Messages for the tests of the lossless profile, and their bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+
+from amqp10msg import (
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    ULong,
+)
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    ScaledDecimal,
+    decode_properties,
+    encode_properties,
+)
+
+
+def octets_of(basic: BasicMessage) -> tuple[Any, ...]:
+    """What a 0-9-1 message is on the wire."""
+    return (
+        encode_properties(basic.properties),
+        basic.body,
+        basic.exchange,
+        basic.routing_key,
+        basic.redelivered,
+    )
+
+
+def sent(basic: BasicMessage) -> BasicMessage:
+    """The message as another process reads it."""
+    return attrs.evolve(basic, properties=decode_properties(encode_properties(basic.properties)))
+
+
+ODD = BasicProperties(
+    content_encoding="utf-8",
+    headers=FieldTable.of(
+        [
+            ("x-a", "L", 5),
+            ("b", "S", "v"),
+            ("b", "I", 2),
+            ("c", "D", ScaledDecimal(2, 314)),
+            ("t", "A", [1, 2]),
+        ]
+    ),
+    delivery_mode=1,
+    priority=200,
+    expiration="007",
+    message_id="m-1",
+    cluster_id="c",
+)
+
+
+MESSAGE = Message(
+    {"k": 1},
+    header=Header(priority=100, first_acquirer=True),
+    properties=Properties(message_id=b"\1", to="q", subject="s", creation_time=1_234_567),
+    application_properties={"u": ULong(7), "s": "t", "x-y": 1},
+    message_annotations={"x-opt-y": Symbol("z"), 5: 1},
+    delivery_annotations={"x-opt-d": 1},
+    footer={"x-f": 1},
+)

@@ -1,0 +1,126 @@
+"""The residual of the lossless profile: what is damaged, forged or whole."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    Message,
+    validate,
+)
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+)
+from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
+from tests.lossless import octets_of, sent
+
+
+def damaged() -> list[Any]:
+    good = pack({14: b"x"})
+    return [
+        b"",
+        b"\x83",
+        good[:-1],
+        good + b"\0",
+        good[:3] + b"\xff" + good[4:],
+        b"\x83\x02" + good[2:],
+        pack({14: b"x"}).replace(b"x", b"y"),
+        "text",
+        5,
+    ]
+
+
+@pytest.mark.parametrize("value", damaged())
+def test_a_damaged_residual_in_1_0_is_reported_and_kept(value: Any) -> None:
+    message = Message(b"", message_annotations={NAME: value})
+    made = to_basic(message)
+
+    assert f"message-annotations[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert message.encode() == to_amqp10(sent(made.message)).message.encode()
+
+
+@pytest.mark.parametrize(
+    "letter, value",
+    [
+        ("S", ""),
+        ("S", "!!!!"),
+        ("S", "é"),
+        ("S", pack_text({0x78: b"\0\x53\x78\xc1\1\0"})[:-4]),
+        ("S", pack_text({0x79: b""})),
+        ("S", pack_text({0x70: 5})),
+        ("S", pack_text({0x73: b"\0\x53\x73\xff"})),
+        ("S", pack_text({0: b"\xff"})),
+        ("S", pack_text({0x75: [b"junk"]})),
+        ("x", b"\x83\1\xa0\0"),
+        ("I", 5),
+    ],
+)
+def test_a_damaged_residual_in_0_9_1_is_reported_and_kept(letter: str, value: Any) -> None:
+    properties = BasicProperties(headers=FieldTable.of([("a", "I", 1), (NAME, letter, value)]))
+    basic = BasicMessage(properties, b"x")
+    made = to_amqp10(basic)
+
+    assert f"headers[{NAME!r}]" in {loss.path for loss in made.losses}
+    assert [] == validate(made.message)
+    assert octets_of(basic) == octets_of(to_basic(Message.decode(made.message.encode())).message)
+
+
+@given(st.binary(max_size=40))
+def test_any_octets_as_a_residual(octets: bytes) -> None:
+    text = base64.b64encode(octets).decode()
+    to_basic(Message(b"", message_annotations={NAME: octets}))
+    to_amqp10(BasicMessage(BasicProperties(headers={NAME: text})))
+
+
+_RESIDUALS = st.dictionaries(
+    st.integers(0, 30) | st.sampled_from([0x70, 0x72, 0x73, 0x74, 0x75, 0x78, 0x173, 0x174]),
+    st.recursive(
+        st.binary(max_size=8) | st.integers(0, 2**64 - 1) | st.text(max_size=3) | st.none(),
+        lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.integers(0, 15) | st.text(max_size=3), inner, max_size=3)
+        ),
+        max_leaves=4,
+    ),
+    max_size=4,
+)
+
+
+@given(_RESIDUALS)
+def test_a_forged_residual_raises_nothing(content: dict[int, Any]) -> None:
+    message = Message(b"abc", message_annotations={NAME: pack(content)})
+    to_basic(message)
+    basic = BasicMessage(BasicProperties(headers={NAME: pack_text(content)}), b"abc")
+    validated = to_amqp10(basic).message
+
+    Message.decode(validated.encode(), strict=False)
+
+
+@given(_RESIDUALS)
+def test_a_residual_comes_back(content: dict[int, Any]) -> None:
+    assert content == unpack(pack(content))
+    assert content == unpack_text(pack_text(content))
+
+
+@given(_RESIDUALS)
+def test_the_residual_is_deterministic_cbor(content: dict[int, Any]) -> None:
+    cbor2 = pytest.importorskip("cbor2")
+    octets = pack(content)
+
+    assert octets == cbor2.dumps(cbor2.loads(octets), canonical=True) or _unsorted(content)
+    assert content == cbor2.loads(octets)[1]
+
+
+def _unsorted(content: Any) -> bool:
+    """Whether RFC 7049's order, which cbor2 calls canonical, is another: shorter keys first."""
+    if isinstance(content, dict):
+        return True
+    return isinstance(content, list) and any(map(_unsorted, content))

@@ -1,0 +1,340 @@
+"""The lossless profile through brokers: what they change, add and sort, and what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from amqp10msg import (
+    ApplicationProperties,
+    Array,
+    DecodeError,
+    Header,
+    Message,
+    Properties,
+    Symbol,
+    UInt,
+    ULong,
+    encode_value,
+)
+from amqp10msg.basic import (
+    BasicMessage,
+    FieldArray,
+    FieldTable,
+)
+from amqp10msg.testing import basic_messages, messages
+from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.translate.residual import NAME
+from tests.lossless import MESSAGE, octets_of, sent
+
+
+def rabbitmq_4_0(
+    octets: bytes, added: Mapping[Any, Any] | None = None, *, count: int = 0, durable: bool = True
+) -> bytes:
+    """What RabbitMQ 4.0 does to a 1.0 message on the way: header and two annotations.
+
+    Args:
+        octets: the encoded message.
+        added: annotations that it adds besides.
+        count: of earlier deliveries, as a quorum queue has it.
+        durable: a classic or quorum queue makes a message durable that does not say so.
+    """
+    message = Message.decode(octets)
+    header = message.header or Header()
+    fields = [
+        b"\x41" if durable or header.durable else b"\x40",
+        b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority]),
+        b"\x40" if header.ttl is None else encode_value(UInt(header.ttl)),
+        b"\x42" if count else b"\x41",
+        encode_value(UInt(count)),
+    ]
+    content = b"\5" + b"".join(fields)
+    front = b"\0\x53\x70\xc0" + bytes([len(content)]) + content
+    annotations = {
+        **(message.message_annotations or {}),
+        "x-exchange": "",
+        "x-routing-key": "q",
+        **(added or {}),
+    }
+    return front + message.evolve(header=None, message_annotations=annotations).encode()
+
+
+def comes_back(basic: BasicMessage, octets: bytes, *, durable: bool = True) -> bool:
+    """Whether what a broker made of a message's translation is the message again."""
+    made = to_basic(Message.decode(octets))
+    back = attrs.evolve(made.message, redelivered=False)
+    # The one thing that is lost: nothing tells a default of the broker from a delivery mode of 2.
+    mode = basic.properties.delivery_mode
+    wanted = 2 if mode is None and durable else mode
+    properties = attrs.evolve(basic.properties, delivery_mode=wanted)
+    return octets_of(attrs.evolve(basic, properties=properties, routing_key="q")) == octets_of(back)
+
+
+@given(basic_messages())
+def test_a_message_comes_back_through_a_broker(basic: BasicMessage) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    assert comes_back(basic, rabbitmq_4_0(to_amqp10(basic).message.encode()))
+
+
+DEATHS: dict[Any, Any] = {
+    "x-first-death-exchange": "",
+    "x-first-death-queue": "work",
+    "x-first-death-reason": "rejected",
+    "x-last-death-exchange": "",
+    "x-last-death-queue": "work",
+    "x-last-death-reason": "rejected",
+    "x-opt-deaths": Array("map", [{Symbol("queue"): "work", Symbol("count"): ULong(1)}]),
+}
+
+
+@given(basic_messages())
+def test_a_message_comes_back_through_a_stream(basic: BasicMessage) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    octets = rabbitmq_4_0(to_amqp10(basic).message.encode(), {"x-stream-offset": 7}, durable=False)
+
+    assert comes_back(basic, octets, durable=False)
+
+
+@given(basic_messages(), st.integers(1, 300))
+def test_a_message_comes_back_that_a_quorum_queue_redelivered(
+    basic: BasicMessage, count: int
+) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    octets = to_amqp10(basic).message.encode()
+
+    assert comes_back(basic, rabbitmq_4_0(octets, {"x-delivery-count": count}, count=count))
+
+
+@given(basic_messages())
+def test_a_dead_lettered_message_comes_back(basic: BasicMessage) -> None:
+    basic = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    octets = to_amqp10(basic).message.encode()
+
+    assert comes_back(basic, rabbitmq_4_0(octets, DEATHS))
+    # From a quorum queue, which counts the delivery that was rejected.
+    assert comes_back(basic, rabbitmq_4_0(octets, DEATHS, count=1))
+
+
+def test_what_a_broker_added_is_reported() -> None:
+    octets = rabbitmq_4_0(Message(b"x").encode(), {"x-delivery-count": 2, **DEATHS}, count=2)
+    made = to_basic(Message.decode(octets))
+
+    assert made.message.properties.headers is None
+    assert {"dropped"} == {loss.action for loss in made.losses}
+    assert ["header.delivery-count", "message-annotations['x-delivery-count']"] == sorted(
+        loss.path for loss in made.losses if "delivery-count" in loss.path
+    )
+    with pytest.raises(TranslationError, match="would be lost"):
+        to_basic(Message.decode(octets), strict=True)
+
+
+def rabbitmq_0_9_1(
+    basic: BasicMessage, added: Sequence[tuple[str, str, Any]] = (), *, stream: bool = False
+) -> BasicMessage:
+    """What RabbitMQ 4.0 does to a 0-9-1 message when it adds headers: it sorts them.
+
+    Args:
+        basic: the message.
+        added: headers that it adds.
+        stream: the message comes from a stream, where each has a delivery mode.
+    """
+    table = basic.properties.headers
+    entries = [*(table.entries if isinstance(table, FieldTable) else ()), *added]
+    entries.sort(key=lambda entry: entry[0].encode())
+    headers = FieldTable.of(entries) if entries else None
+    mode = basic.properties.delivery_mode
+    properties = attrs.evolve(
+        basic.properties, headers=headers, delivery_mode=1 if stream and mode is None else mode
+    )
+    return sent(attrs.evolve(basic, properties=properties))
+
+
+def carries(basic: BasicMessage) -> bool:
+    table = basic.properties.headers
+    return table is not None and NAME in table
+
+
+def in_sequence(message: Message) -> BasicMessage:
+    """The translation of a message, where a residual or the order of names keeps its order."""
+    basic = to_basic(message).message
+    table = basic.properties.headers
+    names = [e[0].encode() for e in table.entries] if isinstance(table, FieldTable) else []
+    assume(carries(basic) or names == sorted(names))
+    return basic
+
+
+@given(messages())
+def test_sorted_headers_are_no_edit(message: Message) -> None:
+    made = to_amqp10(rabbitmq_0_9_1(in_sequence(message)))
+
+    assert message.encode() == made.message.encode()
+    assert [] == [loss for loss in made.losses if loss.action == "dropped"]
+
+
+@given(messages(), st.data())
+def test_sorted_headers_are_no_edit_of_a_message_that_breaks_part_3(
+    message: Message, data: Any
+) -> None:
+    sections = [encode_value(section) for _, section in message.sections()]
+    octets = b"".join(data.draw(st.permutations(sections + sections[:1])))
+    try:
+        lenient = Message.decode(octets, strict=False)
+    except DecodeError:
+        return
+    assert octets == to_amqp10(rabbitmq_0_9_1(in_sequence(lenient))).message.encode()
+
+
+def test_a_message_that_breaks_part_3_keeps_its_original_when_headers_are_sorted() -> None:
+    application = encode_value(ApplicationProperties({"n": 1, "a": 2, "x-a": 3}))
+    octets = b"\0\x53\x75\xa0\1a" + application  # the properties behind the body
+    basic = to_basic(Message.decode(octets, strict=False)).message
+    came = rabbitmq_0_9_1(basic, [("x-delivery-count", "l", 1)])
+    made = to_amqp10(attrs.evolve(came, routing_key="q", redelivered=True))
+
+    assert octets == made.message.encode()
+    assert ["headers['x-delivery-count']"] == [loss.path for loss in made.losses]
+
+
+def test_the_order_of_properties_comes_back_with_any_residual() -> None:
+    message = Message(b"x", application_properties={"z": 1, "u": ULong(1), "a": 2})
+    came = to_amqp10(rabbitmq_0_9_1(to_basic(message).message)).message
+
+    assert message.encode() == came.encode()
+
+
+BOTH = {"x-a": "property", "n": 1, "b": 2}
+
+
+@pytest.mark.parametrize("key", ["x-a", "x-opt-x-a"])
+def test_an_annotation_and_a_property_of_one_name_keep_their_values(key: str) -> None:
+    message = Message(
+        b"x", message_annotations={key: "annotation", "x-0": 1}, application_properties=BOTH
+    )
+    basic = rabbitmq_0_9_1(to_basic(message).message)
+    assert message == to_amqp10(basic).message
+
+    changed = attrs.evolve(basic, properties=attrs.evolve(basic.properties, priority=7))
+    assert message.evolve(header=Header(priority=7)) == to_amqp10(changed).message
+
+
+FACTS_0_9_1: list[tuple[tuple[str, str, Any], ...]] = [
+    (("x-stream-offset", "l", 7),),
+    (("x-delivery-count", "l", 2),),
+    (
+        ("x-death", "A", FieldArray([{"count": 1, "reason": "rejected", "queue": "work"}])),
+        ("x-first-death-exchange", "S", ""),
+        ("x-first-death-queue", "S", "work"),
+        ("x-last-death-reason", "S", "rejected"),
+    ),
+]
+
+
+def delivered(message: Message, basic: BasicMessage) -> tuple[Message, Message]:
+    """A message as its translation says, and what came of it, both without delivery details."""
+    came = to_amqp10(attrs.evolve(basic, routing_key="q")).message
+    rest = {
+        key: value
+        for key, value in (came.message_annotations or {}).items()
+        if key not in ("x-exchange", "x-routing-key")
+    }
+    return message.evolve(header=None, message_annotations=message.message_annotations or None), (
+        came.evolve(header=None, message_annotations=rest or None)
+    )
+
+
+@pytest.mark.parametrize("added", FACTS_0_9_1, ids=lambda added: added[0][0])
+@given(messages())
+def test_what_a_broker_adds_to_headers_does_not_come_back(
+    added: tuple[tuple[str, str, Any], ...], message: Message
+) -> None:
+    basic = in_sequence(message)
+    assume(carries(basic) or added[0][0] != "x-death")
+    stream = added[0][0] == "x-stream-offset"
+    expected, came = delivered(message, rabbitmq_0_9_1(basic, added, stream=stream))
+
+    assert expected == came
+    assert (message.header or Header()).durable == (
+        to_amqp10(rabbitmq_0_9_1(basic, added)).message.header or Header()
+    ).durable
+
+
+@pytest.mark.parametrize("value", [b"", b"abc", "\0é".encode()])
+def test_the_losses_say_what_a_stream_makes_text_of(value: bytes) -> None:
+    message = Message(
+        b"x",
+        message_annotations={"x-opt-a": value, "x-opt-l": [1, {"k": value}], "x-opt-b": b"\xff"},
+        application_properties={"p": value, "x-p": value, "q": b"\xff", "t": "text"},
+    )
+    made = to_basic(message, strict=True)
+
+    assert {
+        "application-properties['p']",
+        "application-properties['x-p']",
+        "message-annotations['x-opt-a']",
+        "message-annotations['x-opt-l']",
+    } == {loss.path for loss in made.losses if "stream" in loss.reason}
+    assert message == to_amqp10(made.message).message
+
+
+def test_headers_of_those_names_that_were_there_before_come_back() -> None:
+    message = Message(
+        b"x",
+        message_annotations={"x-opt-x-first-death-queue": "mine", "x-opt-x-delivery-count": 9},
+        properties=Properties(to="q"),
+    )
+    expected, came = delivered(message, rabbitmq_0_9_1(to_basic(message).message))
+
+    assert expected == came
+
+
+def test_how_a_conformant_message_was_read_does_not_matter() -> None:
+    octets = MESSAGE.encode()
+    strict, lenient = Message.decode(octets), Message.decode(octets, strict=False)
+
+    assert to_basic(strict) == to_basic(lenient)
+    assert to_basic(Message.decode(Message(b"x").encode(), strict=False)).losses == ()
+
+
+@given(messages())
+def test_how_any_conformant_message_was_read_does_not_matter(message: Message) -> None:
+    octets = message.encode()
+    read = to_basic(Message.decode(octets, strict=False)).message
+
+    assert octets_of(to_basic(Message.decode(octets)).message) == octets_of(read)
+
+
+@pytest.mark.parametrize("count", [2, 3, 2**32 - 1])
+def test_the_delivery_count_comes_back_through_a_broker(count: int) -> None:
+    message = Message(b"x", header=Header(durable=True, delivery_count=count))
+    made = to_basic(message)
+
+    assert ["header"] == [loss.path for loss in made.losses]
+    assert message == to_amqp10(made.message).message
+    for redelivered in (False, True):
+        came = attrs.evolve(made.message, routing_key="q", redelivered=redelivered)
+        assert message.header == to_amqp10(came).message.header
+
+
+def test_a_delivery_count_of_one_is_what_redelivered_says_and_no_more() -> None:
+    """A redelivered 0-9-1 message becomes the same 1.0 message, so there is no residual."""
+    message = Message(b"x", header=Header(durable=True, delivery_count=1))
+    made = to_basic(message)
+
+    assert [("header.delivery-count", "retyped")] == [
+        (loss.path, loss.action) for loss in made.losses
+    ]
+    assert made.message.redelivered
+    assert made.message.properties.headers is None
+    assert message == to_amqp10(made.message).message
+
+
+def test_a_redelivered_message_says_that_a_broker_sets_it_anew() -> None:
+    made = to_amqp10(BasicMessage(redelivered=True))
+
+    assert [("redelivered", "retyped")] == [(loss.path, loss.action) for loss in made.losses]
+    assert to_basic(made.message).message.redelivered
