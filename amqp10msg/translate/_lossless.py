@@ -26,7 +26,7 @@ from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, re
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._to_amqp10 import natural, translated
-from amqp10msg.translate._to_basic import Reading, exact_octets, note_order, read, usual
+from amqp10msg.translate._to_basic import Reading, exact_octets, read, usual
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
@@ -77,7 +77,6 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
         return _unusual(message, notes)
     if made.carried or made.saved is not None:
         return _finished(made, message, notes, True)
-    note_order(made, notes)
     return made.basic
 
 
@@ -102,7 +101,6 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     if made.saved is not None:
         return _restored(made, notes)
     if not made.carried:
-        note_order(made, notes)
         return made.basic
     format_ = message.message_format
     annotations = message.message_annotations

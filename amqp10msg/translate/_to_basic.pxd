@@ -86,8 +86,6 @@ cdef bint _is_data(Reading made) except -1
 @cython.locals(sparse=dict, whole=bint, entries=list, letter=str,
                kind=type)
 cdef _application(Reading made, application, Notes notes)
-@cython.locals(before=str, name=str, place=Py_ssize_t, noted=int, of_annotations=bint)
-cpdef note_order(Reading made, Notes notes)
 cdef bint _header_exists(Reading made, name) except -1
 @cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)
 cdef _annotations(Reading made, dict annotations, delivered, Notes notes)

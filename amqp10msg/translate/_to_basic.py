@@ -38,31 +38,17 @@ from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_fin
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.writing import rewritten
-from amqp10msg.translate.report import Loss, Notes, path_of_key
+from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
     "Reading",
     "exact_octets",
-    "note_order",
     "read",
     "usual",
     "with_headers",
 ]
 
-# One of each for all messages: many have it.
-_REORDERED = tuple(
-    Loss(
-        section,
-        "reordered",
-        "as written",
-        "by name",
-        "unchanged, but RabbitMQ sorts headers where it adds one: in streams, at a redelivery by a "
-        "quorum queue, to dead letters",
-        recoverable=True,
-    )
-    for section in ("application-properties", "message-annotations")
-)
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _MESSAGE = Layout(
@@ -452,22 +438,6 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
             "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8",
             recoverable=True,
         )
-
-
-def note_order(made: Reading, notes: Notes) -> None:
-    """Note what a broker puts in another order when it sorts headers that no residual orders."""
-    before = ""
-    place = noted = -1
-    for entry in made.entries:
-        place += 1
-        if place == made.split:
-            before = ""
-        of_annotations = place >= made.split
-        name = entry[0]
-        if noted < of_annotations and name < before:
-            notes.losses.append(_REORDERED[of_annotations])
-            noted = of_annotations
-        before = name
 
 
 def _header_exists(made: Reading, name: str) -> bool:

@@ -20,9 +20,9 @@ M = TypeVar("M")
 
 #: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;
 #: ``renamed``; ``truncated``, digits or octets are cut off; ``wrapped`` modulo the width of a
-#: field; ``carried`` in the residual, out of sight; ``reordered``, what follows what.
+#: field; ``carried`` in the residual, out of sight.
 Action: TypeAlias = Literal[
-    "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "reordered"
+    "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried"
 ]
 
 

@@ -95,9 +95,6 @@ cdef class MessageReader:
             made.properties = properties
         if application.at != NULL and is_wide(&application):
             made.application = application
-        if not self.keeps():
-            self.tell_order(0, made.split, b"application-properties")
-            self.tell_order(made.split, made.entries.count, b"message-annotations")
         return GOOD
 
     cdef bint keeps(self) noexcept:
@@ -121,18 +118,6 @@ cdef class MessageReader:
             say(&self.losses.after.data, b'"sections"')
             end_loss(&self.losses, b"retyped", True, ENCODED_ANEW)
         return GOOD
-
-    cdef int tell_order(self, Py_ssize_t i, Py_ssize_t end, const char* section) except -1:
-        """Tell where a broker that sorts headers puts these in another order."""
-        cdef Entries* entries = &self.made.entries
-        while i + 1 < end:
-            i += 1
-            if precedes(&entries.at[i], &entries.at[i - 1], False):
-                say(&self.losses.path.data, section)
-                say(&self.losses.before.data, b'"as written"')
-                say(&self.losses.after.data, b'"by name"')
-                return end_loss(&self.losses, b"reordered", True, SORTED)
-        return 0
 
     cdef int delivery(self, Span* section) except -1:
         """Find the two annotations of a delivery, which stand behind all others."""
@@ -446,7 +431,7 @@ cdef class MessageReader:
                 return ODD
             entry = &made.entries.at[made.entries.count]
             entry.value = value
-            if self.header_of(entry, &key, b"message-annotations[Symbol('", b"')]") == ODD:
+            if self.header_of(entry, &key, b"message-annotations['", b"']") == ODD:
                 return ODD
             made.entries.count -= 1
             if is_known(&made.entries, made.split, entry.name, entry.size):

@@ -35,10 +35,6 @@ cdef const char* LOW_PRIORITY = b"a priority of 0-9-1 is 0 to 9"
 cdef const char* IN_STREAM = (
     b"unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"
 )
-cdef const char* SORTED = (
-    b"unchanged, but RabbitMQ sorts headers where it adds one: in streams, at a redelivery by a "
-    b"quorum queue, to dead letters"
-)
 cdef const char* ENCODED_ANEW = (
     b"unchanged, but a stream of RabbitMQ 4 encodes it anew, arrays for example"
 )
