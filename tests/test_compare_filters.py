@@ -31,7 +31,7 @@ def compared(*arguments: str) -> tuple[int, str]:
                 *arguments,
             ],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"},
             capture_output=True,
             text=True,
             timeout=300,

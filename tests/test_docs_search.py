@@ -48,7 +48,9 @@ def pages_of(query: str) -> set[str]:
     "query, page",
     [
         ("message-annotations", "reference/sections"),
+        ("first-acquirer", "reference/composites"),
         ("first-acquirer", "reference/python/messages"),
+        ("delivery-count", "reference/composites"),
         ("delivery-count", "how-to/delivery-states"),
         ("smallulong", "reference/values"),
         ("amqp-sequence", "reference/sections"),

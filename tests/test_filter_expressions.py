@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 import pytest
+from filter_trees import NAMES, SQL_NAMES, Writer, conditions, contents, evaluate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,6 @@ from amqp10msg.delivery.filters import (
     SqlFilter,
 )
 from tests.effort import cost
-from tests.filter_trees import NAMES, SQL_NAMES, Writer, conditions, contents, evaluate
 
 pytestmark = pytest.mark.once
 

@@ -34,6 +34,7 @@ from typing import Any
 
 import attrs
 import pika
+from broker_clients import Basic, Broker, Ended, Peer, queue
 from message_differences import (
     Content,
     bare,
@@ -53,7 +54,6 @@ from amqp10msg.basic import encode_properties as encoded
 from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
 from amqp10msg.proton import send
 from amqp10msg.translate import to_amqp10, to_basic
-from tests.broker_clients import Basic, Broker, Ended, Peer, queue
 
 _NUMBER = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 

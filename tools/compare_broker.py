@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
+from broker_clients import Basic, Broker, Ended, Peer, queue
 from known_messages import KNOWN_BASICS, KNOWN_SECTIONS
 from odd_messages import Sections, basic_message, sections, written
 from smaller_messages import least
@@ -44,7 +45,6 @@ from amqp10msg.translate import (
     to_amqp10,
     to_basic,
 )
-from tests.broker_clients import Basic, Broker, Ended, Peer, queue
 
 #: What there is of a message: its octets, for 0-9-1 those of properties and body; None where none.
 Seen = bytes | tuple[bytes, bytes] | None

@@ -28,6 +28,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 import pika
+from filter_trees import NAMES, SQL_NAMES, Writer, conditions
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 from proton import Link, Terminus, Timeout
@@ -60,7 +61,6 @@ from amqp10msg.delivery.filters import (
     StreamOffset,
     parse,
 )
-from tests.filter_trees import NAMES, SQL_NAMES, Writer, conditions
 
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 MESSAGES = 120

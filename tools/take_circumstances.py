@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from broker_clients import Basic, Broker, Ended, Outcome, Peer, queue
+
 from amqp10msg import Header, Message, Properties, Symbol, UInt
 from amqp10msg.basic import (
     BasicMessage,
@@ -22,7 +24,6 @@ from amqp10msg.basic import (
     FieldTable,
     encode_properties,
 )
-from tests.broker_clients import Basic, Broker, Ended, Outcome, Peer, queue
 
 BASIC = BasicMessage(
     BasicProperties(

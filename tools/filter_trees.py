@@ -43,6 +43,7 @@ PROPERTIES: st.SearchStrategy[Any] = st.one_of(
 
 
 def contents(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
+    """Draw application properties of these names."""
     return st.dictionaries(st.sampled_from(names), PROPERTIES)
 
 
@@ -50,6 +51,7 @@ def contents(names: list[str]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 def numbers(names: list[str], sql: bool) -> st.SearchStrategy[Any]:
+    """Draw trees of arithmetic."""
     signs = ["+", "-", "*", "/"] + (["%"] if sql else [])
     leaves = st.one_of(
         INTEGERS.map(lambda value: ("literal", abs(value))),
@@ -67,6 +69,7 @@ def numbers(names: list[str], sql: bool) -> st.SearchStrategy[Any]:
 
 
 def conditions(names: list[str], sql: bool) -> st.SearchStrategy[Any]:
+    """Draw trees of conditions, of SQL filters or of selectors."""
     number = numbers(names, sql)
     name = st.sampled_from(names).map(lambda it: ("name", it))
     text = WORDS.map(lambda value: ("literal", value))
@@ -126,6 +129,7 @@ class Writer:
         self.sql = sql
 
     def word(self, word: str) -> str:
+        """Write a keyword; selectors have them in any case."""
         return word if self.sql else self.pick([word, word.lower(), word.title()])
 
     def within(self, tree: Any, power: int) -> str:
@@ -137,6 +141,7 @@ class Writer:
         return self.pick([text, text, f"( {text} )"])
 
     def text(self, tree: Any) -> str:
+        """Write a tree."""
         kind = tree[0]
         space = self.pick([" ", "\n", " \t "])
         match kind:
@@ -177,9 +182,11 @@ class Writer:
         return f"{left}{gap}{sign} {self.within(tree[2], power + 1)}"
 
     def negation(self, negated: bool) -> str:
+        """Write NOT, or nothing."""
         return f"{self.word('NOT')} " if negated else ""
 
     def name(self, name: str) -> str:
+        """Write the name of an application property."""
         if not self.sql:
             return name
         delimited = "[" + name.replace("[", "[[").replace("]", "]]") + "]"
@@ -188,6 +195,7 @@ class Writer:
         return self.pick([name, f"a.{name}", f"application_properties.{name}", delimited])
 
     def literal(self, value: Any) -> str:
+        """Write a constant."""
         if isinstance(value, bool):
             return self.word(str(value).upper())
         if isinstance(value, str):
@@ -219,6 +227,7 @@ class Writer:
 
 
 def kind_of(value: Any) -> str:
+    """Return which values it may be compared with."""
     if isinstance(value, bool):
         return "truth"
     if isinstance(value, (int, float)):
@@ -327,6 +336,7 @@ def broker_like(value: Any, pattern: str, negated: bool) -> bool | None:
 
 
 def compare(sign: str, first: Any, second: Any, sql: bool) -> bool:
+    """Return what a comparison comes to."""
     kinds = {kind_of(first), kind_of(second)}
     if sql and kinds <= {"text", "octets"}:
         first, second = (v.encode() if isinstance(v, str) else v for v in (first, second))
@@ -346,6 +356,7 @@ def compare(sign: str, first: Any, second: Any, sql: bool) -> bool:
 
 
 def calculate(sign: str, first: Any, second: Any, sql: bool, broker: bool = False) -> Any:
+    """Return what an operation comes to, or None where it has no value."""
     whole = isinstance(first, int) and isinstance(second, int)
     first, second = (int(v) if isinstance(v, int) else float(v) for v in (first, second))
     try:
