@@ -43,7 +43,6 @@ FENCES = ("pycon", "python", "console", "toml")
 # Commands that are shown and not run here, and why.
 NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
-    r"make (corpus|conformance)\b": "tests/test_corpus_release.py and tests/test_conformance.py",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
     r"pip wheel\b": "compiles for minutes",

@@ -269,9 +269,12 @@ def test_the_quarantine_gives_back_exact_bytes(deliveries: list[Delivery], torn:
     }
 
 
-def test_a_line_that_is_no_entry(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "line", ["{}", "[]", '{"raw": 5}', '{"raw": "0"}', '{"raw": "00", "protocol": "0-9-1"}']
+)
+def test_a_line_that_is_no_entry(tmp_path: Path, line: str) -> None:
     path = tmp_path / "q.jsonl"
-    path.write_text('{"raw": "00"}\n')
+    path.write_text(f"{line}\n")
     with pytest.raises(ValueError, match="line 1"):
         list(read_quarantine(path))
 

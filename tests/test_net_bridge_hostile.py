@@ -162,6 +162,12 @@ FLOODS = {
 }
 
 
+def leave(peers: list[Hostile]) -> None:
+    for peer in peers:
+        if peer.stream is not None:
+            peer.stream.abort()
+
+
 @pytest.mark.parametrize("end", ["source", "target"])
 @pytest.mark.parametrize("name", sorted(FLOODS))
 def test_a_flood_ends_nothing_and_grows_nothing(name: str, end: str) -> None:
@@ -202,13 +208,14 @@ def test_a_flood_ends_nothing_and_grows_nothing(name: str, end: str) -> None:
                         await asyncio.sleep(0.01)
                     while sum(peer.sent for peer in peers) < 100_000 and name != "drops":
                         await asyncio.sleep(0.01)
-                    for peer in peers:
-                        if peer.stream is not None:
-                            peer.stream.abort()
-                    return counts.accepted, tracemalloc.get_traced_memory()[1]
+                    most = tracemalloc.get_traced_memory()[1]
+                    listener.close()
+                    leave(peers)
+                    return counts.accepted, most
             finally:
                 tracemalloc.stop()
                 listener.close()
+                leave(peers)  # those that came since, too
 
     accepted, most = asyncio.run(run())
 

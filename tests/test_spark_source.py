@@ -337,4 +337,5 @@ def test_a_file_that_comes_too_late_is_an_error(spark_session: Any, tmp_path: Pa
 
 
 def test_the_forms_of_files_are_those_of_the_module() -> None:
-    assert {"raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet"} == set(files.FORMS)
+    forms = {"raw", "prefixed", "jsonl", "cborseq", "pcap", "parquet", "avro"}
+    assert forms == set(files.FORMS)

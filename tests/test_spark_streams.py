@@ -74,7 +74,7 @@ class Stream:
         self.run(writer, state, self.out)
 
     def to_delta(self, quarantine: Path | None = None) -> None:
-        decoded = spark.decode(self.rows(), columns=COLUMNS, keep=["identity", "wire"])
+        decoded = spark.decode(self.rows(), columns=COLUMNS, keep=["identity", "wire"], maps="map")
         write = spark.to_delta(self.out, "orders", quarantine=quarantine)
         self.run(decoded.writeStream.foreachBatch(write))
 

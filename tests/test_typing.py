@@ -14,6 +14,9 @@ from amqp10msg import translate, validation
 
 pytest.importorskip("mypy", reason="mypy is not installed: make setup")
 
+# One at a time, since they share a cache.
+pytestmark = pytest.mark.xdist_group("typing")
+
 ROOT = Path(__file__).parents[1]
 BEGINNING = """
 import attrs

@@ -11,7 +11,7 @@ from typing import Any
 from pika import spec
 
 import amqp10msg
-from amqp10msg.net.bridge.dialing import dial
+from amqp10msg.net.bridge.dialing import dial, drop
 from amqp10msg.net.bridge.frames import (
     ACK,
     DELIVER,
@@ -278,10 +278,7 @@ class _Connection(asyncio.Protocol):
             self._content.large.discard()
         if self._heartbeat is not None:
             self._heartbeat.cancel()
-        if self._stream is not None and not self._stream.is_closing():
-            self._stream.close()
-            # A peer that does not read would keep it open.
-            self._loop.call_later(1.0, self._stream.abort)
+        drop(self._stream)
 
     async def close(self, wait: float) -> None:
         """Send what is pending, and close; give up after so many seconds."""

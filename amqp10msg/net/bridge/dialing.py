@@ -10,7 +10,7 @@ from typing import Any
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["dial"]
+__all__ = ["dial", "drop"]
 
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
@@ -36,6 +36,9 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
                 lambda: made, at.host, at.port, ssl=context, server_hostname=name
             )
             await ready()
+    except asyncio.CancelledError:
+        made.abort()
+        raise
     except TimeoutError:
         made.abort()
         raise LinkError(f"no answer within {at.timeout:g} s") from None
@@ -52,3 +55,15 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
     except OSError as error:
         made.abort()
         raise LinkError(str(error)) from None
+
+
+def drop(stream: asyncio.Transport | None) -> None:
+    """Close a connection, at once where the peer does not read."""
+    if stream is None or stream.is_closing():
+        return
+    if stream.get_write_buffer_size():
+        stream.abort()
+        return
+    stream.close()
+    # By TLS, it waits for the peer.
+    asyncio.get_running_loop().call_later(1.0, stream.abort)

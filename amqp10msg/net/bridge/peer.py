@@ -11,7 +11,7 @@ from typing import Any
 import amqp10msg
 from amqp10msg.composite import Error
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.dialing import dial
+from amqp10msg.net.bridge.dialing import dial, drop
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
 
@@ -286,10 +286,7 @@ class Peer(asyncio.Protocol, transport.Handler):
         self._failed = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._stream is not None and not self._stream.is_closing():
-            self._stream.close()
-            # A peer that does not read would keep it open.
-            self._loop.call_later(1.0, self._stream.abort)
+        drop(self._stream)
 
     async def close(self, wait: float) -> None:
         """Send what is pending, and close; give up after so many seconds."""
