@@ -340,15 +340,15 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
 @pytest.mark.soak
 @pytest.mark.xdist_group("spark")
 @pytest.mark.parametrize(
-    "key, limit",
+    "key, limits",
     [
-        ("pipeline-decode", 1.6),
-        ("pipeline-parquet", 0.6),
-        ("pipeline-cores", 1.8),
-        ("pipeline-memory", 1.2),
+        ("pipeline-decode", [1.6, 1.75, 1.0]),
+        ("pipeline-parquet", [0.6]),
+        ("pipeline-cores", [1.8]),
+        ("pipeline-memory", [1.2]),
     ],
 )
-def test_a_figure_of_the_pipeline_runs(key: str, limit: float) -> None:
+def test_a_figure_of_the_pipeline_runs(key: str, limits: list[float]) -> None:
     if key not in command.FIGURES:
         pytest.skip("needs pyspark and Java")
 
@@ -356,9 +356,8 @@ def test_a_figure_of_the_pipeline_runs(key: str, limit: float) -> None:
 
     assert key == figure.key
     assert all(entry.median > 0 for entry in figure.timings.entries)
-    (floor,) = figure.floors
-    assert limit == (floor.at_least or floor.at_most)
-    assert floor.measured is not None
+    assert limits == [floor.at_least or floor.at_most for floor in figure.floors]
+    assert all(floor.measured is not None for floor in figure.floors)
 
 
 def test_the_pure_figure_runs_in_an_interpreter_without_the_compiled_kernel(
