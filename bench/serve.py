@@ -1,7 +1,11 @@
-"""Messages through a server and back, with a client of python-qpid-proton at both ends."""
+"""Messages through a server and back, with a client of python-qpid-proton at both ends.
+
+RabbitMQ 4 stands beside it where AMQP10MSG_RABBITMQ names one, such as ``localhost:5672``.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +26,7 @@ BROKER = peers.PROTON.install
 OURS = "-m", "amqp10msg", "serve", "--port", "0", "--log", "none", "--accept-durable"
 THEIRS = "-m", "bench.peers.broker"
 STORED = f"{ours.NAME}, on disk"
+RABBITMQ = "RabbitMQ, a classic queue"
 
 
 @contextmanager
@@ -39,7 +44,24 @@ def server(*arguments: str) -> Iterator[int]:
         process.wait()
 
 
-def transfer(port: int, count: int) -> None:
+@contextmanager
+def queue(broker: str) -> Iterator[str]:
+    """Have a queue at a RabbitMQ; give its address."""
+    import pika  # noqa: PLC0415  (measured where there is a broker)
+
+    host, _, port = broker.partition(":")
+    with pika.BlockingConnection(pika.ConnectionParameters(host, int(port or 5672))) as connection:
+        channel = connection.channel()
+        name = f"amqp10msg-bench-{os.getpid()}"
+        channel.queue_declare(name, durable=True)
+        try:
+            yield f"/queues/{name}"
+        finally:
+            connection.process_data_events()  # whose heartbeats nobody answered meanwhile
+            channel.queue_delete(name)
+
+
+def transfer(at: str, address: str, count: int) -> None:
     """Send messages to a node, receive and accept them all, on one connection.
 
     Raises:
@@ -60,9 +82,9 @@ def transfer(port: int, count: int) -> None:
             self.sent = self.confirmed = self.received = 0
 
         def on_reactor_init(self, event: Any) -> None:
-            self.connection = event.container.connect(f"127.0.0.1:{port}", reconnect=False)
-            event.container.create_receiver(self.connection, "bench")
-            event.container.create_sender(self.connection, "bench")
+            self.connection = event.container.connect(at, reconnect=False)
+            event.container.create_receiver(self.connection, address)
+            event.container.create_sender(self.connection, address)
 
         def on_link_remote_open(self, event: Any) -> None:
             if event.link.is_receiver:
@@ -99,23 +121,32 @@ def run(effort: Effort) -> Figure:
     with ExitStack() as stack:
         folder = stack.enter_context(TemporaryDirectory())
         stored = *OURS, "--store", str(Path(folder, "messages.db"))
-        contenders = [
-            Contender(name, partial(transfer, stack.enter_context(server(*arguments)), count))
+        places = {
+            name: (f"127.0.0.1:{stack.enter_context(server(*arguments))}", "bench")
             for name, arguments in ((ours.NAME, OURS), (BROKER, THEIRS), (STORED, stored))
+        }
+        broker = os.environ.get("AMQP10MSG_RABBITMQ")
+        if broker:
+            places[RABBITMQ] = broker, stack.enter_context(queue(broker))
+        contenders = [
+            Contender(name, partial(transfer, *place, count)) for name, place in places.items()
         ]
         timings = measure(contenders, effort, perf_counter_ns)
     median = timings.entries[0].median
+    floors = [
+        Floor(
+            "not slower than a broker of python-qpid-proton alone",
+            timings.times(BROKER),
+            at_least=1,
+        )
+    ]
+    if broker:
+        floors.append(Floor("not slower than RabbitMQ", timings.times(RABBITMQ), at_least=1))
     return Figure(
         key="serve",
         title=f"{count:,} messages of 500 octets through a server: sent, received, accepted",
         timings=timings,
-        floors=(
-            Floor(
-                "not slower than a broker of python-qpid-proton alone",
-                timings.times(BROKER),
-                at_least=1,
-            ),
-        ),
+        floors=tuple(floors),
         remarks=(
             "python-qpid-proton: a broker in the style of its examples, in bench/peers/broker.py.",
             f"{STORED}: the messages are durable, and each is synced before it is accepted.",

@@ -244,6 +244,18 @@ TYPICAL = BasicProperties(
 )
 
 
+@pytest.mark.parametrize("prefix", ["", "x-", "x-opt-", "x-opt-x-", "x-basic-"])
+@pytest.mark.parametrize("size", [249, 250, 255])
+def test_the_longest_names_of_headers_come_back(prefix: str, size: int) -> None:
+    headers = FieldTable.of([(prefix.ljust(size, "n"), "S", "value"), ("a", "I", 1)])
+    basic = BasicMessage(BasicProperties(headers=headers), b"body")
+    made = Message.decode(to_amqp10(basic).message.encode())
+
+    assert encode_properties(basic.properties) == encode_properties(
+        to_basic(made).message.properties
+    )
+
+
 def test_a_typical_message_needs_no_residual() -> None:
     made = to_amqp10(BasicMessage(TYPICAL, b"{}"))
 

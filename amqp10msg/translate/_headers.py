@@ -85,12 +85,12 @@ def header_of(key: Any) -> tuple[str, bool] | None:
     known: tuple[str, bool] | None = _FOUND.get(key)
     if known is not None:
         return known
-    if not key.startswith("x-") or len(key) > 255 or "\0" in key:
+    if not key.startswith("x-") or "\0" in key:
         return None
     if key in _TAKEN or key in INTERNAL or key.startswith("x-basic-"):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    if name in SECTIONS:
+    if name in SECTIONS or len(name) > 255:
         return None
     found = name, annotation_of(name) == key
     FOUND.keep(key, found)
