@@ -256,6 +256,25 @@ def test_the_longest_names_of_headers_come_back(prefix: str, size: int) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "payload",
+    [
+        "005377004440",  # a described value
+        "00537782fff8000000000000",  # not a number
+        "005376c0060174225f1a2b",  # a list of a decimal32
+        "005377e00200c1",  # an array without elements
+        "005375a00161",
+        "005375a00161005375a00162",
+    ],
+)
+def test_encoded_sections_come_back_as_what_their_type_says(payload: str) -> None:
+    basic = BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex(payload))
+    made = Message.decode(to_amqp10(basic).message.encode())
+
+    assert basic == to_basic(made).message
+    assert () == to_basic(made).losses
+
+
 def test_a_typical_message_needs_no_residual() -> None:
     made = to_amqp10(BasicMessage(TYPICAL, b"{}"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
@@ -18,6 +19,10 @@ from amqp10msg.basic import (
     ScaledDecimal,
 )
 from amqp10msg.primitives import Float
+from amqp10msg.sections import KINDS
+from amqp10msg.testing._encodings import encodings
+from amqp10msg.testing._sections import bodies as section_bodies
+from amqp10msg.testing._sections import messages
 from amqp10msg.testing._values import named
 
 _RANGES = {
@@ -177,14 +182,29 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
         ]
     )
     names = st.just("") | _octets(20)
-    return named(
-        "basic_messages()",
-        st.builds(
+
+    def built(properties: SearchStrategy[BasicProperties], body: SearchStrategy[bytes]) -> Any:
+        return st.builds(
             BasicMessage,
-            properties=basic_properties(),
-            body=bodies,
+            properties=properties,
+            body=body,
             exchange=names,
             routing_key=names,
             redelivered=st.booleans(),
-        ),
+        )
+
+    return named(
+        "basic_messages()",
+        built(basic_properties(), bodies)
+        | built(basic_properties().map(_marked), _body_sections()),
     )
+
+
+def _marked(properties: BasicProperties) -> BasicProperties:
+    return attrs.evolve(properties, type="amqp-1.0")
+
+
+def _body_sections() -> SearchStrategy[bytes]:
+    """Encoded body sections of any kind, in any encoding."""
+    others = dict.fromkeys(kind.attribute for kind in KINDS if kind.attribute != "body")
+    return messages(**others, body=section_bodies()).flatmap(encodings)

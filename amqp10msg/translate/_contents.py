@@ -31,7 +31,7 @@ __all__ = [
 
 # Keys of the residual on the 1.0 side, besides the numbers of the properties.
 TABLE = 3  # the whole table of headers, encoded
-BODY = 15  # 1: the payload is encoded data sections
+BODY = 15  # 1: the payload is encoded body sections, as the type says, of any kind
 FIELDS = 16  # name -> letter and value of headers, encoded
 ORDER = 17  # positions of the x- headers in the table
 EMPTY = 18  # the table of headers is there, and empty

@@ -26,6 +26,7 @@ from amqp10msg.translate._contents import (
     ROUTING_KEY,
     SPARSE,
     TABLE,
+    UNMARKED,
 )
 from amqp10msg.translate._headers import header_value, place_of
 from amqp10msg.translate._to_amqp10 import MARKER, is_delivered
@@ -56,6 +57,8 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
         if parts:
             basic.body = made.raw[parts[0][1] : parts[-1][3]]
             basic.properties.type = MARKER
+            made.restored.add("body")
+            made.carried.pop(UNMARKED, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
     is_data = type(body).__name__ == "Data"
     for row in ROWS:

@@ -46,6 +46,7 @@ from amqp10msg.translate._headers import (
     is_name,
 )
 from amqp10msg.translate._values import NOTHING
+from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import (
     BYTES,
@@ -331,7 +332,9 @@ def _marked_body(made: Natural, basic: BasicMessage) -> None:
     made.body_octets = basic.body
     first = found.body[0] if isinstance(found.body, list) else found.body
     made.is_data = isinstance(first, Data)
-    if made.is_data:
+    if made.is_data or rewritten(basic.body) is None:
+        # The way back takes data for the payload itself, and what RabbitMQ cannot deliver as
+        # sections for bytes.
         made.carried[BODY] = 1
 
 

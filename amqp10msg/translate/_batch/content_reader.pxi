@@ -84,6 +84,8 @@ cdef class ContentReader:
         if g.is_marked:
             if not is_body(g.body.at, g.body.at + g.body.n):
                 return ODD
+            if self.basic.rewritten(PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)) is None:
+                return ODD
             # Without data, these stand in annotations, but where the residual says otherwise.
             if g.properties.at == NULL and (
                 (g.there[CONTENT_TYPE] and not g.keeps[6])
