@@ -22,6 +22,7 @@ from hypothesis import strategies as st
 from amqp10msg import AmqpValue, Array, Header, Message, Properties, encode_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
 from amqp10msg.basic.tables import OddTrue, ScaledDecimal
+from amqp10msg.parts import scan
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
 from amqp10msg.translate.rabbitmq.writing import rewritten
@@ -155,9 +156,15 @@ def test_consumers_of_1_0_receive_whatever_0_9_1_becomes(
 ) -> None:
     octets = [to_amqp10(deliverable(basic)).message.encode() for basic in given]
 
-    assert [Message.decode(one).body for one in octets] == [
-        Message.decode(one).body for one in through(octets, kind)
+    assert [body_sections(one) for one in octets] == [
+        body_sections(one) for one in through(octets, kind)
     ]
+
+
+def body_sections(octets: bytes) -> bytes:
+    """The encoded sections, since values that hold no number equal nothing."""
+    bodies = [part for part in scan(octets) if part.kind.attribute == "body"]
+    return octets[bodies[0].offset : bodies[-1].end]
 
 
 @kinds
