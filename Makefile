@@ -21,6 +21,8 @@ BRIDGE_ARGS ?=
 RELEASE_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Set, it would have each worker of the tests and each process that they start compile its modules anew.
+export PYTHONDONTWRITEBYTECODE =
 
 VENV := .venv
 BIN := $(VENV)/bin

@@ -69,11 +69,21 @@ ROOMS_THAT_RUN_ONCE = {
 }
 
 
+def _runs_once(path: Path) -> bool:
+    return path.suffix == ".py" and path.stem.partition("_")[2].split("_")[0] in ROOMS_THAT_RUN_ONCE
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files of which -m leaves out every test: they would be imported for nothing."""
+    expression = config.getoption("markexpr")
+    return True if expression.startswith("not once") and _runs_once(collection_path) else None
+
+
 @pytest.hookimpl(tryfirst=True)  # before -m is applied
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests of the rooms above the kernel."""
     for item in items:
-        if item.path.stem.split("_")[1] in ROOMS_THAT_RUN_ONCE:
+        if _runs_once(item.path):
             item.add_marker("once")
 
 

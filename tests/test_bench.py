@@ -254,6 +254,7 @@ def figures() -> dict[str, report.Figure]:
     return {key: run(SMOKE) for key, run in ALONE.items()}
 
 
+@pytest.mark.xdist_group("figures")  # which are run by one worker
 @pytest.mark.parametrize("key", ALONE)
 def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key: str) -> None:
     figure = figures[key]
@@ -265,6 +266,7 @@ def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key:
     assert all(entry.median > 0 for entry in figure.timings.entries)
 
 
+@pytest.mark.xdist_group("figures")
 @pytest.mark.parametrize("key", ALONE)
 def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
     figures: dict[str, report.Figure], key: str

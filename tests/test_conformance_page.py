@@ -161,6 +161,7 @@ def choose(browser: Browser, name: str, value: str) -> None:
     )
 
 
+@pytest.mark.xdist_group("chromium")
 def test_filters_choose_cases(shown: Browser) -> None:
     assert 100 == len(names(shown))
     choose(shown, "outcome", "crash")
@@ -184,6 +185,7 @@ def test_filters_choose_cases(shown: Browser) -> None:
     assert len(cases()) == len(names(shown))
 
 
+@pytest.mark.xdist_group("chromium")
 def test_chapters_are_counted_by_what_is_chosen(shown: Browser) -> None:
     row = "[...document.querySelectorAll('.matrix tbody tr')].map(e => e.textContent)"
     first = shown.run(row)
@@ -196,6 +198,7 @@ def test_chapters_are_counted_by_what_is_chosen(shown: Browser) -> None:
     assert f"Part 1, 1.6{total}/{total}{total - 1}/{total - 1}" in second
 
 
+@pytest.mark.xdist_group("chromium")
 def test_a_case_opens_to_bytes_fields_and_what_was_said(shown: Browser) -> None:
     choose(shown, "text", "markup")
     shown.run("document.querySelector('.case > button').click()")
@@ -220,6 +223,7 @@ def test_a_case_opens_to_bytes_fields_and_what_was_said(shown: Browser) -> None:
     )
 
 
+@pytest.mark.xdist_group("chromium")
 def test_an_address_leads_to_a_case(browser: Browser, page: Path) -> None:
     browser.open(f"{page.as_uri()}#case=more-149")
     wait(browser)
@@ -229,6 +233,7 @@ def test_an_address_leads_to_a_case(browser: Browser, page: Path) -> None:
     assert [] == browser.problems()
 
 
+@pytest.mark.xdist_group("chromium")
 def test_keys(shown: Browser) -> None:
     shown.press("/")
     assert "text" == shown.run("document.activeElement.id")
@@ -244,6 +249,7 @@ def test_keys(shown: Browser) -> None:
     assert "false" == shown.run("document.activeElement.getAttribute('aria-expanded')")
 
 
+@pytest.mark.xdist_group("chromium")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_a_narrow_page_does_not_scroll_sideways(shown: Browser, scheme: str) -> None:
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -263,6 +269,7 @@ def test_a_narrow_page_does_not_scroll_sideways(shown: Browser, scheme: str) -> 
         shown.call("Emulation.setEmulatedMedia", features=[])
 
 
+@pytest.mark.xdist_group("chromium")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_signs_differ_in_shape_and_stand_out(shown: Browser, scheme: str) -> None:
     """Whoever sees no colours reads the signs, and all can be read on their ground."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqp10msg import Array, DecodeError, Message, Properties, files
@@ -118,6 +118,7 @@ def test_one_bad_message_of_a_thousand_is_a_row_that_says_why(
     assert ["in.bin", "out"] == names_in(tmp_path)
 
 
+@settings(max_examples=settings().max_examples // 4)  # each is a job with files of its own
 @given(st.lists(st.one_of(messages().map(Message.encode), malformed()), max_size=12))
 def test_each_message_is_decoded_or_in_quarantine_with_its_octets(wires: list[bytes]) -> None:
     found = columns.decode(pa.array(wires, pa.binary())).column("error_code").to_pylist()

@@ -7,6 +7,7 @@ Read from the source with `ast`, so that an import inside a function counts too.
 from __future__ import annotations
 
 import ast
+import functools
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -226,7 +227,12 @@ def private_attributes(file: Path, source: str | None = None) -> list[str]:
 
 
 FILES = sorted(ROOT.rglob("*.py"))
-IMPORTS = [item for file in FILES for item in imports_of(file)]
+
+
+@functools.cache
+def all_imports() -> list[Import]:
+    """The imports of all files; read by the first test that asks, not by every worker."""
+    return [item for file in FILES for item in imports_of(file)]
 
 
 def test_every_unit_has_a_place_in_the_layers() -> None:
@@ -236,12 +242,12 @@ def test_every_unit_has_a_place_in_the_layers() -> None:
 
 
 def test_no_arrow_runs_to_the_left() -> None:
-    assert wrong_arrows(IMPORTS) == []
+    assert wrong_arrows(all_imports()) == []
 
 
 def test_units_of_one_layer_do_not_import_in_a_circle() -> None:
     graph: dict[str, set[str]] = {unit: set() for unit in LAYER_OF}
-    for item in IMPORTS:
+    for item in all_imports():
         if item.top == PACKAGE and (target := target_unit(item.target)) != item.unit:
             graph[item.unit].add(target)
 
@@ -249,15 +255,15 @@ def test_units_of_one_layer_do_not_import_in_a_circle() -> None:
 
 
 def test_third_party_packages_stay_in_their_units() -> None:
-    assert foreign_imports(IMPORTS) == []
+    assert foreign_imports(all_imports()) == []
 
 
 def test_only_net_opens_sockets() -> None:
-    assert sockets(IMPORTS) == []
+    assert sockets(all_imports()) == []
 
 
 def test_packages_import_only_public_names_of_each_other() -> None:
-    assert private_imports(IMPORTS) == []
+    assert private_imports(all_imports()) == []
 
 
 @pytest.mark.parametrize(

@@ -214,6 +214,7 @@ def field_of(octet: int) -> tuple[str, list[str]]:
     return inner.name, [f"{one:02x}" for one in data[inner.offset : inner.content]]
 
 
+@pytest.mark.xdist_group("chromium")
 def test_hovering_a_byte_lights_its_field(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     assert ([], []) == browser.lit()
@@ -230,6 +231,7 @@ def test_hovering_a_byte_lights_its_field(browser: Browser, page: Path) -> None:
     assert [page.as_uri()] == [url for url in browser.requested() if url != "about:blank"]
 
 
+@pytest.mark.xdist_group("chromium")
 def test_hovering_a_field_lights_its_bytes(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     rows = browser.run("document.querySelectorAll('tr[data-a]').length")
@@ -243,6 +245,7 @@ def test_hovering_a_field_lights_its_bytes(browser: Browser, page: Path) -> None
         assert [f"{one:02x}" for one in MESSAGE.encode()[start:stop]] == octets
 
 
+@pytest.mark.xdist_group("chromium")
 def test_what_encloses_a_field_is_marked(browser: Browser, page: Path) -> None:
     browser.open(f"{page.as_uri()}#byte-6")
     assert (["durable"], ["41"]) == browser.lit()
@@ -254,6 +257,7 @@ def test_what_encloses_a_field_is_marked(browser: Browser, page: Path) -> None:
     assert header.end - header.children[1].content == inside
 
 
+@pytest.mark.xdist_group("chromium")
 def test_the_address_says_which_byte(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     file.write_text(render_html([MESSAGE, Message(b"abc")]), encoding="utf-8")
@@ -268,6 +272,7 @@ def test_the_address_says_which_byte(browser: Browser, tmp_path: Path) -> None:
         assert [] == browser.problems()
 
 
+@pytest.mark.xdist_group("chromium")
 def test_the_keyboard_moves_and_lets_go(browser: Browser, page: Path) -> None:
     data = MESSAGE.encode()
     browser.open(page.as_uri())
@@ -301,6 +306,7 @@ def test_the_keyboard_moves_and_lets_go(browser: Browser, page: Path) -> None:
         assert [name] == browser.lit()[0]
 
 
+@pytest.mark.xdist_group("chromium")
 def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
     browser.open(page.as_uri())
     browser.point(".hex b", 6)
@@ -315,6 +321,7 @@ def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
     assert "#byte-6" == browser.run("location.hash")
 
 
+@pytest.mark.xdist_group("chromium")
 def test_hostile_text_does_nothing_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     several = [every_place(text) for text in HOSTILE]
@@ -331,6 +338,7 @@ def test_hostile_text_does_nothing_in_a_browser(browser: Browser, tmp_path: Path
     assert [file.as_uri()] == [url for url in browser.requested() if url != "about:blank"]
 
 
+@pytest.mark.xdist_group("chromium")
 def test_the_policy_stops_what_is_not_the_page(browser: Browser, page: Path) -> None:
     injected = page.read_text(encoding="utf-8").replace(
         "<main>", "<main><script>document.title = 'owned'</script><img src='x.png'>"
