@@ -163,7 +163,7 @@ def test_consumers_of_1_0_receive_whatever_0_9_1_becomes(
 
 def body_sections(octets: bytes) -> bytes:
     """The encoded sections, since values that hold no number equal nothing."""
-    bodies = [part for part in scan(octets) if part.kind.attribute == "body"]
+    bodies = [part for part in scan(octets) if part.kind and part.kind.attribute == "body"]
     return octets[bodies[0].offset : bodies[-1].end]
 
 
