@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from amqp10msg import Header, Message, Properties, Symbol, UInt, corpus, decode_values, encode_value
 from amqp10msg.cli import main
-from amqp10msg.cli._forms import is_message
 from amqp10msg.cli._options import TARGETS
+from amqp10msg.inspector.judging import is_message
 from amqp10msg.notation import to_typed
 
 MESSAGE = Message(

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message
+from amqp10msg.cli._forms import octets_of
 from amqp10msg.cli._input import Inputs
-from amqp10msg.cli._items import Item
 from amqp10msg.cli._options import FORMATS
+from amqp10msg.inspector.items import Item
 from amqp10msg.notation import to_plain, to_typed
 
 MESSAGE = Message("hello")
@@ -267,7 +268,7 @@ def test_an_argument_that_is_nothing_is_a_fault_of_the_command_line(
     argument: str, form: str, reason: str
 ) -> None:
     with pytest.raises(click.ClickException) as caught:
-        items(argument, form=form)[0].octets()
+        octets_of(items(argument, form=form)[0])
 
     assert reason in caught.value.format_message()
 
@@ -301,7 +302,7 @@ def test_a_file_that_is_nothing_is_a_fault_of_its_own(
     assert bad.fault.startswith(fault)
     assert all(item.data == OCTETS for item in rest)
     with pytest.raises(click.ClickException, match="file"):
-        bad.octets()
+        octets_of(bad)
 
 
 def test_a_bomb_of_gzip_is_not_unpacked(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ LAYERS: tuple[frozenset[str], ...] = tuple(
         {"pages"},
         {"files", "notation", "basic", "columns"},
         {"translate"},
+        {"inspector"},
         {"corpus"},
         {"conformance"},
         {"jobs"},

@@ -10,40 +10,17 @@ from typing import Any
 import click
 
 from amqp10msg import notation
-from amqp10msg._core import decode_value, decode_values, skip_value
-from amqp10msg.cli._items import Item
 from amqp10msg.cli._output import Sink
-from amqp10msg.errors import AmqpError, DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS
-from amqp10msg.message import Message
-from amqp10msg.sections import CODES
+from amqp10msg.errors import AmqpError
+from amqp10msg.inspector.items import Item
+from amqp10msg.inspector.judging import read
 
 
-def is_message(data: bytes) -> bool:
-    """Return whether bytes are a message: they begin with a section's descriptor, or are empty.
-
-    What is too damaged to tell counts as a message.
-    """
-    if data[:1] not in (b"", b"\0"):
-        return False
-    try:
-        descriptor = decode_value(data[1 : skip_value(data, 1)])
-    except DecodeError:
-        return True
-    return isinstance(descriptor, (int, str)) and descriptor in CODES
-
-
-def read(data: bytes, *, as_values: bool = False) -> list[Any]:
-    """Decode a message, or a sequence of values.
-
-    A message that breaks rules is read leniently.
-
-    Raises:
-        DecodeError: the bytes do not parse.
-    """
-    if not as_values and is_message(data):
-        return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
-    return list(decode_values(data, limits=DEFAULT_LIMITS))
+def octets_of(item: Item) -> bytes:
+    """Return the bytes of an item, or end the command with its fault."""
+    if item.fault:
+        raise click.ClickException(f"{item.source}: {item.fault}")
+    return item.data
 
 
 def _json_lines(write: Callable[[Any], Any]) -> Callable[[bytes], str]:
@@ -94,7 +71,7 @@ def write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
                 "there is more than one message, and raw bytes do not say where one ends: "
                 "use prefixed, jsonl or hex"
             )
-        data = item.octets()
+        data = octets_of(item)
         try:
             sink.write(written(data, target))
         except AmqpError as error:

@@ -1,13 +1,10 @@
 """Messages from what a command is given: files, directories, text, standard input.
 
-Every notation ends as bytes, in an `Item` that knows where it came from. What cannot be read is an
-`Item` too, so that one bad line does not hide the others. Streams are read a message at a time
-where their format has lines or lengths.
+What cannot be read is an `Item` too, so that one bad line does not hide the others.
 """
 
 from __future__ import annotations
 
-import codecs
 import contextlib
 import io
 import os
@@ -20,19 +17,17 @@ from typing import IO, Any, Self
 import attrs
 import click
 
-from amqp10msg import files
-from amqp10msg.cli._items import Item, encoded, has_lines, item_of_document
 from amqp10msg.cli._output import Watch
 from amqp10msg.cli._selection import Selection
-from amqp10msg.cli._text import octets_of_text
-from amqp10msg.files.containers import STARTS, read_lines, too_large
-from amqp10msg.files.recognition import form_of_head
-from amqp10msg.files.streams import DamagedGzipError, unpacked
+from amqp10msg.files.containers import too_large
+from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.files.text import parse_json
+from amqp10msg.inspector.items import Item
+from amqp10msg.inspector.reading import NOT_TEXT, Reader, buffered
+from amqp10msg.inspector.text import octets_of_text
 
 # Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
-_BASIC = "amqp-0-9-1"
 _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
 
 
@@ -85,10 +80,10 @@ class Inputs:
         color: bool | None = None,
     ) -> None:
         self.form = form
-        self.max_size = min(max_size or files.MAX_SIZE, sys.maxsize - 1)
+        self._reader = Reader(form, max_size, basic=basic)
+        self.max_size = self._reader.max_size
         self.total: int | None = 0
         self._select = select
-        self._basic = basic
         self._watch = Watch(lambda: (self.position, self.total), color)
         self._done = 0
         self._open: IO[bytes] | None = None
@@ -236,7 +231,7 @@ class Inputs:
             elif sys.stdin is None:
                 raise ValueError("it is closed")
             else:
-                standard = _buffered(sys.stdin.buffer)
+                standard = buffered(sys.stdin.buffer)
                 try:
                     if not standard.peek(1):
                         raise ValueError("it is empty")
@@ -250,100 +245,20 @@ class Inputs:
             yield Item(source.name, fault=error.strerror or str(error), number=0)
 
     def _read(self, stream: Any, source: _Source) -> Iterator[Item]:
-        stream = _buffered(stream)
-        name, form = source.name, self.form
-        if form not in ("raw", "parquet"):
-            stream = unpacked(stream)
-        if form == "auto":
-            form = _sniff(stream.peek(4096)[:4096])
-        start = 0
-        if source.offset and form in {*STARTS, "json"} and stream.seekable():
-            start = stream.seek(source.offset)
-        match form:
-            case "jsonl" | "json" | "written" | "typed" | "plain":
-                yield from self._json(stream, name, form, start=start)
-            case "text" | "hex" | "base64":
-                try:
-                    text = self._all(stream).decode("utf-8-sig")
-                except UnicodeDecodeError:
-                    said = "this is not text: use --format raw for the bytes of a message"
-                    raise ValueError(said) from None
-                found = octets_of_text(text, None if form == "text" else form)
-                if not found:
-                    raise ValueError("it holds no message")
-                for index, octets in enumerate(found, 1):
-                    here = name if len(found) == 1 else f"{name}:{index}"
-                    yield Item(here, octets, number=index, offset=0 if index == 1 else None)
-            case "cbor":
-                yield encoded(Item(name, offset=0), form, self._all(stream))
-            case _:
-                yield from self._records(stream, name, form, start)
-
-    def _records(self, stream: Any, name: str, form: str, start: int) -> Iterator[Item]:
         try:
-            records = files.read_stream(stream, form, start=start, max_size=self.max_size)
-            for number, record in enumerate(records, 1):
-                yield self._of_record(name if form == "raw" else f"{name}:{number}", number, record)
+            for item in self._reader.read(stream, source.name, source.offset or 0):
+                yield attrs.evolve(item, fault=self._advised(item.fault)) if item.fault else item
         except ImportError as error:  # an extra that says itself how to install it
             raise click.ClickException(str(error)) from None
-
-    def _of_record(self, name: str, number: int, record: files.Record) -> Item:
-        name = f"{name} ({record.origin})" if record.origin else name
-        fault, data = self._advised(record.fault), record.wire or b""
-        if record.protocol == _BASIC and record.content_header is not None:
-            data = record.content_header + (record.payload or b"")
-            if not self._basic and not fault:
-                fault = "a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
-        return Item(name, b"" if fault else data, fault, number, record.offset, record)
-
-    def _all(self, stream: IO[bytes]) -> bytes:
-        octets = stream.read(self.max_size + 1)
-        if len(octets) > self.max_size:
-            raise ValueError(self._advised(too_large(self.max_size)))
-        return octets
+        except ValueError as error:
+            raise ValueError(self._advised(str(error))) from None
 
     def _advised(self, fault: str) -> str:
+        """Add the option that helps."""
         large = too_large(self.max_size)
+        if fault == NOT_TEXT:
+            return f"{fault}: use --format raw for the bytes of a message"
         return fault.replace(large, f"{large}: raise --max-size") if large in fault else fault
-
-    def _json(
-        self, stream: Any, name: str, form: str, *, before: int = 0, start: int = 0
-    ) -> Iterator[Item]:
-        """Read JSON, a document a line or one document over many lines.
-
-        Args:
-            stream: at the beginning of a line.
-            name: of the file.
-            form: one of `FORMATS`, or ``json``.
-            before: how many lines were read before.
-            start: where the stream stands in the file.
-        """
-        only = not before
-        lines = read_lines(stream, self.max_size, start)
-        for number, (offset, line, fault) in enumerate(lines, before + 1):
-            if fault:  # what follows may have no end
-                raise ValueError(f"line {number}: {self._advised(fault)}")
-            if not line.strip():
-                continue
-            more = not only or bool(stream.peek(1))
-            here = Item(f"{name}:{number}" if more else name, number=number, offset=offset)
-            try:
-                yield item_of_document(here, form, parse_json(line))
-            except ValueError as error:
-                if not (only and more and form != "jsonl"):
-                    yield attrs.evolve(here, fault=str(error))
-                    continue
-                rest = self._all(stream)
-                try:
-                    yield item_of_document(Item(name, offset=0), form, parse_json(line + rest))
-                except ValueError:
-                    if not has_lines(rest):
-                        raise
-                    yield attrs.evolve(here, fault=str(error))
-                    following = _buffered(io.BytesIO(rest))
-                    after = offset + len(line)
-                    yield from self._json(following, name, form, before=number, start=after)
-            only = False
 
 
 def _kind_of(name: str) -> str:
@@ -403,25 +318,3 @@ def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
                 yield path, ""
     for error in refused:
         yield Path(error.filename), error.strerror or str(error)
-
-
-def _buffered(stream: Any) -> Any:
-    return stream if hasattr(stream, "peek") else io.BufferedReader(stream)
-
-
-def _sniff(head: bytes) -> str:
-    """Return the format of a file, guessed from its beginning.
-
-    Every message begins with the byte 00, which text never does.
-    """
-    if form := form_of_head(head):
-        return form
-    if not head or head[0] == 0:
-        return "raw"
-    try:
-        text = codecs.getincrementaldecoder("utf-8-sig")().decode(head)
-    except UnicodeDecodeError:
-        return "raw"
-    if any(char < " " and char not in "\t\n\r\f\v" for char in text):
-        return "raw"
-    return "json" if text.lstrip()[:1] in ("{", "[") else "text"

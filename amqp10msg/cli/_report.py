@@ -7,9 +7,9 @@ from typing import Any
 import attrs
 
 from amqp10msg import notation, pages
-from amqp10msg.cli._items import Item
 from amqp10msg.cli._output import plural
 from amqp10msg.files.recognition import advice
+from amqp10msg.inspector.items import Item
 from amqp10msg.notation.html import annotated
 from amqp10msg.pages.charts import proportions
 from amqp10msg.validation import PROFILES, RULES, Violation, validate

@@ -7,12 +7,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.cli._items import Item
+from amqp10msg.basic import BasicMessage, encode_content_header
 from amqp10msg.cli._output import plural, safe
 from amqp10msg.errors import DecodeError
 from amqp10msg.files.recognition import SECTION
-from amqp10msg.limits import Limits
+from amqp10msg.inspector.items import Item
+from amqp10msg.inspector.protocols import is_basic, read_basic, read_message
 from amqp10msg.message import Message
 from amqp10msg.translate import (
     PROFILES,
@@ -134,10 +134,10 @@ def translated(item: Item, request: Request) -> Translated:
 
 
 def _to_amqp10(item: Item, request: Request) -> tuple[dict[str, Any], tuple[Loss, ...]]:
-    if not _is_basic(item) and SECTION.match(item.data):
+    if not is_basic(item) and SECTION.match(item.data):
         raise DecodeError("this is a message of AMQP 1.0 already: --to basic translates it", 0)
     made = to_amqp10(
-        _read_basic(item, request),
+        read_basic(item, request.exchange, request.routing_key),
         PROFILES[request.profile],
         strict=request.strict,
         circumstances=Circumstances(user=request.user),
@@ -146,10 +146,10 @@ def _to_amqp10(item: Item, request: Request) -> tuple[dict[str, Any], tuple[Loss
 
 
 def _to_basic(item: Item, request: Request) -> tuple[dict[str, Any], tuple[Loss, ...]]:
-    if _is_basic(item):
+    if is_basic(item):
         raise DecodeError("this is a message of AMQP 0-9-1 already: --to amqp10 translates it", 0)
     made = to_basic(
-        _read_message(item),
+        read_message(item),
         PROFILES[request.profile],
         strict=request.strict,
         circumstances=Circumstances(user=request.user),
@@ -175,7 +175,11 @@ def results(
     if item.fault:
         return {}, item.fault
     try:
-        message = _read_basic(item, request) if _is_basic(item) else _read_message(item)
+        message = (
+            read_basic(item, request.exchange, request.routing_key)
+            if is_basic(item)
+            else read_message(item)
+        )
     except DecodeError as error:
         return {}, str(error)
     given = Circumstances(user=request.user)
@@ -206,49 +210,6 @@ def _made(
     except TranslationError as error:
         return {REFUSED: safe(str(error))}
     return {path: safe(repr(value)) for path, value in parts_of(made)}
-
-
-def _is_basic(item: Item) -> bool:
-    """Whether a message is of AMQP 0-9-1: its file says so, or it begins as a content header."""
-    if item.record is not None and item.record.content_header is not None:
-        return True
-    return item.data[:2] == b"\0\x3c"
-
-
-def _read_basic(item: Item, request: Request) -> BasicMessage:
-    """Read the payload of a content header frame with the body behind it.
-
-    Raises:
-        DecodeError: there is no content header, or the body does not have the size that it says.
-    """
-    data, record = item.data, item.record
-    # The header ends where its properties end; the rest is the body.
-    size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
-    if size > len(data) - 14:
-        raise DecodeError(
-            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
-            4,
-            rule="truncated",
-        )
-    header = decode_content_header(data[: len(data) - size], limits=Limits())
-    exchange = (record.exchange if record else None) or request.exchange
-    routing_key = (record.routing_key if record else None) or request.routing_key
-    redelivered = bool(record and record.redelivered)
-    body = data[len(data) - size :]
-    return BasicMessage(header.properties, body, exchange, routing_key, redelivered)
-
-
-def _read_message(item: Item) -> Message:
-    """Read a 1.0 message, also one that breaks rules of Part 3."""
-    try:
-        return Message.decode(item.data)
-    except DecodeError:
-        try:
-            return Message.decode(item.data, strict=False)
-        except DecodeError as error:
-            if not (hint := item.explained("")):
-                raise
-            raise DecodeError(f"{error.reason}{hint}", error.offset, rule=error.rule) from None
 
 
 def _loss_json(loss: Loss) -> dict[str, Any]:

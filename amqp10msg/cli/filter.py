@@ -24,8 +24,8 @@ from amqp10msg.message import Message
 
 if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
-    from amqp10msg.cli._items import Item
     from amqp10msg.delivery.filters import Filter, Reason
+    from amqp10msg.inspector.items import Item
 
 _DIALECTS = ("rabbitmq", "rabbitmq-4.3", "oasis")
 # Verdicts, in the order of the summary.

@@ -16,7 +16,7 @@ from amqp10msg.cli._output import Sink, complain, is_terminal, use_color
 
 if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
-    from amqp10msg.cli._items import Item
+    from amqp10msg.inspector.items import Item
 
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
@@ -114,7 +114,7 @@ def inspect(
                 complain(f"{item.source}: {item.fault}")
                 failed = True
                 continue
-            shown = Shown(item, profile, as_values, max_fields, role)
+            shown = Shown(item, profile, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
                     raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")

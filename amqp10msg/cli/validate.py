@@ -14,8 +14,8 @@ from amqp10msg.cli._output import SEVERITY_COLORS, console, safe, table, use_col
 
 if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
-    from amqp10msg.cli._items import Item
     from amqp10msg.cli._report import Tally
+    from amqp10msg.inspector.items import Item
     from amqp10msg.validation import Violation
 
 # From this width of the terminal there is room for where a rule was broken first.

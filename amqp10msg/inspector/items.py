@@ -1,4 +1,4 @@
-"""A message that a command was given, and how one is made of a document."""
+"""A message that was given in some notation, and how one is made of a document."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 from typing import Any
 
 import attrs
-import click
 
 from amqp10msg import files, notation
 from amqp10msg._core import encode_value
@@ -37,12 +36,6 @@ class Item:
     offset: int | None = attrs.field(default=None, eq=False)
     record: files.Record | None = attrs.field(default=None, eq=False)
 
-    def octets(self) -> bytes:
-        """Return the bytes, or end the command with the fault."""
-        if self.fault:
-            raise click.ClickException(f"{self.source}: {self.fault}")
-        return self.data
-
     def explained(self, fault: str) -> str:
         """Return why it cannot be decoded, and what its bytes are instead where that shows."""
         hint = advice(self.data, "raw")
@@ -59,6 +52,13 @@ def has_lines(octets: bytes) -> bool:
 
 
 def item_of_document(item: Item, form: str, document: Any) -> Item:
+    """Return an item with the bytes that a JSON document holds or means, or with its fault.
+
+    Args:
+        item: where the document came from.
+        form: ``jsonl``, ``json``, ``written``, ``typed`` or ``plain``.
+        document: what `parse_json` returned.
+    """
     if form in ("jsonl", "json") and isinstance(document, dict):
         label = document.get("id", document.get("name"))
         if isinstance(label, str) and label:
@@ -77,7 +77,16 @@ def item_of_document(item: Item, form: str, document: Any) -> Item:
 
 
 def encoded(item: Item, form: str, document: Any) -> Item:
-    """Encode what a notation says: a message, or a value."""
+    """Return an item with the encoding of what a notation says, or with its fault.
+
+    Args:
+        item: where the document came from.
+        form: ``typed``, ``plain`` or ``cbor``.
+        document: of JSON, or the bytes of CBOR.
+
+    Raises:
+        ImportError: what reads CBOR is not installed.
+    """
     made: Any
     try:
         match form:
@@ -90,7 +99,5 @@ def encoded(item: Item, form: str, document: Any) -> Item:
                 made = notation.from_cbor(document)
         octets = made.encode() if isinstance(made, Message) else encode_value(made)
         return attrs.evolve(item, data=octets)
-    except ImportError as error:  # an extra that says itself how to install it
-        raise click.ClickException(str(error)) from None
     except (AmqpError, ValueError) as error:
         return attrs.evolve(item, fault=str(error))
