@@ -8,6 +8,7 @@
 #   BRIDGE_ARGS=                passed on to make bridge-…, such as BRIDGE_ARGS='--messages 1000'
 #   PYTHONS='python3.12 …'      the interpreters that make pythons tries
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
+#   INSPECTOR=build/inspector   where make inspector writes its page
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -15,6 +16,7 @@ AMQP10MSG_EXT ?= auto
 HYPOTHESIS_PROFILE ?= ci
 PYTEST_ARGS ?=
 KILLS ?= 30
+INSPECTOR ?= build/inspector
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
 BRIDGE_ARGS ?=
@@ -48,7 +50,7 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance docs \
+.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance inspector docs \
   release-check clean
 
 help:  ## this list
@@ -123,6 +125,9 @@ corpus: setup  ## the corpus from its sources, and build/corpus as it is release
 
 conformance: setup  ## every implementation that can be installed here, held to the corpus
 	@$(PY) tools/conformance_page.py build/conformance
+
+inspector: setup  ## the inspector, a page that runs this library in the browser, in INSPECTOR
+	@$(PY) tools/build_inspector.py $(INSPECTOR)
 
 docs: setup  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) docs docs/_build/html

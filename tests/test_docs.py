@@ -43,6 +43,7 @@ FENCES = ("pycon", "python", "console", "toml")
 # Commands that are shown and not run here, and why.
 NOT_RUN = {
     r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
+    r"make inspector\b": "takes npm: tests/test_inspector_page.py builds and shows it",
     r"tcpdump\b": "has to be root, and goes on until it is ended",
     r"pip install\b": "would change the environment of this very run",
     r"pip wheel\b": "compiles for minutes",

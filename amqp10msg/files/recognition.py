@@ -10,11 +10,11 @@ from amqp10msg.files._packets import PCAP, PCAPNG
 SECTION = re.compile(
     rb"\x00(?:\x53[\x70-\x78]|\x80\x00{7}[\x70-\x78]|\xa3.amqp:|\xb3....amqp:)", re.DOTALL
 )
-# The same of AMQP 0-9-1: the payload of a content header frame, of class 60 and weight 0.
-_CONTENT_HEADER = re.compile(rb"\x00\x3c\x00\x00")
+#: The same of AMQP 0-9-1: the payload of a content header frame, of class 60 and weight 0.
+CONTENT_HEADER = b"\x00\x3c\x00\x00"
 # Empty messages have a size, too: the first that is not empty says what this is.
 _PREFIXED = re.compile(
-    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, _CONTENT_HEADER.pattern), re.DOTALL
+    rb"(?:\0{4}){0,6}.{4}(?:%b|%b)" % (SECTION.pattern, re.escape(CONTENT_HEADER)), re.DOTALL
 )
 _CBORSEQ = re.compile(
     rb"(?:[\x40-\x57]|\x58.|\x59..|\x5a....|\x5b.{8})(?:%b)" % SECTION.pattern, re.DOTALL
@@ -62,7 +62,7 @@ def advice(head: bytes, form: str = "") -> str:
     found = form_of_head(head) or ("jsonl" if _JSON.match(head) else None)
     if found is not None:
         return "" if found == form else _WORDS[found]
-    if _CONTENT_HEADER.match(head):
+    if head.startswith(CONTENT_HEADER):
         return "this is a message of AMQP 0-9-1: amqp10msg translate --to amqp10 reads it"
     if _HEX.fullmatch(head):
         return "these are hex digits, not the bytes: amqp10msg convert --to jsonl makes records"

@@ -17,7 +17,8 @@ import attrs
 
 from amqp10msg import files
 from amqp10msg.files.containers import STARTS, read_lines, too_large
-from amqp10msg.files.recognition import form_of_head
+from amqp10msg.files.loose import loose
+from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, form_of_head
 from amqp10msg.files.streams import unpacked
 from amqp10msg.files.text import parse_json
 from amqp10msg.inspector.items import Item, encoded, has_lines, item_of_document
@@ -81,7 +82,20 @@ class Reader:
                 records = files.read_stream(stream, form, start=start, max_size=self.max_size)
                 for number, record in enumerate(records, 1):
                     here = name if form == "raw" else f"{name}:{number}"
-                    yield self._of_record(here, number, record)
+                    item = self._of_record(here, number, record)
+                    yield from self._loose(item) if form == "raw" else (item,)
+
+    def _loose(self, item: Item) -> Iterator[Item]:
+        """Yield the messages in the packet or the frames that an item holds; else the item."""
+        data = item.data
+        found = None
+        if self.form == "auto" and not SECTION.match(data) and data[:4] != CONTENT_HEADER:
+            found = loose(data, max_size=self.max_size)
+        for number, record in enumerate(found or (), 1):
+            name = item.source if found and len(found) == 1 else f"{item.source}:{number}"
+            yield self._of_record(name, number, record)
+        if found is None:
+            yield item
 
     def _text(self, stream: IO[bytes], name: str, form: str | None) -> Iterator[Item]:
         try:
@@ -93,7 +107,9 @@ class Reader:
             raise ValueError("it holds no message")
         for index, octets in enumerate(found, 1):
             here = name if len(found) == 1 else f"{name}:{index}"
-            yield Item(here, octets, number=index, offset=0 if index == 1 else None)
+            yield from self._loose(
+                Item(here, octets, number=index, offset=0 if index == 1 else None)
+            )
 
     def _of_record(self, name: str, number: int, record: files.Record) -> Item:
         name = f"{name} ({record.origin})" if record.origin else name

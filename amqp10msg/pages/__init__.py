@@ -18,6 +18,11 @@ __all__ = ["printable", "render"]
 # Behind these, unless a space or the end of the text follows. "&" would part an escaped character.
 _BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
 
+# What stands in the pages themselves.
+_INLINE = tuple(
+    f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
+)
+
 
 def render(template: str, **values: Any) -> str:
     """Return the page that a template makes of these values.
@@ -64,7 +69,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    for name in ("page.css", "page.js", "scoreboard.css", "scoreboard.js"):
+    for name in _INLINE:
         text = _asset(name)
         digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
         environment.globals[name.replace(".", "_")] = {

@@ -5,9 +5,15 @@
   const messages = [];
   let pinned = null;
 
+  // The place in a message is the last part of the address, behind what else the page says there.
+  const PLACE = /(?:^#|&)((?:message-(\d+)-)?byte-(\d+))$/;
+
   // In the frame of a notebook the page has no address of its own.
-  const goTo = (address) => {
-    if (location.protocol !== "about:") history.replaceState(null, "", address);
+  const goTo = (place) => {
+    if (location.protocol === "about:") return;
+    const before = location.hash.replace(PLACE, "");
+    const hash = place ? `${before ? `${before}&` : "#"}${place}` : before;
+    history.replaceState(null, "", hash || location.pathname + location.search);
   };
 
   class Message {
@@ -118,7 +124,7 @@
       if (bytes) bytes[0].scrollIntoView({ block: "nearest" });
       if (!quiet) {
         const prefix = messages.length > 1 ? `message-${this.number}-` : "";
-        goTo(`#${prefix}byte-${octet === null ? row.start : octet}`);
+        goTo(`${prefix}byte-${octet === null ? row.start : octet}`);
       }
     }
 
@@ -146,13 +152,13 @@
   };
 
   const follow = () => {
-    const match = /^#(?:message-(\d+)-)?byte-(\d+)$/.exec(location.hash);
+    const match = PLACE.exec(location.hash);
     if (!match) return;
-    const message = messages[Number(match[1] || 1) - 1];
-    if (message) message.pinOctet(Number(match[2]), true);
+    const message = messages[Number(match[2] || 1) - 1];
+    if (message) message.pinOctet(Number(match[3]), true);
   };
 
-  document.querySelectorAll(".message").forEach((article, index) => {
+  const take = (article, index) => {
     const message = new Message(article, index + 1);
     messages.push(message);
     const { octets, tree } = message;
@@ -207,14 +213,32 @@
       event.preventDefault();
       if (last >= 0) message.pin(message.rows[Math.min(Math.max(to, 0), last)], null);
     });
-  });
+  };
+
+  // A page whose messages change says so by an event.
+  const start = () => {
+    messages.length = 0;
+    pinned = null;
+    status.innerHTML = hint;
+    document.querySelectorAll(".message").forEach(take);
+    follow();
+  };
 
   document.addEventListener("keydown", (event) => {
     if (event.key !== "Escape" || !pinned) return;
     pinned = null;
-    goTo(location.pathname + location.search);
+    goTo("");
     restore();
   });
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href^='#message-']");
+    const match = link && PLACE.exec(link.hash);
+    const message = match && messages[Number(match[2]) - 1];
+    if (!message) return;
+    event.preventDefault();
+    message.pinOctet(Number(match[3]));
+  });
+  document.addEventListener("messages", start);
   addEventListener("hashchange", follow);
-  follow();
+  start();
 })();

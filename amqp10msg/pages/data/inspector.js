@@ -1,0 +1,243 @@
+"use strict";
+(() => {
+  const get = (id) => document.getElementById(id);
+  const [text, example, profile, translation, shown, state] = [
+    "text", "example", "profile", "translation", "shown", "state",
+  ].map(get);
+  const [bar, words, stop] = ["progress", "span", "button"].map((one) => state.querySelector(one));
+  // While a key is pressed again within this time, in ms, the message is not read yet; what takes
+  // longer than the second can be stopped.
+  const [PAUSE, PATIENCE] = [200, 3000];
+  const encoder = new TextEncoder();
+
+  let worker = null;
+  let ready = false;
+  let asked = 0;
+  let done = 0;
+  let pending = null;
+  let timers = [];
+  // What is shown: bytes and their name, the number of the message in them, what an address says.
+  let given = { data: new Uint8Array(), name: "", exchange: "", routingKey: "" };
+  let number = 1;
+  let opened = -1;
+  let version = 0;
+  let link = null;
+
+  const say = (what, busy, long) => {
+    words.textContent = what;
+    bar.hidden = !busy;
+    stop.hidden = !long;
+  };
+
+  const start = () => {
+    ready = false;
+    opened = -1;
+    say("Starting Python …", true);
+    const source = `import ${JSON.stringify(new URL("worker.mjs", location.href).href)};`;
+    const blob = URL.createObjectURL(new Blob([source], { type: "text/javascript" }));
+    worker = new Worker(blob, { type: "module" });
+    worker.onmessage = ({ data }) => hear(data);
+    worker.onerror = () => {
+      say("Python does not start: this browser refuses the worker, or a file of the page is missing.");
+    };
+  };
+
+  const hear = (said) => {
+    if (said.progress) return say(said.progress, true);
+    if (said.ready) {
+      ready = true;
+      document.body.dataset.ready = said.ready;
+      if (pending) return send();
+      return say(`${said.ready}. Paste or drop another message.`);
+    }
+    if (said.failed !== undefined && !said.id) return say(said.failed);
+    if (said.id !== asked) return;
+    settle();
+    done = said.id;
+    if (said.failed !== undefined) return say(said.failed);
+    shown.innerHTML = said.html;
+    shown.classList.remove("old");
+    link = said;
+    address();
+    say(document.body.dataset.ready);
+    document.body.dataset.done = done;
+    document.dispatchEvent(new Event("messages"));
+  };
+
+  const settle = () => {
+    timers.forEach(clearTimeout);
+    timers = [];
+  };
+
+  const send = () => {
+    if (!ready) return;
+    const request = { id: asked, number, profile: profile.value, translation: translation.value };
+    // The bytes go over once; another profile asks for the same ones again.
+    if (opened !== version) Object.assign(request, given);
+    opened = version;
+    pending = null;
+    worker.postMessage(request);
+    timers = [setTimeout(() => say("Reading …", true), PAUSE), setTimeout(() => say("Reading …", true, true), PATIENCE)];
+  };
+
+  const ask = () => {
+    asked += 1;
+    settle();
+    shown.classList.add("old");
+    pending = true;
+    send();
+  };
+
+  const take = (data, name, more) => {
+    given = { data, name, exchange: "", routingKey: "", ...more };
+    version += 1;
+    number = 1;
+    link = null;
+    ask();
+  };
+
+  // The address holds the message, so that a link leads to what is seen.
+  const PLACE = /(?:^#|&)(?:message-\d+-)?byte-\d+$/;
+  const address = () => {
+    const fields = new URLSearchParams();
+    if (link && link.link) {
+      fields.set("message", link.link);
+      if (profile.selectedIndex) fields.set("rules", profile.value);
+      if (!translation.options[translation.selectedIndex].defaultSelected) {
+        fields.set("translation", translation.value);
+      }
+      if (link.exchange) fields.set("exchange", link.exchange);
+      if (link.routingKey) fields.set("routing-key", link.routingKey);
+    }
+    const place = PLACE.exec(location.hash);
+    const hash = link && link.link ? `#${fields}` : "";
+    const same = place && new URLSearchParams(location.hash.slice(1)).get("message") === fields.get("message");
+    history.replaceState(null, "", `${hash}${same ? place[0] : ""}` || location.pathname + location.search);
+    get("link").disabled = !hash;
+  };
+
+  const follow = () => {
+    const fields = new URLSearchParams(location.hash.slice(1));
+    const message = fields.get("message");
+    if (!message) return false;
+    for (const [name, element] of [["rules", profile], ["translation", translation]]) {
+      const wanted = [...element.options].find((one) => one.value === fields.get(name));
+      const usual = [...element.options].find((one) => one.defaultSelected) || element.options[0];
+      (wanted || usual).selected = true;
+    }
+    text.value = message;
+    example.value = "";
+    take(encoder.encode(message), "", {
+      exchange: fields.get("exchange") || "",
+      routingKey: fields.get("routing-key") || "",
+    });
+    return true;
+  };
+
+  const open = async (file) => {
+    text.value = "";
+    example.value = "";
+    say(`Reading ${file.name} …`, true);
+    try {
+      take(new Uint8Array(await file.arrayBuffer()), file.name);
+    } catch {
+      say(`${file.name} cannot be read: it is a folder, or larger than this browser takes.`);
+    }
+  };
+
+  let pause = 0;
+  text.addEventListener("input", () => {
+    example.value = "";
+    clearTimeout(pause);
+    pause = setTimeout(() => take(encoder.encode(text.value), ""), PAUSE);
+  });
+  example.addEventListener("change", () => {
+    text.value = example.value;
+    take(encoder.encode(example.value), "");
+  });
+  for (const element of [profile, translation]) element.addEventListener("change", ask);
+  get("file").addEventListener("change", ({ target }) => {
+    if (target.files.length) open(target.files[0]);
+    target.value = "";
+  });
+  shown.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-number]");
+    if (!button) return;
+    number = Number(button.dataset.number);
+    document.addEventListener("messages", () => {
+      const now = shown.querySelector("[aria-current]");
+      if (now) now.focus();
+    }, { once: true });
+    ask();
+  });
+  shown.addEventListener("keydown", (event) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const button = event.target.closest("[data-number]");
+    if (!step || !button) return;
+    const others = [...shown.querySelectorAll("[data-number]")];
+    const next = others[others.indexOf(button) + step];
+    event.preventDefault();
+    if (next) next.focus();
+  });
+  stop.addEventListener("click", () => {
+    worker.terminate();
+    settle();
+    pending = null;
+    start();
+  });
+  get("link").addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(location.href);
+      say("The link is copied.");
+    } catch {
+      say("This browser does not let the page copy: the link is the page's address.");
+    }
+  });
+  document.querySelector("form").addEventListener("submit", (event) => event.preventDefault());
+  document.addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, textarea, select")) return;
+    event.preventDefault();
+    text.focus();
+    text.select();
+  });
+
+  addEventListener("dragover", (event) => {
+    event.preventDefault();
+    document.body.classList.add("dropping");
+  });
+  for (const name of ["dragleave", "drop"]) {
+    addEventListener(name, () => document.body.classList.remove("dropping"));
+  }
+  addEventListener("drop", (event) => {
+    event.preventDefault();
+    const [file] = event.dataTransfer.files;
+    const dropped = event.dataTransfer.getData("text");
+    if (file) return open(file);
+    if (!dropped) return;
+    text.value = dropped;
+    example.value = "";
+    take(encoder.encode(dropped), "");
+  });
+  addEventListener("paste", (event) => {
+    const [file] = event.clipboardData.files;
+    if (!file) return;
+    event.preventDefault();
+    open(file);
+  });
+  addEventListener("hashchange", () => {
+    const message = new URLSearchParams(location.hash.slice(1)).get("message");
+    if (message && !(link && link.link === message)) follow();
+  });
+
+  if (location.protocol === "file:") {
+    say("A browser starts no worker from a file. Serve this folder: python -m http.server 8000, then open http://127.0.0.1:8000/");
+    return;
+  }
+  if (!follow()) {
+    text.value = example.value;
+    given.data = encoder.encode(example.value);
+    get("link").disabled = true;
+  }
+  start();
+})();
