@@ -83,7 +83,7 @@ def splice(data: Any, limits: Any, replaced: Any, ordered: bool) -> Any:
         replaced: for each of the nine kinds False to keep, None to leave out, or the section.
         ordered: the sections are known to stand in order.
     """
-    writer = Writer(False)
+    writer = Writer.__new__(Writer)
     reader = Reader.__new__(Reader)
     reader.begin(data, 0, limits)
     last = -1
@@ -186,7 +186,8 @@ def write_message(message: Any) -> Any:
     """
     layout: Any = MESSAGE[0]
     found = layout.values(message)
-    writer = Writer(found[PLACE_LENIENT])
+    writer = Writer.__new__(Writer)
+    writer.lenient = found[PLACE_LENIENT]
     body = found[PLACE_BODY]
     try:
         for index in range(PLACE_BODY):

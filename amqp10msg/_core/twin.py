@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 from amqp10msg._core.fill import filler
 from amqp10msg.primitives import Symbol
@@ -110,11 +110,17 @@ class Output:
     growing a buffer, and copies large data once.
     """
 
+    parts: list[Any]
     size: int
+    depth: int = 0
+    lenient: bool = False
 
-    def __init__(self, *_: Any) -> None:
-        self.parts: list[Any] = []
-        self.size = 0
+    def __new__(cls, *_: Any) -> Self:
+        """Make one that is empty; the kernel makes writers without calling their classes."""
+        made = super().__new__(cls)
+        made.parts = []
+        made.size = 0
+        return made
 
     def finish(self) -> bytes:
         """Return the bytes; the output is empty then."""

@@ -116,13 +116,12 @@ class ValueWriter(Output):
     """
 
     def __init__(self, lenient: bool = False) -> None:
-        Output.__init__(self)
-        self.depth = 0
         self.lenient = lenient
 
     def inner(self) -> ValueWriter:
         """Return a writer for something that has to be encoded apart, as deep as this one."""
-        writer = ValueWriter(self.lenient)
+        writer = ValueWriter.__new__(ValueWriter)
+        writer.lenient = self.lenient
         writer.depth = self.depth
         return writer
 

@@ -40,7 +40,8 @@ class Writer(ValueWriter):
 
     def inner(self) -> ValueWriter:
         """Return a writer for something that has to be encoded apart, as deep as this one."""
-        writer = Writer(self.lenient)
+        writer = Writer.__new__(Writer)
+        writer.lenient = self.lenient
         writer.depth = self.depth
         return writer
 
@@ -253,7 +254,8 @@ def not_simple(value: Any) -> bool:
 
 def encode_key(key: Any) -> bytes:
     """Encode a key that was decoded, to tell it from others: equal bytes are identical keys."""
-    writer = Writer(True)
+    writer = Writer.__new__(Writer)
+    writer.lenient = True
     writer.value(key)
     return writer.finish()
 
