@@ -2,27 +2,23 @@
 
 Rules of its converters MessageConverter_0_8_to_1_0 and MessageConverter_1_0_to_v0_8, without a
 broker's state: addresses stay as they are written where the broker would look a queue or exchange
-up. Bodies that it encodes as map, list or stream messages of 0-10 are refused here.
+up.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-import zlib
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal
-from amqp10msg.errors import ContentError, DecodeError, TranslationError
-from amqp10msg.jms import typed
+from amqp10msg.errors import DecodeError, TranslationError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
-    AmqpMap,
-    Array,
     Byte,
     Char,
     Decimal128,
@@ -35,23 +31,14 @@ from amqp10msg.primitives import (
     UInt,
     ULong,
     UShort,
-    plain,
 )
-from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
+from amqp10msg.sections import Header, Properties
+from amqp10msg.translate._qpid_bodies import TYPE_HINT, body_to_amqp10, body_to_basic
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
 
-_TEXT = re.compile(
-    r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
-)
-_MAP, _STREAM = "jms/map-message", "jms/stream-message"
-_CODED = {"amqp/map", "amqp/list"}
-_JAVA = "application/java-object-stream"
-_JAVA_10 = "application/x-java-serialized-object"
-_TYPE_HINT = Symbol("x-opt-jms-msg-type")
-_MAX_BODY = 64 * 1024 * 1024
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -62,7 +49,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
     table = own.headers if own.headers is not None else FieldTable()
     table = table if isinstance(table, FieldTable) else FieldTable(table)
     headers = {name: (letter, value) for name, letter, value in table.entries}
-    body, hint, content_type, encoding = _body_of(basic)
+    body, hint, content_type, encoding = body_to_amqp10(basic)
     properties = Properties(
         message_id=_id(own.message_id, "message-id"),
         correlation_id=_id(own.correlation_id, "correlation-id"),
@@ -98,7 +85,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Messag
             priority=own.priority or 0,
             ttl=_ttl(own.expiration, given.arrival_time, notes),
         ),
-        message_annotations=None if hint is None else {_TYPE_HINT: Byte(hint)},
+        message_annotations=None if hint is None else {TYPE_HINT: Byte(hint)},
         properties=properties,
         application_properties=application or None,
     )
@@ -110,7 +97,7 @@ def to_basic(message: Message, notes: Notes, given: Circumstances) -> BasicMessa
         message = _strictly(message)
     header = message.header or Header()
     own = message.properties or Properties()
-    body, content_type = _payload(message)
+    body, content_type = body_to_basic(message, notes)
     headers: list[tuple[str, str, Any]] = []
     if own.subject is not None:
         headers.append(("qpid.subject", "S", _short(own.subject, "subject")))
@@ -259,49 +246,6 @@ def _value(letter: str, value: Any, name: str, notes: Notes) -> Any:
     return None if letter == "V" else simple[letter](value)
 
 
-def _body_of(basic: BasicMessage) -> tuple[Any, int | None, str | None, str | None]:
-    """Return body, type hint, content-type and content-encoding."""
-    kind, encoding, octets = (
-        basic.properties.content_type,
-        basic.properties.content_encoding,
-        basic.body,
-    )
-    if encoding == "gzip":
-        octets, encoding = _inflated(octets), None
-    if kind in _CODED:
-        raise TranslationError("body", f"bodies of {kind} are not reproduced by this profile")
-    try:
-        if kind == _MAP:
-            return AmqpValue(typed.read_map(octets)), 2, None, None
-        if kind == _STREAM:
-            return AmqpSequence(typed.read_stream(octets)), 4, None, None
-    except ContentError as error:
-        raise TranslationError("body", f"the conversion fails: {error}") from None
-    if kind is not None and _TEXT.fullmatch(kind):
-        try:
-            return AmqpValue(octets.decode("utf-8")), 5, kind, None
-        except UnicodeDecodeError:
-            raise TranslationError("body", "the text is not valid UTF-8") from None
-    if not octets and kind is None:
-        return AmqpValue(None), 0, None, None
-    if kind == _JAVA:
-        return Data(octets), 1, _JAVA_10, encoding
-    return Data(octets), 3 if kind == "application/octet-stream" else None, kind, encoding
-
-
-def _inflated(octets: bytes) -> bytes:
-    reader = zlib.decompressobj(wbits=31)
-    try:
-        found = reader.decompress(octets, _MAX_BODY)
-    except zlib.error as error:
-        raise TranslationError(
-            "body", f"the content-encoding is gzip, and the body: {error}"
-        ) from None
-    if not reader.eof:
-        raise TranslationError("body", f"the gzip body is cut off, or exceeds {_MAX_BODY} octets")
-    return found
-
-
 # From 1.0.
 
 
@@ -395,46 +339,3 @@ def _strictly(message: Message) -> Message:
         )
     except DecodeError as error:
         raise TranslationError(error.path, f"the broker cannot read it: {error.reason}") from None
-
-
-def _payload(message: Message) -> tuple[bytes, str | None]:
-    body = message.body
-    given = message.properties.content_type if message.properties else None
-    first = body[0] if isinstance(body, list) else body
-    if first is None:
-        return b"", None
-    if isinstance(first, Data):
-        octets = message.body_bytes()
-        if given is not None and _TEXT.fullmatch(given):
-            return octets, "text/plain"
-        if given in (_JAVA_10, _JAVA):
-            return octets, _JAVA
-        return octets, "application/octet-stream"
-    if isinstance(first, AmqpSequence):
-        parts: list[Any] = body if isinstance(body, list) else [body]
-        return _typed([item for part in parts for item in part.values])
-    value = first.value
-    if value is None:
-        return b"", None
-    if isinstance(value, str) and not isinstance(value, (Symbol, Char)):
-        return value.encode("utf-8"), "text/plain"
-    if isinstance(value, bytes):
-        return value, "application/octet-stream"
-    if isinstance(value, (list, dict, AmqpMap, Array)):
-        return _typed(value)
-    raise TranslationError(
-        "body", f"the conversion fails: a value of {type(plain(value)).__name__}"
-    )
-
-
-def _typed(value: Any) -> tuple[bytes, str]:
-    """Encode a map or list as a message of JMS; those of other values are messages of 0-10."""
-    try:
-        if isinstance(value, list):
-            return typed.write_stream(value), _STREAM
-        if isinstance(value, dict):
-            return typed.write_map(value), _MAP
-    except ContentError as error:
-        reason = f"as a message of 0-10 it is not reproduced by this profile: {error}"
-        raise TranslationError("body", reason) from None
-    raise TranslationError("body", "maps with such keys, and arrays, are not reproduced")
