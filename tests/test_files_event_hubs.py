@@ -18,20 +18,29 @@ from amqp10msg.files.recognition import form_of_head
 fastavro = pytest.importorskip("fastavro", reason="needs fastavro: pip install 'amqp10msg[avro]'")
 
 VALUES = ["long", "double", "string", "bytes"]
-#: As the documentation of Event Hubs Capture has it.
-SCHEMA = {
-    "type": "record",
-    "name": "EventData",
-    "namespace": "Microsoft.ServiceBus.Messaging",
-    "fields": [
-        {"name": "SequenceNumber", "type": "long"},
-        {"name": "Offset", "type": "string"},
-        {"name": "EnqueuedTimeUtc", "type": "string"},
-        {"name": "SystemProperties", "type": {"type": "map", "values": VALUES}},
-        {"name": "Properties", "type": {"type": "map", "values": [*VALUES, "null"]}},
-        {"name": "Body", "type": ["null", "bytes"]},
-    ],
-}
+
+
+def schema_of(*more: str) -> dict[str, Any]:
+    """The schema of Capture's files, with more types in the union of the properties."""
+    return {
+        "type": "record",
+        "name": "EventData",
+        "namespace": "Microsoft.ServiceBus.Messaging",
+        "fields": [
+            {"name": "SequenceNumber", "type": "long"},
+            {"name": "Offset", "type": "string"},
+            {"name": "EnqueuedTimeUtc", "type": "string"},
+            {"name": "SystemProperties", "type": {"type": "map", "values": VALUES}},
+            {"name": "Properties", "type": {"type": "map", "values": [*VALUES, *more]}},
+            {"name": "Body", "type": ["null", "bytes"]},
+        ],
+    }
+
+
+#: As Microsoft's page "Capture streaming events" (azure-docs, event-hubs-capture-overview) has it.
+DOCUMENTED = schema_of()
+#: As the heads of files have it that people published in 2018 to 2023: with null, not documented.
+SCHEMA = schema_of("null")
 EVENT: dict[str, Any] = {
     "SequenceNumber": 7,
     "Offset": "1024",
@@ -51,9 +60,9 @@ EVENT: dict[str, Any] = {
 ENQUEUED = 1_501_003_338_000
 
 
-def written(*events: dict[str, Any], codec: str = "null") -> bytes:
+def written(*events: dict[str, Any], codec: str = "null", schema: Any = SCHEMA) -> bytes:
     stream = io.BytesIO()
-    fastavro.writer(stream, SCHEMA, events, codec=codec, sync_interval=100)
+    fastavro.writer(stream, schema, events, codec=codec, sync_interval=100)
     return stream.getvalue()
 
 
@@ -130,6 +139,57 @@ def test_files_are_recognised_and_read(tmp_path: Path, codec: str) -> None:
             record.wire for record in files.read(path)
         ]
         assert 1 == len(files.ranges(path, octets=100))
+
+
+# Of 2016, as DXFrance/BlueFrogHackfest shows it: MessageCollection/EventHub/SampleData/README.md.
+PUBLISHED = {
+    "SequenceNumber": 0,
+    "Offset": "0",
+    "EnqueuedTimeUtc": "11/16/2016 4:44:11 PM",
+    "SystemProperties": {"x-opt-publisher": "buddy1234"},
+    "Properties": {},
+    "Body": b'{"field1": "value1", "field2": "value2"}',
+}
+# A route of IoT Hub to storage writes Avro alike, of fewer fields; from Microsoft's page on the
+# export of data from IoT Central (azure-docs, howto-export-data).
+ROUTED = {
+    "EnqueuedTimeUtc": "2019-06-11T00:00:08.2250000Z",
+    "Properties": {},
+    "SystemProperties": {
+        "connectionDeviceId": "<deviceId>",
+        "enqueuedTime": "2019-06-11T00:00:08.2250000Z",
+    },
+    "Body": b'{"humidity":80.59100954598546}',
+}
+
+
+@pytest.mark.parametrize(
+    "event, time, names",
+    [
+        (
+            PUBLISHED,
+            1_479_314_651_000,
+            {"x-opt-publisher", "x-opt-sequence-number", "x-opt-offset", "x-opt-enqueued-time"},
+        ),
+        (
+            ROUTED,
+            1_560_211_208_225,
+            {"connectionDeviceId", "enqueuedTime", "x-opt-enqueued-time"},
+        ),
+    ],
+    ids=["published", "routed"],
+)
+def test_events_as_others_published_them(event: dict[str, Any], time: int, names: set[str]) -> None:
+    fields = [field for field in DOCUMENTED["fields"] if field["name"] in event]
+    content = written(event, schema={**DOCUMENTED, "fields": fields})
+
+    (record,) = files.read_stream(io.BufferedReader(io.BytesIO(content)), "avro")
+
+    assert ("", time * 1000) == (record.fault, record.time)
+    message = Message.decode(record.wire or b"")
+    said = dict(message.message_annotations or {})
+    assert names == {str(name) for name in said}
+    assert (Timestamp(time), event["Body"]) == (said["x-opt-enqueued-time"], message.body_bytes())
 
 
 def test_what_is_damaged_is_a_fault_and_what_was_read_stays() -> None:

@@ -1,5 +1,10 @@
 """Files of Event Hubs Capture: Avro with a record for each event, and events as messages.
 
+The fields and their types are those of Microsoft's page "Capture streaming events through Azure
+Event Hubs" and of files that people published, whose ``Properties`` may also be null. Names in
+``SystemProperties`` are those that the service's clients show: of a field of the properties section
+the specification's, and of an annotation its key.
+
 Capture writes what it knows of an event, not the message that was sent: the body, the application
 properties, and in ``SystemProperties`` the fields of the properties section and the message
 annotations. `message_of` puts them where the service puts them when it delivers over AMQP. Avro has
