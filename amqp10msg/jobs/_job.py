@@ -53,8 +53,9 @@ class Job:
     Attributes:
         kind: one of `KINDS`.
         column: the column of the encoded messages.
-        columns: for ``decode``, the columns wanted; where None all but ``section_offsets``, which
-            say nothing without ``wire``.
+        columns: for ``decode``, the columns wanted, as for `amqp10msg.columns.decode`, with
+            ``error``, which is null in good rows; where None all but ``section_offsets``, which say
+            nothing without ``wire``.
         profile: the rules for ``validate`` (and for ``decode``, where None judges by none), the
             profile of translation for ``translate``.
         to: for ``translate``, ``amqp10`` or ``basic``.
@@ -128,8 +129,7 @@ class Job:
             known = ", ".join(validation.PROFILES)
             raise ValueError(f"unknown profile {profile!r}: use {known}")
         if self.kind == "decode":
-            arrow.schema_of(self.columns)
-            self._refuse(names, self._decoded_names(), "a decoded one")
+            self._refuse(names, arrow.schema_of(self._wanted()).names, "a decoded one")
         elif self.kind == "validate":
             self._refuse(names, VALIDATED.names, "one of the output")
         self._refuse(names, QUARANTINE.names, "one of the quarantine")
@@ -141,10 +141,14 @@ class Job:
         if both:
             raise ValueError(f"{', '.join(both)}: a column of the input and {other}: rename it")
 
-    def _decoded_names(self) -> list[str]:
+    def _wanted(self) -> list[str]:
+        """Return what is asked of `columns.decode`: the columns of errors divide the rows."""
         if self.columns is None:
             return [name for name in arrow.SCHEMA.names if name != "section_offsets"]
-        return [*self.columns, *(name for name in ERRORS if name not in self.columns)]
+        wanted = list(self.columns)
+        if len(wanted) == 1 and wanted[0] in arrow.SETS:
+            wanted = arrow.schema_of(wanted[0]).names
+        return [*wanted, *(name for name in ERRORS if name not in wanted)]
 
     def _carried(self, names: list[str], *, to_quarantine: bool = False) -> list[str]:
         """Choose the columns that say where a message came from.
@@ -238,18 +242,17 @@ class Job:
 
     def _decode(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
-        wanted = self._decoded_names()
-        extra = [n for n in ("creation_time", "application_properties") if n in wanted]
+        wanted = self._wanted()
+        counted = [n for n in ("creation_time", "application_properties") if n in wanted]
         formats = batch.column("message_format") if "message_format" in batch.schema.names else None
         found = decoded(wire, wanted, self.profile, formats)
         stats.add_sizes(wire)
-        if not _count_times(batch, stats) and "creation_time" in extra:
+        if not _count_times(batch, stats) and "creation_time" in counted:
             stats.add_times(found.column("creation_time"))
-        if "application_properties" in extra:
+        if "application_properties" in counted:
             stats.add_types("application_properties", found.column("application_properties"))
-        shown = [name for name in wanted if name not in ERRORS]
-        types = {name: found.schema.field(name).type for name in shown}
-        fields = pa.schema([(name, type_for_spark(kind)) for name, kind in types.items()])
+        shown = [field for field in found.schema if field.name not in ERRORS]
+        fields = pa.schema([(field.name, type_for_spark(field.type)) for field in shown])
         arrays = [found.column(field.name).cast(field.type) for field in fields]
         names = self._carried(batch.schema.names)
         return self._split(batch, names, arrays, fields, self._errors(wire, found))
