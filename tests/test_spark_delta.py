@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
 
-from amqp10msg import spark  # noqa: E402
-from amqp10msg.spark import _delta_files  # noqa: E402
+from amqp10msg import columns, spark  # noqa: E402
+from amqp10msg.spark import _delta_files, delta  # noqa: E402
 from amqp10msg.spark._delta_files import Files, TableFiles  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("spark")
@@ -101,9 +102,65 @@ def test_what_does_not_fit_a_table_is_told(spark_session: Any, tmp_path: Path) -
         spark.to_delta(tmp_path / "u", "app", partition_by=["gone"])(df, 0)
     with pytest.raises(ValueError, match="there is no column error or error_code"):
         spark.to_delta(tmp_path / "u", "app", quarantine="q")(df.select("body"), 0)
-    lean = spark.decode(spark_session.createDataFrame(pa.table({"wire": WIRES[:1]})))
-    with pytest.raises(ValueError, match="body_value is a VARIANT, which deltalake does not"):
-        spark.to_delta(tmp_path / "v", "app")(lean, 0)
+
+
+def test_what_decode_gives_by_default_is_written(spark_session: Any, tmp_path: Path) -> None:
+    """Whether the lean columns go into a table as they are, with VARIANT that are null, too."""
+    wires = [
+        Message(
+            b"x",
+            properties=Properties(message_id=f"m-{n}"),
+            application_properties={"tenant": f"t{n}", "n": n} if n % 2 else None,
+        ).encode()
+        for n in range(6)
+    ]
+    df = spark.decode(spark_session.createDataFrame(pa.table({"wire": [*wires, wires[0][:-1]]})))
+    write = spark.to_delta(tmp_path / "t", "app", quarantine=tmp_path / "bad")
+
+    write(df, 0)
+    write(df.selectExpr("*", "named_struct('v', application_properties) nested"), 1)
+
+    expected = columns.decode(wires, "lean", maps="variant").select(
+        ["message_id", "application_properties", "body_text", "body_value"]
+    )
+    table = deltalake.DeltaTable(tmp_path / "t")
+    types = {field.name: field.type for field in table.schema().fields}
+    assert "variant" == str(json.loads(types["application_properties"].to_json()))
+    assert "variant" == json.loads(types["nested"].to_json())["fields"][0]["type"]
+    said = {field.name: field.metadata for field in table.schema().fields}
+    assert "comment" in said["application_properties"]
+    rows = rows_of(tmp_path / "t")
+    for found in (
+        [row for row in rows if row["nested"] is None],
+        [row for row in rows if row["nested"] is not None],
+    ):
+        found.sort(key=lambda row: str(row["message_id"]))
+        shown = [{name: row[name] for name in expected.schema.names} for row in found]
+        assert expected.to_pylist() == shown
+    assert 2 == len(rows_of(tmp_path / "bad"))
+    # Spark itself finds a VARIANT in the files.
+    files = [str(path) for path in (tmp_path / "t").glob("*.parquet")]
+    read = spark_session.read.schema("message_id string, application_properties variant")
+    query = (
+        read.parquet(*files).selectExpr("application_properties:n::int n").where("n is not null")
+    )
+    assert [1, 1, 3, 3, 5, 5] == sorted(row.n for row in query.collect())
+
+
+def test_a_deltalake_that_knows_no_variant_is_told() -> None:
+    class Old:
+        """As the schemas of deltalake 1.0 are."""
+
+        @staticmethod
+        def from_json(text: str) -> None:
+            raise ValueError(f"unknown type in {text}")
+
+        from_arrow = deltalake.Schema.from_arrow
+
+    rows = columns.schema_of("lean", maps="variant")
+
+    with pytest.raises(ValueError, match=r"body_value is a VARIANT.*upgrade.*maps='map'"):
+        delta._schema(Old, rows)
 
 
 SCHEMA = pa.schema(

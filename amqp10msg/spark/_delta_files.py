@@ -16,6 +16,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
 from amqp10msg.jobs.output import ParquetFile
 
@@ -86,7 +87,10 @@ class Files:
             None if target is None else _Writer(number, target)
             for number, target in enumerate(self.targets)
         ]
-        for batch in batches:
+        for given in batches:
+            batch = pa.RecordBatch.from_arrays(
+                [_filled(column) for column in given.columns], schema=given.schema
+            )
             parts = [batch]
             if len(writers) > 1:
                 bad = pc.is_valid(batch.column(error_column(batch.schema.names) or ""))
@@ -148,6 +152,26 @@ class _Writer:
         while self._open:
             self._end(next(iter(self._open)))
         return self._made
+
+
+def _filled(array: Any) -> Any:
+    """Return an array where the members of a VARIANT that is null are no bytes.
+
+    Spark has nulls there, although the members are declared without, which Parquet refuses.
+    """
+    kind = array.type
+    if not pa.types.is_struct(kind) or not _has_variant(kind):
+        return array
+    members = [_filled(array.field(place)) for place in range(kind.num_fields)]
+    if kind == VARIANT:
+        members = [pc.fill_null(member, b"") for member in members]
+    return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
+
+
+def _has_variant(kind: pa.DataType) -> bool:
+    return kind == VARIANT or (
+        pa.types.is_struct(kind) and any(_has_variant(field.type) for field in kind)
+    )
 
 
 def _text(value: Any) -> str | None:

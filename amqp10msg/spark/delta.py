@@ -11,7 +11,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from amqp10msg.columns import VARIANT
 from amqp10msg.spark._delta_files import MADE, Files, TableFiles, error_column
 
 # Where Spark keeps the metadata of a column in Arrow's.
@@ -33,7 +32,8 @@ def to_delta(
     Each batch is one transaction of the table, which has its number; one that Spark repeats,
     because something was killed before the checkpoint had it, is found there and left out. The
     workers write the files, in one pass over the rows for both tables, and the driver gets their
-    names alone. New columns of the rows are added to a table that is there. Needs the extra
+    names alone. New columns of the rows are added to a table that is there. A VARIANT is one in the
+    table, which needs a reader of Delta's feature ``variantType``. Needs the extra
     ``amqp10msg[delta]``; the workers need it, too, where the table is in an object store.
 
     Args:
@@ -50,7 +50,7 @@ def to_delta(
     Raises:
         ModuleNotFoundError: deltalake is not installed.
         ValueError: when a batch comes: the table is partitioned otherwise, or has a column of
-            another type, or the rows have a VARIANT.
+            another type, or the rows have a VARIANT and deltalake is too old for that.
     """
     try:
         import deltalake  # noqa: PLC0415  (an extra)
@@ -93,7 +93,7 @@ def to_delta(
     def write(df: DataFrame, batch: int) -> None:
         arrow = to_arrow_schema(df.schema, timezone="UTC")
         _check(arrow, partition_by, is_divided=quarantine is not None)
-        schema = deltalake.Schema.from_arrow(_nullable(arrow))
+        schema = _schema(deltalake.Schema, arrow)
         found = [opened(place, columns, schema) for place, columns in tables]
         last = [one.transaction_version(app) for one in found]
         missing = [number is None or number < batch for number in last]
@@ -131,17 +131,53 @@ def to_delta(
     return write
 
 
-def _nullable(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of a table, which later batches may leave columns of out.
+def _schema(kind: Any, rows: pa.Schema) -> Any:
+    """Return the schema of a table for rows, whose columns later batches may leave out.
 
     Of what Spark keeps with a column, a table has the comment.
+
+    Args:
+        kind: deltalake's class of schemas, which knows no VARIANT in Arrow.
+        rows: the columns.
+
+    Raises:
+        ValueError: there is a VARIANT, and deltalake has no such type.
     """
     fields = []
-    for field in schema:
+    for field in rows:
         said = json.loads((field.metadata or {}).get(_OF_SPARK, b"{}"))
         comment = {"comment": said["comment"]} if "comment" in said else None
         fields.append(field.with_nullable(True).with_metadata(comment))
-    return pa.schema(fields)
+    made = kind.from_arrow(pa.schema(fields))
+    given = json.loads(made.to_json())
+    found = _with_variants(given)
+    if found == given:
+        return made
+    try:
+        return kind.from_json(json.dumps(found))
+    except Exception as error:
+        names = [
+            one["name"]
+            for one, old in zip(found["fields"], given["fields"], strict=True)
+            if one != old
+        ]
+        raise ValueError(
+            f"the column {', '.join(names)} is a VARIANT, which this version of deltalake does not "
+            f"know: pip install --upgrade 'amqp10msg[delta]', or decode with maps='map' ({error})"
+        ) from error
+
+
+def _with_variants(part: Any) -> Any:
+    """Return a part of a schema in JSON with Delta's type in place of the structs of VARIANT."""
+    if isinstance(part, list):
+        return [_with_variants(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if part.get("type") == "struct" and any(
+        "variant" in field["metadata"] for field in part["fields"]
+    ):
+        return "variant"
+    return {key: _with_variants(value) for key, value in part.items()}
 
 
 def _check(schema: pa.Schema, partition_by: Sequence[str], *, is_divided: bool) -> None:
@@ -149,12 +185,6 @@ def _check(schema: pa.Schema, partition_by: Sequence[str], *, is_divided: bool) 
     missing = [name for name in partition_by if name not in schema.names]
     if is_divided and error_column(schema.names) is None:
         missing.append("error or error_code")
-    variants = [field.name for field in schema if field.type == VARIANT]
-    if variants:
-        raise ValueError(
-            f"the column {', '.join(variants)} is a VARIANT, which deltalake does not write: "
-            "decode with maps='map'"
-        )
     if missing:
         raise ValueError(
             f"there is no column {', '.join(missing)}: there are {', '.join(schema.names)}"
