@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
@@ -36,13 +36,14 @@ NAMES = (
 @given(st.lists(st.sampled_from(NAMES), min_size=1, unique=True))
 def test_the_columns_are_those_of_decode(names: list[str]) -> None:
     expected = columns.decode(WIRES, names)
+    shown = [name for name in expected.schema.names if name != "error_code"]
+    assume(shown)
     stats = Stats()
 
     good, bad = Job("decode", columns=tuple(names)).run(
         pa.record_batch({"wire": [*WIRES, BROKEN]}), stats
     )
 
-    shown = [name for name in expected.schema.names if name != "error_code"]
     assert shown == good.schema.names
     assert [{name: row[name] for name in shown} for row in expected.to_pylist()] == good.to_pylist()
     assert [(BROKEN, "truncated")] == [(r["wire"], r["error_code"]) for r in bad.to_pylist()]
@@ -76,6 +77,7 @@ def test_entries_reach_the_files(tmp_path: Path) -> None:
         (("application_properties.a string as source",), "source: a column of the input and a dec"),
         (("application_properties.a text",), None),
         (("lean", "body"), "unknown column 'lean'"),
+        (("error_code", "error_clause"), "good rows have no columns of errors"),
     ],
 )
 def test_names_that_clash_are_told(names: tuple[str, ...], text: Any) -> None:

@@ -129,7 +129,10 @@ class Job:
             known = ", ".join(validation.PROFILES)
             raise ValueError(f"unknown profile {profile!r}: use {known}")
         if self.kind == "decode":
-            self._refuse(names, arrow.schema_of(self._wanted()).names, "a decoded one")
+            made = arrow.schema_of(self._wanted()).names
+            if {*made} <= {*ERRORS}:
+                raise ValueError("good rows have no columns of errors: name other columns, too")
+            self._refuse(names, made, "a decoded one")
         elif self.kind == "validate":
             self._refuse(names, VALIDATED.names, "one of the output")
         self._refuse(names, QUARANTINE.names, "one of the quarantine")
