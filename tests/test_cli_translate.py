@@ -134,3 +134,19 @@ def test_profiles_of_a_message_that_a_broker_refuses() -> None:
 
 def test_what_is_no_message_is_status_1() -> None:
     assert 1 == run("diff-profiles", "ff").exit_code
+
+
+def test_a_long_residual_is_cut_in_a_comparison_and_whole_in_json() -> None:
+    octets = Message("hello", footer={"x-opt-k": "long" * 300}).encode().hex()
+
+    shown = run("diff-profiles", octets)
+    record = json.loads(run("diff-profiles", "--json", octets).stdout)
+
+    longest = max(
+        (value for made in record["profiles"].values() for value in made.values()), key=len
+    )
+    assert 0 == shown.exit_code
+    assert len(longest) > 500
+    assert longest[:20] in shown.stdout.replace("\n", "")
+    assert len(shown.stdout.splitlines()) < 60
+    assert "…" in shown.stdout

@@ -288,9 +288,11 @@ def show_summary(
         screen.print()
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
-        for code, row in rules:
-            first = safe(row.first.removeprefix(beside))
-            made.add_row(code, row.clause, f"{row.messages:,}", first)
+        places = [safe(row.first.removeprefix(beside)) for _, row in rules]
+        # Clauses can be folded between words, and places not.
+        made.columns[-1].min_width = min(40, max(map(len, places)))
+        for (code, row), place in zip(rules, places, strict=True):
+            made.add_row(code, row.clause, f"{row.messages:,}", place)
         screen.print(made)
         screen.print()
         for code, row in rules:

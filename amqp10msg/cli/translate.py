@@ -37,6 +37,8 @@ _WIDE = 120
 _PATH = 36
 # A place in a file with the name of the case there.
 _NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
+#: What a value shows of itself in a comparison: four lines, or so, on a terminal.
+_LINES = 160
 _ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
 
 
@@ -218,8 +220,11 @@ def _action(action: str, recoverable: bool) -> Text:
 
 
 def _short(value: Any) -> str:
-    text = safe(repr(value))
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return _cut(safe(repr(value)), 60)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
 
 
 @click.command(
@@ -260,7 +265,8 @@ def diff_profiles(
 
     SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
     translated to the other one. Profiles that make the same of it are one letter; a row is a place
-    in the result and what the profiles of these letters put there. The exit status is 1 where a
+    in the result and what the profiles of these letters put there, its beginning where it is long:
+    --json has all. The exit status is 1 where a
     message cannot be read.
     """
     from amqp10msg.cli._translated import Request, alike, results
@@ -284,6 +290,7 @@ def diff_profiles(
 def _show_differences(
     source: str, groups: list[tuple[list[str], dict[str, str]]], everything: bool, colored: bool
 ) -> None:
+    from rich.padding import Padding
     from rich.text import Text
 
     from amqp10msg.cli._translated import REFUSED
@@ -297,7 +304,7 @@ def _show_differences(
     for letter, names, made in lettered:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
         if REFUSED in made:
-            screen.print(Text(f"     refused: {made[REFUSED]}", style="red"))
+            screen.print(Padding(Text(f"refused: {made[REFUSED]}", style="red"), (0, 0, 0, 5)))
     results = [(letter, made) for letter, _, made in lettered if REFUSED not in made]
     rows = table("Place", "By", "Value")
     rows.columns[1].no_wrap = True
@@ -308,7 +315,7 @@ def _show_differences(
         if len(values) == 1 and not everything:
             continue
         for number, (value, by) in enumerate(values.items()):
-            shown = Text("none", style="dim") if value is None else Text(value)
+            shown = Text("none", style="dim") if value is None else Text(_cut(value, _LINES))
             rows.add_row(Text("" if number else path, style="cyan"), " ".join(by), shown)
     if rows.row_count:
         screen.print()

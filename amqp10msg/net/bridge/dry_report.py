@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from amqp10msg import pages
@@ -150,9 +151,12 @@ class _Examples:
 
 
 def _part(title: str, note: str, head: str, kinds: list[str], rows: list[Any]) -> dict[str, Any]:
+    """Return a table without the columns in which no row has anything."""
     more = max(0, len(rows) - _MAX_ROWS)
-    names = head.split(", ")
-    rows = rows[:_MAX_ROWS]
+    filled = [any(column) for column in zip(*rows, strict=True)]
+    names = list(compress(head.split(", "), filled))
+    kinds = list(compress(kinds, filled))
+    rows = [tuple(compress(row, filled)) for row in rows[:_MAX_ROWS]]
     return {"title": title, "note": note, "head": names, "kinds": kinds, "rows": rows, "more": more}
 
 
