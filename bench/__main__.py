@@ -44,6 +44,7 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
         "columns": columns.run,
         "columns-300": columns.run_short,
         "columns-validate": columns.run_judged,
+        "columns-encode": columns.run_encode,
         "jobs-translate": jobs.run_translate,
         "jobs-validate": jobs.run_validate,
     }

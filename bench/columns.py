@@ -9,10 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg import Message, validate
-from amqp10msg.columns import decode
+from amqp10msg.columns import decode, encode
 from bench import ours, peers
 from bench.harness import SMOKE, Contender, Effort, measure
-from bench.messages import BODY, REFERENCE, data_section
+from bench.messages import BODY, GENERAL, GENERAL_VALUE, REFERENCE, data_section
 from bench.report import Figure, Floor
 
 COUNT = 2_000
@@ -97,6 +97,34 @@ def run_judged(effort: Effort) -> Figure:
             ),
         ),
         remarks=("Messages that may break a rule are judged one by one; none of these may.",),
+    )
+
+
+def run_encode(effort: Effort) -> Figure:
+    """Measure columns back to messages, against decoding those into these columns."""
+    count = 10 if effort is SMOKE else COUNT
+    usual = {
+        ours.NAME: (REFERENCE, 2),
+        "the general message": (GENERAL, 2.5),
+        "with a map as body": (GENERAL_VALUE, 2.5),
+    }
+    contenders, floors = [], []
+    for name, (octets, _) in usual.items():
+        array = pa.array([octets] * count)
+        contenders.append(Contender(name, partial(encode, decode(array))))
+        contenders.append(Contender(f"decode of {name}", partial(decode, array)))
+    timings = measure(contenders, effort)
+    for name, (_, most) in usual.items():
+        text = f"{name}: at most {most}x decode of the same"
+        floors.append(Floor(text, timings.ratio(name, f"decode of {name}"), at_most=most))
+    return Figure(
+        key="columns-encode",
+        title=f"Encode {count:,} messages of {len(REFERENCE)} octets from their columns",
+        timings=timings,
+        floors=tuple(floors),
+        remarks=(
+            "The first message is the favourable one; the others have properties of twelve types.",
+        ),
     )
 
 

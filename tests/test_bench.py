@@ -280,6 +280,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "columns": {peers.PROTON},
         "columns-300": {peers.PROTON},
         "columns-validate": set(),
+        "columns-encode": set(),
         "jobs-translate": set(),
         "jobs-validate": set(),
         "startup": set(),
@@ -320,6 +321,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
     if find_spec("pyarrow") is not None:
         assert [100, 6, 2.5] == floors.pop("columns") == floors.pop("columns-300")
         assert [400_000] == floors.pop("columns-validate")
+        assert [2, 2.5, 2.5] == floors.pop("columns-encode")
         assert [60_000] * 5 == floors.pop("jobs-translate")
         assert [400_000] * 2 == floors.pop("jobs-validate")
     assert floors == {

@@ -386,6 +386,20 @@ def test_one_module_knows_whether_it_is_compiled() -> None:
     ]
 
 
+def test_lines_in_cythons_language_are_no_longer_than_those_in_python() -> None:
+    """Ruff reads Python alone."""
+    files = [file for kind in ("pyx", "pxd", "pxi") for file in ROOT.rglob(f"*.{kind}")]
+    longest = {
+        f"{file.relative_to(ROOT)}:{number}": len(line)
+        for file in files
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)
+        if len(line) > 100
+    }
+
+    assert files
+    assert {} == longest
+
+
 def test_importing_the_package_loads_attrs_and_the_standard_library_alone() -> None:
     program = (
         "import sys; before = set(sys.modules); from amqp10msg import Message; "

@@ -2,9 +2,9 @@
 """Bytes in and out and the attributes of objects, in C: `twin.py` says the same in Python.
 
 The compiled kernel takes this module, the pure one the other; they have the same names, and the
-same tests run on both. Every pointer of the kernel is here and in `twin.pxd`: what takes a position,
-a length or an object checks it itself, so that no mistake of a caller reaches outside the memory of
-an object.
+same tests run on both. Every pointer of the kernel is here and in `twin.pxd`: what takes a
+position, a length or an object checks it itself, so that no mistake of a caller reaches outside the
+memory of an object.
 """
 
 cimport cython

@@ -127,8 +127,8 @@ def entries_of(
     """
     made: dict[Any, Any] = {}
     for text, cell in pairs:
-        key: Any = text if text_keys else Symbol(text)
         try:
+            key: Any = text if text_keys else Symbol(text)
             if cell is None:
                 raise EncodeError("the struct of a value is null: use type null for AMQP's null")
             if cell.get("key_type") == "ulong":

@@ -179,6 +179,13 @@ def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa
 
 def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> pa.RecordBatch:
     """Put rows of another batch in the place of some of this one's."""
+    return concatenated(replaced(batch, places, others), batch.schema)
+
+
+def replaced(
+    batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch
+) -> list[pa.RecordBatch]:
+    """Return a batch in pieces, with rows of another one in the place of some of its own."""
     pieces: list[pa.RecordBatch] = []
     begin = 0
     run = 0  # where a run of adjacent places begins
@@ -190,7 +197,7 @@ def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> 
         begin = place + 1
         run = i + 1
     pieces.append(batch.slice(begin))
-    return concatenated([piece for piece in pieces if piece.num_rows], batch.schema)
+    return [piece for piece in pieces if piece.num_rows]
 
 
 def _judged(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
 from typing import Any
 
 import pyarrow as pa
 
+from amqp10msg._core import COMPILED
 from amqp10msg.columns._cells import entries_of, identifier_of
+from amqp10msg.columns._decode import replaced
 from amqp10msg.columns._schema import ERRORS, MAPS, SCHEMA, WIRE
 from amqp10msg.composite import rows
 from amqp10msg.errors import EncodeError
@@ -16,9 +20,19 @@ from amqp10msg.message import Message
 from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 
-_ROW_COLUMNS = {*SCHEMA.names, WIRE.name} - {"message_format"}
-# Those that a message is made of.
-_VALUES = _ROW_COLUMNS - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}
+#: Writes the usual rows with the kernel, which runs compiled only; None if none are usual.
+kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None
+if COMPILED and find_spec("amqp10msg.columns._kernel.write") is not None:
+    from amqp10msg.columns import _encode_plan
+
+    kernel = _encode_plan.written
+
+_TOO_MUCH = "the messages exceed 2 GiB: encode fewer rows at once"
+# Rows that are values of Python at the same time.
+_AT_ONCE = 1024
+# The columns that belong to a message, and those of them that it is made of.
+_TYPES = {field.name: field.type for field in (*SCHEMA, WIRE) if field.name != "message_format"}
+_VALUES = set(_TYPES) - {WIRE.name, "section_offsets", *(field.name for field in ERRORS)}
 _BODIES = {kind.name: kind for kind in KINDS if kind.attribute == "body"}
 
 
@@ -31,6 +45,8 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
     together, and a properties section without any field is left out. A row without any value,
     such as that of a message that cannot be decoded, becomes the bytes of ``wire`` if the batch
     has that column, zero bytes if ``section_offsets`` is an empty list, and null otherwise.
+    The compiled kernel writes the usual rows without the GIL and without objects for them; values
+    of rare types, and rows with an error, take a message of Python each.
 
     Args:
         batch: a pyarrow RecordBatch or Table, or anything with Arrow's C stream interface, such
@@ -43,20 +59,79 @@ def encode(batch: pa.RecordBatch | pa.Table) -> pa.Array:
         EncodeError: a value cannot be encoded; the error's path begins with the row's number.
         TypeError: `batch` is not a frame, or a column cannot be cast to its type in `SCHEMA`.
     """
-    table = _table(batch)
-    made: list[bytes | None] = []
-    for part in table.to_batches(max_chunksize=1024):
-        columns = {name: part.column(name).to_pylist() for name in part.schema.names}
-        for index in range(part.num_rows):
+    made: list[pa.Array] = []
+    begin = 0
+    for part in _parts(batch):
+        made += _messages(part, begin)
+        begin += part.num_rows
+    try:
+        return made[0] if len(made) == 1 else pa.concat_arrays(made or [pa.array([], WIRE.type)])
+    except pa.ArrowInvalid:
+        raise EncodeError(_TOO_MUCH) from None
+
+
+def _messages(part: pa.RecordBatch, begin: int) -> list[pa.Array]:
+    """Return the messages of a part of the rows, which begins at this one, in pieces."""
+    if kernel is None or not part.num_rows:
+        return _one_by_one(part, range(begin, begin + part.num_rows))
+    try:
+        usual, odd = kernel(part)
+    except OverflowError:
+        raise EncodeError(_TOO_MUCH) from None
+    if not odd:
+        return [usual]
+    if len(odd) == part.num_rows:
+        return _one_by_one(part, range(begin, begin + part.num_rows))
+    others = pa.concat_arrays(
+        _one_by_one(part.take(pa.array(odd, pa.int64())), [begin + place for place in odd])
+    )
+    batch, mended = (
+        pa.RecordBatch.from_arrays([array], names=[WIRE.name]) for array in (usual, others)
+    )
+    return [piece.column(0) for piece in replaced(batch, odd, mended)]
+
+
+def _one_by_one(part: pa.RecordBatch, numbers: Sequence[int]) -> list[pa.Array]:
+    """Return messages, each row as cells in Python; the numbers are what errors call the rows."""
+    made = []
+    for first in range(0, part.num_rows, _AT_ONCE):
+        rows = part.slice(first, _AT_ONCE)
+        columns = {name: _values(rows.column(name)) for name in rows.schema.names}
+        messages: list[bytes | None] = []
+        for index in range(rows.num_rows):
             try:
-                made.append(_encoded({name: column[index] for name, column in columns.items()}))
+                messages.append(_encoded({name: c[index] for name, c in columns.items()}))
             except EncodeError as error:
-                path = f"row {len(made)}" + (f": {error.path}" if error.path else "")
+                path = f"row {numbers[first + index]}" + (f": {error.path}" if error.path else "")
                 raise EncodeError(error.reason, path) from None
-    array = pa.array(made, pa.binary())
-    if isinstance(array, pa.ChunkedArray):
-        raise EncodeError("the messages exceed 2 GiB: encode fewer rows at once")
-    return array
+        array = pa.array(messages, WIRE.type)
+        if isinstance(array, pa.ChunkedArray):
+            raise EncodeError(_TOO_MUCH)
+        made.append(array)
+    return made
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """Return the cells of a column; moments as numbers, which hold more of them than datetime."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    values: list[Any] = column.to_pylist()
+    return values
+
+
+@lru_cache(maxsize=64)
+def _fits(schema: pa.Schema) -> bool:
+    """Whether there are columns that belong to a message, and all of these are of their types."""
+    there = [field for field in schema if field.name in _TYPES]
+    return bool(there) and all(field.type == _TYPES[field.name] for field in there)
+
+
+def _parts(batch: Any) -> list[pa.RecordBatch]:
+    """Return the columns that belong to a message, of their types, in parts."""
+    if isinstance(batch, pa.RecordBatch) and _fits(batch.schema):
+        return [batch]
+    parts: list[pa.RecordBatch] = _table(batch).to_batches()
+    return parts
 
 
 def _table(batch: Any) -> pa.Table:
@@ -68,14 +143,13 @@ def _table(batch: Any) -> pa.Table:
         batch = pa.table(batch)
     columns = {}
     for name in batch.schema.names:
-        if name not in _ROW_COLUMNS:
+        if name not in _TYPES:
             continue
-        wanted = WIRE.type if name == WIRE.name else SCHEMA.field(name).type
+        wanted = _TYPES[name]
         try:
-            column = batch.column(name).cast(wanted)
-            # As numbers, which hold more moments than datetime does.
-            if pa.types.is_timestamp(wanted):
-                column = column.cast(pa.int64())
+            column = batch.column(name)
+            if column.type != wanted:
+                column = column.cast(wanted)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
             raise TypeError(f"the column {name} must be {wanted}: {error}") from None
         columns[name] = column

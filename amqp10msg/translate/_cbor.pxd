@@ -28,7 +28,10 @@ cdef class _Reader:
     cdef Py_ssize_t pos
     cdef Py_ssize_t end
 
-    @cython.locals(data=bytes, pos=Py_ssize_t, head=int, kind=int, number="unsigned long long", i="unsigned long long")
+    @cython.locals(
+        data=bytes, pos=Py_ssize_t, head=int, kind=int,
+        number="unsigned long long", i="unsigned long long",
+    )
     cdef value(self, int depth)
     @cython.locals(start=Py_ssize_t, place=Py_ssize_t, width=int, number="unsigned long long")
     cdef unsigned long long wide(self, int low) except? 0

@@ -1,4 +1,4 @@
-# C types for _to_amqp10.py. Changes in the same commit as _to_amqp10.py, or the two builds part ways.
+# C types for _to_amqp10.py. Changes in the same commit as that, or the two builds part ways.
 
 cimport cython
 

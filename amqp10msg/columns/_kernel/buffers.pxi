@@ -252,7 +252,9 @@ cdef inline bint begin_list(Batch* b, Column* column, Py_ssize_t row) noexcept n
     return True
 
 
-cdef inline bint put_number(Batch* b, Column* column, Py_ssize_t row, int64_t number) noexcept nogil:
+cdef inline bint put_number(
+    Batch* b, Column* column, Py_ssize_t row, int64_t number
+) noexcept nogil:
     """Write a boolean or a number into a row of whatever width."""
     if not begin_cell(b, column, row):
         return False

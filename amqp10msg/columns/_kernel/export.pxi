@@ -115,7 +115,7 @@ cdef ArrowArray* add_member(ArrowArray** to, Column* column, Py_ssize_t count) e
 cdef int add_values(
     ArrowArray** to, Values* values, Py_ssize_t count, bint nullable
 ) except -1:
-    """Add the structs of values, with the members of `_schema.VALUE`: type, key_type, and others."""
+    """Add the structs of values with the members of `_schema.VALUE`: type, key_type and others."""
     cdef Py_ssize_t nulls = 0, size = bits_size(count)
     cdef ArrowArray* array = new_array(to, count, 0, 1, MEMBERS + 1)
     cdef int i

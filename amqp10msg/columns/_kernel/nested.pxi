@@ -1,5 +1,5 @@
-# Values that hold others, as typed JSON: what `amqp10msg.notation.to_typed` makes of them is written
-# behind the cells of a column. Described values, chars and errors are left to the plain
+# Values that hold others, as typed JSON: what `amqp10msg.notation.to_typed` makes of them is
+# written behind the cells of a column. Described values, chars and errors are left to the plain
 # implementation, and so is what is nested deeper than MAX_NESTED.
 
 cdef enum:

@@ -94,7 +94,9 @@ cdef cursor read_identifier(
     if column != NULL:
         if CODES[code].way == UNSIGNED:
             i = write_digits(digits, unsigned_at(p, code))
-        out = begin_text(b, column, row, 2 * n if is_binary else 36 if code == UUID_CODE else 20 - i)
+        out = begin_text(
+            b, column, row, 2 * n if is_binary else 36 if code == UUID_CODE else 20 - i
+        )
         if out == NULL:
             return NULL
         if is_binary:

@@ -84,7 +84,8 @@ cdef class ContentReader:
         if g.is_marked:
             if not is_body(g.body.at, g.body.at + g.body.n):
                 return ODD
-            if self.basic.rewritten(PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)) is None:
+            octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+            if self.basic.rewritten(octets) is None:
                 return ODD
             # Without data, these stand in annotations, but where the residual says otherwise.
             if g.properties.at == NULL and (

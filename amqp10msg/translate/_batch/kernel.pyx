@@ -7,10 +7,10 @@ across its parts, which are included below in their order.
 
 What it translates is what the lossless profile's own rules say of the usual messages: in the
 encodings that this library would choose, or in long forms of them, with one section as their body,
-and with losses that a residual keeps and the rows of the correspondence alone explain. Any other message makes the row an
-odd one: what it wrote is taken back, and the thorough way translates it. So it never says what is
-wrong. A message of 0-9-1 with a residual becomes what that says, where this becomes the very same
-message again.
+and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
+message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
+So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
+this becomes the very same message again.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
 was given. Output grows before it is written to.

@@ -1,0 +1,363 @@
+# The sections of a message, from the columns of its row.
+
+cdef enum:
+    MAX_FIELDS = 32
+    MAX_MAPS = 4
+    MAX_PAIRS = 64
+    BODIES = 3
+
+# How a field is a column. An IDENTIFIER has its type in the second column, a TIMESTAMP its
+# milliseconds where the first one cannot hold them.
+cpdef enum:
+    BOOLEAN_FIELD
+    UBYTE_FIELD
+    UINT_FIELD
+    TIMESTAMP_FIELD
+    BINARY_FIELD
+    STRING_FIELD
+    SYMBOL_FIELD
+    IDENTIFIER_FIELD
+
+# A field that has a column, and its place in the section. A value that is the default is left out;
+# `default_value` is -1 where there is none.
+cdef struct Field:
+    int way, place
+    int64_t default_value
+    Cells cells, second
+
+# The columns of a map section: its rows, and its entries with the members of their structs.
+cdef struct Map:
+    int code
+    bint of_strings
+    Cells rows, items, keys, key_types, types, s, l, d, b, u
+
+cdef struct Table:
+    int header_count, properties_count, header_code, properties_code
+    int body_code
+    Field[MAX_FIELDS] header, properties
+    Map[MAX_MAPS] maps
+    Cells body_kind, body, body_json
+    Py_ssize_t[BODIES] kind_sizes
+    uint8_t[BODIES][16] kind_names
+    bint is_invalid
+
+
+cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noexcept nogil:
+    if span_at(c, row, found):
+        return True
+    t.is_invalid = True
+    return False
+
+
+cdef inline void put_head(Out* o, int code) noexcept nogil:
+    """Write the descriptor of a section, for which there is room."""
+    octet(o, 0)
+    coded(o, SMALL_ULONG, <uint64_t> code, 1)
+
+
+cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
+    """Write a message-id; the room for what has no text is there."""
+    cdef Span text, name
+    cdef Type* kind
+    cdef uint64_t found = 0
+    if not read_span(t, &field.cells, row, &text):
+        return ODD
+    if is_there(&field.second, row):
+        if not read_span(t, &field.second, row, &name):
+            return ODD
+        kind = type_of(name.at, name.n, name.end)
+        if kind == NULL:
+            return ODD
+        if kind.way == UNSIGNED:
+            if not is_number(text.at, text.n, &found):
+                return ODD
+            put_ulong(o, found)
+            return WRITTEN
+        if kind.way == UUID:
+            return put_uuid(o, text.at, text.n)
+        if kind.code == BINARY8:
+            return put_binary_of_hex(o, text.at, text.n)
+        if kind.code != STRING8:
+            return ODD
+    return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
+
+
+cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
+    """Write a moment, which has microseconds in the first column; an odd one if it needs them."""
+    cdef int64_t moment
+    if is_there(&field.cells, row):
+        moment = int64_at(&field.cells, row)
+        if moment % 1000:
+            return ODD
+        moment //= 1000
+    else:
+        moment = int64_at(&field.second, row)
+    coded(o, TIMESTAMP_CODE, <uint64_t> moment, 8)
+    return WRITTEN
+
+
+cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
+    """Write a field that is there, or ABSENT if it is what it is by default."""
+    cdef int way = field.way
+    cdef int64_t number_, most = 0xFF if way == UBYTE_FIELD else 0xFFFFFFFF
+    cdef Span text
+    if way == IDENTIFIER_FIELD:
+        return put_identifier(t, o, field, row)
+    if way == TIMESTAMP_FIELD:
+        return put_timestamp(o, field, row)
+    if way >= BINARY_FIELD:
+        if not read_span(t, &field.cells, row, &text):
+            return ODD
+        if way == STRING_FIELD:
+            return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
+        if way == SYMBOL_FIELD:
+            return put_sized(o, text.at, text.n, text.end, SYMBOL8, ASCII)
+        return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
+    if way == BOOLEAN_FIELD:
+        number_ = bool_at(&field.cells, row)
+    elif way == UBYTE_FIELD:
+        number_ = int16_at(&field.cells, row)
+    else:
+        number_ = int64_at(&field.cells, row)
+    if number_ < 0 or number_ > most:
+        return ODD
+    if number_ == field.default_value:
+        return ABSENT
+    if way == BOOLEAN_FIELD:
+        put_boolean(o, number_ != 0)
+    elif way == UBYTE_FIELD:
+        coded(o, UBYTE_CODE, <uint64_t> number_, 1)
+    else:
+        put_uint(o, <uint64_t> number_)
+    return WRITTEN
+
+
+cdef int put_composite(
+    Table* t, Out* o, int code, Field* fields, int count, Py_ssize_t row
+) noexcept nogil:
+    """Write the header or the properties, if a field of theirs is there."""
+    cdef Py_ssize_t begin = o.size, mark, before
+    cdef int i, done, written = 0
+    cdef bint is_any = False
+    cdef Field* field
+    if not has_room(o, 6):
+        return FULL
+    put_head(o, code)
+    mark = open_compound(o)
+    for i in range(count):
+        field = &fields[i]
+        if not is_there(&field.cells, row) and (
+            field.way != TIMESTAMP_FIELD or not is_there(&field.second, row)
+        ):
+            continue
+        is_any = True
+        # Nulls stand for the fields before it that are left out.
+        if not has_room(o, MAX_FIELDS + 16):
+            return FULL
+        before = o.size
+        while written < field.place:
+            octet(o, NULL_CODE)
+            written += 1
+        done = put_field(t, o, field, row)
+        if done < 0:
+            return done
+        if done == ABSENT:
+            written -= <int> (o.size - before)
+            o.size = before
+        else:
+            written += 1
+    if not is_any:
+        o.size = begin
+        return ABSENT
+    if written == 0:
+        o.size = mark
+        octet(o, LIST0)
+        return WRITTEN
+    return close_compound(o, mark, LIST8, written)
+
+
+cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
+    """Write the value of an entry, for whose number there is room."""
+    cdef Span text
+    cdef Type* kind
+    cdef uint64_t word = 0
+    cdef double real
+    cdef Json json
+    cdef Cells* member
+    if not is_there(&map.types, i) or not read_span(t, &map.types, i, &text):
+        return ODD
+    kind = type_of(text.at, text.n, text.end)
+    if kind == NULL:
+        return ODD
+    if kind.way == SIZED:
+        member = &map.b if kind.code == BINARY8 else &map.s
+        if not is_there(member, i) or not read_span(t, member, i, &text):
+            return ODD
+        return put_sized(o, text.at, text.n, text.end, kind.code, kind.rule)
+    if kind.way == WHOLE or kind.way == BOOLEAN:
+        if not is_there(&map.l, i):
+            return ODD
+        if kind.way == WHOLE:
+            return put_whole(o, kind, int64_at(&map.l, i))
+        put_boolean(o, int64_at(&map.l, i) != 0)
+    elif kind.way == UNSIGNED:
+        if not is_there(&map.u, i) or not ulong_at(&map.u, i, &word):
+            return ODD
+        put_ulong(o, word)
+    elif kind.way == REAL or kind.way == SINGLE:
+        if not is_there(&map.d, i) or (kind.way == SINGLE and is_there(&map.b, i)):
+            return ODD
+        word = <uint64_t> int64_at(&map.d, i)
+        if kind.way == SINGLE:
+            memcpy(&real, &word, 8)
+            return put_float(o, real)
+        coded(o, DOUBLE_CODE, word, 8)
+    elif kind.way == DECIMAL:
+        if not is_there(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != kind.width:
+            return ODD
+        octet(o, kind.code)
+        memcpy(o.at + o.size, text.at, text.n)
+        o.size += text.n
+    elif kind.way == NOTHING:
+        octet(o, NULL_CODE)
+    else:
+        # Application properties hold simple values only.
+        if kind.way == CHAR or (kind.way != UUID and map.of_strings):
+            return ODD
+        if not is_there(&map.s, i) or not read_span(t, &map.s, i, &text):
+            return ODD
+        if kind.way == UUID:
+            return put_uuid(o, text.at, text.n)
+        json.p = text.at
+        json.end = text.at + text.n
+        json.o = o
+        return put_typed(&json, MAX_NESTED, kind) if kind.way == COMPOUND else ODD
+    return WRITTEN
+
+
+cdef inline uint64_t key_bit(cursor p, Py_ssize_t n) noexcept nogil:
+    """Return one of 64 bits; the keys of a map that have different ones are different."""
+    return <uint64_t> 1 << ((n + (7 * p[n - 1] if n else 0) + (13 * p[n >> 1] if n else 0)) & 63)
+
+
+cdef bint is_repeated(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) noexcept nogil:
+    """Whether a key is among those before it, which have been read."""
+    cdef Span other
+    cdef Py_ssize_t i
+    for i in range(first, place):
+        if span_at(&map.keys, i, &other) and other.n == key.n:
+            if memcmp(other.at, key.at, key.n) == 0:
+                return True
+    return False
+
+
+cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
+    """Write a map section, if there is one."""
+    cdef Py_ssize_t mark, i, first, last
+    cdef uint64_t seen = 0, bit
+    cdef int done
+    cdef Span key
+    if not is_there(&map.rows, row):
+        return ABSENT
+    first = int32_at(&map.rows, row)
+    last = int32_at(&map.rows, row + 1)
+    if not 0 <= first <= last <= map.rows.data_size:
+        t.is_invalid = True
+        return ODD
+    if last - first > MAX_PAIRS:
+        return ODD
+    if not has_room(o, 6):
+        return FULL
+    put_head(o, map.code)
+    mark = open_compound(o)
+    for i in range(first, last):
+        # A null among the structs, and keys that are numbers.
+        if (map.items.cells != NULL and not is_there(&map.items, i)) or is_there(&map.key_types, i):
+            return ODD
+        if not read_span(t, &map.keys, i, &key):
+            return ODD
+        bit = key_bit(key.at, key.n)
+        if seen & bit and is_repeated(map, first, i, &key):
+            return ODD
+        seen |= bit
+        if map.of_strings:
+            done = put_sized(o, key.at, key.n, key.end, STRING8, UTF8)
+        else:
+            done = put_sized(o, key.at, key.n, key.end, SYMBOL8, ASCII)
+        if done != WRITTEN:
+            return done
+        if not has_room(o, 16 + 1):
+            return FULL
+        done = put_value(t, o, map, i)
+        if done != WRITTEN:
+            return done
+    return close_compound(o, mark, MAP8, 2 * (last - first))
+
+
+cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
+    """Write the body, if there is one; a contradiction in its columns is odd."""
+    cdef Span text
+    cdef Json json
+    cdef int kind = 0, done
+    cdef bint of_bytes = is_there(&t.body, row), of_json = is_there(&t.body_json, row)
+    if is_there(&t.body_kind, row):
+        if not read_span(t, &t.body_kind, row, &text):
+            return ODD
+        while text.n != t.kind_sizes[kind] or memcmp(text.at, t.kind_names[kind], text.n):
+            kind += 1
+            if kind == BODIES:
+                return ODD
+    elif not of_bytes and not of_json:
+        return ABSENT
+    if not has_room(o, 8):
+        return FULL
+    if kind == 0:
+        if of_json or not of_bytes or not read_span(t, &t.body, row, &text):
+            return ODD
+        put_head(o, t.body_code)
+        return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
+    if of_bytes or not of_json or not read_span(t, &t.body_json, row, &text):
+        return ODD
+    json.p = text.at
+    json.end = text.at + text.n
+    json.o = o
+    if kind == 2:
+        put_head(o, t.body_code + 2)
+        return put_body_json(&json)
+    if not skip(&json, BRACKET):
+        return ODD
+    while True:
+        if not has_room(o, 8):
+            return FULL
+        put_head(o, t.body_code + 1)
+        done = put_items(&json, MAX_NESTED - 1)
+        if done != WRITTEN:
+            return done
+        if skip(&json, BRACKET_END):
+            return WRITTEN if json.p == json.end else ODD
+        if not skip(&json, COMMA):
+            return ODD
+
+
+cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
+    """Write a message; ODD as well if there is nothing in the row that a message is made of."""
+    cdef Py_ssize_t begin = o.size
+    cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, row)
+    if done >= 0:
+        done = put_map(t, o, &t.maps[0], row)
+    if done >= 0:
+        done = put_map(t, o, &t.maps[1], row)
+    if done >= 0:
+        done = put_composite(t, o, t.properties_code, t.properties, t.properties_count, row)
+    if done >= 0:
+        done = put_map(t, o, &t.maps[2], row)
+    if done >= 0:
+        done = put_body(t, o, row)
+    if done >= 0:
+        done = put_map(t, o, &t.maps[3], row)
+    if done >= 0 and o.size == begin:
+        done = ODD
+    if done < 0:
+        o.size = begin
+        return done
+    return WRITTEN

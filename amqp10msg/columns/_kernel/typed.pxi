@@ -1,0 +1,256 @@
+# Typed JSON, as `amqp10msg.notation.to_typed` and `json` write it without spaces, to encoded
+# values. Described values and arrays are left to the plain implementation, and so are errors,
+# spaces between the tokens, and what is nested deeper than MAX_NESTED.
+
+cdef enum:
+    MAX_NESTED_PAIRS = 64
+    MAX_NESTED = 16
+
+# By the letter behind the backslash: the character that it stands for.
+cdef uint8_t[128] SHORT_ESCAPES
+for _short, _plain in zip(b'"\\/bfnrt', b'"\\/\b\f\n\r\t'):
+    SHORT_ESCAPES[_short] = _plain
+
+# Reads on from `p`, and never passes `end`; writes to `o`.
+cdef struct Json:
+    cursor p, end
+    Out* o
+
+
+cdef inline bint skip(Json* j, int mark) noexcept nogil:
+    """Pass over a mark if it is the next byte."""
+    if j.p < j.end and j.p[0] == mark:
+        j.p += 1
+        return True
+    return False
+
+
+cdef inline bint skip_word(Json* j, const char* word, Py_ssize_t n) noexcept nogil:
+    if j.end - j.p < n or memcmp(j.p, word, n):
+        return False
+    j.p += n
+    return True
+
+
+cdef bint plain_text(Json* j, cursor* begin, Py_ssize_t* n) noexcept nogil:
+    """Read a text without escapes."""
+    cdef cursor p
+    if not skip(j, QUOTE):
+        return False
+    p = begin[0] = j.p
+    while p < j.end and p[0] != QUOTE:
+        if p[0] < 32 or p[0] == BACKSLASH:
+            return False
+        p += 1
+    n[0] = p - begin[0]
+    j.p = p
+    return skip(j, QUOTE)
+
+
+cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
+    """Write a text with escapes as a string or a symbol."""
+    cdef Out* o = j.o
+    cdef cursor p = j.p, end = j.end
+    cdef Py_ssize_t begin = o.size, n
+    cdef int octet_, high, low
+    if not skip(j, QUOTE):
+        return ODD
+    p = j.p
+    # Room for the head of its long form.
+    if not has_room(o, 5):
+        return FULL
+    o.size += 5
+    while p < end and p[0] != QUOTE:
+        octet_ = p[0]
+        p += 1
+        if octet_ < 32:
+            return ODD
+        if octet_ == BACKSLASH:
+            if p == end or p[0] > 127:
+                return ODD
+            octet_ = SHORT_ESCAPES[p[0]]
+            if octet_ == 0:
+                if end - p < 5 or p[0] != 117 or p[1] != ZERO or p[2] != ZERO:
+                    return ODD
+                high = hex_value(p[3])
+                low = hex_value(p[4])
+                if not 0 <= high < 8 or low < 0:
+                    return ODD
+                octet_ = high << 4 | low
+                p += 4
+            p += 1
+        if not has_room(o, 1):
+            return FULL
+        octet(o, octet_)
+    j.p = p
+    if not skip(j, QUOTE):
+        return ODD
+    n = o.size - begin - 5
+    if not has_room(o, 16) or not is_text(o.at + begin + 5, n, rule):
+        return FULL if not has_room(o, 16) else ODD
+    if n >= 256:
+        o.size = begin
+        coded(o, code + LARGE, <uint64_t> n, 4)
+    else:
+        memmove(o.at + begin + 2, o.at + begin + 5, n)
+        o.size = begin
+        octet(o, code)
+        octet(o, <int> n)
+    o.size += n
+    return WRITTEN
+
+
+cdef int put_typed_text(Json* j, Type* kind) noexcept nogil:
+    cdef cursor begin = NULL, before = j.p
+    cdef Py_ssize_t n = 0
+    if kind.code == BINARY8:
+        return put_binary_of_hex(j.o, begin, n) if plain_text(j, &begin, &n) else ODD
+    if plain_text(j, &begin, &n):
+        return put_sized(j.o, begin, n, j.end, kind.code, kind.rule)
+    j.p = before
+    return put_escaped(j, kind.code, kind.rule)
+
+
+cdef int put_bits(Json* j, int code, int width) noexcept nogil:
+    """Write the bits of a value, which are there in hexadecimal digits."""
+    cdef cursor begin = NULL
+    cdef Py_ssize_t n = 0
+    if not plain_text(j, &begin, &n) or n != 2 * width:
+        return ODD
+    octet(j.o, code)
+    return WRITTEN if put_hex(j.o, begin, n) else ODD
+
+
+cdef int put_integer(Json* j, Type* kind) noexcept nogil:
+    cdef bint negative = skip(j, MINUS)
+    cdef cursor begin = j.p
+    cdef uint64_t found = 0
+    while j.p < j.end and 48 <= j.p[0] <= 57:
+        j.p += 1
+    if not is_number(begin, j.p - begin, &found) or (negative and not found):
+        return ODD
+    if kind.way == UNSIGNED:
+        if negative:
+            return ODD
+        put_ulong(j.o, found)
+        return WRITTEN
+    if found >> 63:
+        return ODD
+    if kind.way == CHAR:
+        if negative or found > 0x10FFFF or 0xD800 <= found <= 0xDFFF:
+            return ODD
+        coded(j.o, CHAR_CODE, found, 4)
+        return WRITTEN
+    return put_whole(j.o, kind, -<int64_t> found if negative else <int64_t> found)
+
+
+cdef int put_items(Json* j, int depth) noexcept nogil:
+    """Write the values of a list, from bracket to bracket."""
+    cdef Py_ssize_t mark, count = 0
+    cdef int done
+    if not skip(j, BRACKET):
+        return ODD
+    if not has_room(j.o, 3):
+        return FULL
+    if skip(j, BRACKET_END):
+        octet(j.o, LIST0)
+        return WRITTEN
+    mark = open_compound(j.o)
+    while True:
+        done = put_typed(j, depth, NULL)
+        if done != WRITTEN:
+            return done
+        count += 1
+        if skip(j, BRACKET_END):
+            return close_compound(j.o, mark, LIST8, count)
+        if not skip(j, COMMA):
+            return ODD
+
+
+cdef int put_pairs(Json* j, int depth) noexcept nogil:
+    """Write the pairs of a map, from bracket to bracket; a key that comes twice is odd."""
+    cdef Py_ssize_t[MAX_NESTED_PAIRS] begins, sizes
+    cdef Py_ssize_t mark, count = 0, i, begin, n
+    cdef int done
+    if not skip(j, BRACKET):
+        return ODD
+    if not has_room(j.o, 3):
+        return FULL
+    mark = open_compound(j.o)
+    if skip(j, BRACKET_END):
+        return close_compound(j.o, mark, MAP8, 0)
+    while True:
+        if count == MAX_NESTED_PAIRS or not skip(j, BRACKET):
+            return ODD
+        begin = j.o.size
+        done = put_typed(j, depth, NULL)
+        if done != WRITTEN:
+            return done
+        n = j.o.size - begin
+        for i in range(count):
+            if sizes[i] == n and memcmp(j.o.at + begins[i], j.o.at + begin, n) == 0:
+                return ODD
+        begins[count] = begin
+        sizes[count] = n
+        count += 1
+        if not skip(j, COMMA):
+            return ODD
+        done = put_typed(j, depth, NULL)
+        if done != WRITTEN:
+            return done
+        if not skip(j, BRACKET_END):
+            return ODD
+        if skip(j, BRACKET_END):
+            return close_compound(j.o, mark, MAP8, 2 * count)
+        if not skip(j, COMMA):
+            return ODD
+
+
+cdef int put_typed(Json* j, int depth, Type* expected) noexcept nogil:
+    """Write a value of its typed JSON; odd where it is of another type than is expected, if one is.
+    """
+    cdef cursor name = NULL
+    cdef Py_ssize_t n = 0
+    cdef Type* kind
+    cdef int done
+    if not has_room(j.o, 32):
+        return FULL
+    if not skip(j, BRACKET) or not plain_text(j, &name, &n):
+        return ODD
+    kind = type_of(name, n, j.end)
+    if kind == NULL or (expected != NULL and kind != expected):
+        return ODD
+    if kind.way == NOTHING:
+        octet(j.o, NULL_CODE)
+        return WRITTEN if skip(j, BRACKET_END) else ODD
+    if not skip(j, COMMA):
+        return ODD
+    if kind.way == WHOLE or kind.way == UNSIGNED or kind.way == CHAR:
+        done = put_integer(j, kind)
+    elif kind.way == SIZED:
+        done = put_typed_text(j, kind)
+    elif kind.way == COMPOUND:
+        if depth == 0:
+            return ODD
+        done = put_items(j, depth - 1) if kind.code == LIST8 else put_pairs(j, depth - 1)
+    elif kind.way == BOOLEAN:
+        done = WRITTEN
+        if skip_word(j, b"true", 4):
+            put_boolean(j.o, True)
+        elif skip_word(j, b"false", 5):
+            put_boolean(j.o, False)
+        else:
+            done = ODD
+    elif kind.way == OTHER:
+        done = ODD
+    else:
+        done = put_bits(j, kind.code, kind.width)
+    if done != WRITTEN:
+        return done
+    return WRITTEN if skip(j, BRACKET_END) else ODD
+
+
+cdef int put_body_json(Json* j) noexcept nogil:
+    """Write an amqp-value, which is all of the text."""
+    cdef int done = put_typed(j, MAX_NESTED, NULL)
+    return done if done != WRITTEN or j.p == j.end else ODD

@@ -1,0 +1,38 @@
+# The kernel of `amqp10msg.columns.encode`, write.pyx.
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+BOOL: int
+INT16: int
+INT64: int
+WIDE: int
+TEXT: int
+LIST: int
+
+BOOLEAN_FIELD: int
+UBYTE_FIELD: int
+UINT_FIELD: int
+TIMESTAMP_FIELD: int
+BINARY_FIELD: int
+STRING_FIELD: int
+SYMBOL_FIELD: int
+IDENTIFIER_FIELD: int
+
+# The kind, the first cell, and the addresses and sizes of validity, cells and bytes.
+Column: TypeAlias = tuple[int, int, int, int, int, int, int, int] | None
+_Field: TypeAlias = tuple[int, int, Any, Column, Column]
+
+class Writer:
+    def __init__(
+        self,
+        rows: int,
+        *,
+        header: tuple[int, Sequence[_Field]],
+        properties: tuple[int, Sequence[_Field]],
+        maps: Sequence[tuple[int, bool, Column, Sequence[Column], int]],
+        body: tuple[int, Sequence[bytes], Column, Column, Column],
+    ) -> None: ...
+    def write(
+        self, first: int, size: int, to: int, room: int, ends: int, odd: int
+    ) -> tuple[int, int]: ...
