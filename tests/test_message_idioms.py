@@ -214,6 +214,31 @@ def test_a_notebook_gets_the_page_in_a_frame_of_its_own(text: str, message: Mess
         assert {"sandbox", "srcdoc", "style"} == set(given_)
 
 
+@settings(max_examples=20)
+@given(
+    st.sampled_from(["</td><script>alert(1)</script>", "<img src=x onerror=alert(1)>", "&quot;>"])
+    | st.text()
+)
+def test_a_notebook_shows_what_a_translation_lost(text: str) -> None:
+    made = to_basic(Message(b"", footer={Symbol("x-"): text, Symbol("x-b"): 1}), "qpid-broker-j")
+    found = Tags(made._repr_html_())
+
+    assert {"table", "tr", "th", "td", "pre"} == {tag for tag, _ in found.tags}
+    assert {"style"} >= {name for _, given_ in found.tags for name in given_}
+    for loss in made.losses:
+        assert all(words in found.text for words in (loss.path, loss.action, loss.reason))
+    assert repr(made.message) in found.text
+
+
+def test_a_notebook_shows_the_page_of_what_a_translation_made() -> None:
+    pytest.importorskip("jinja2")
+    made = to_amqp10(BasicMessage(BasicProperties(), b"x"))
+    found = Tags(made._repr_html_())
+
+    assert ["p", "iframe"] == [tag for tag, _ in found.tags]
+    assert "Nothing was lost." == found.text
+
+
 def test_a_notebook_without_a_page_shows_the_repr(monkeypatch: pytest.MonkeyPatch) -> None:
     assert Message(object())._repr_html_() is None  # it cannot be encoded
     monkeypatch.setitem(sys.modules, "amqp10msg.notation", None)

@@ -6,13 +6,14 @@ Runs as it is, and compiled with the C types of `report.pxd`.
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
 from amqp10msg._core.twin import Layout
 from amqp10msg.errors import TranslationError
-from amqp10msg.reprs import shown
+from amqp10msg.reprs import short_repr, shown
 
 __all__ = ["Action", "Loss", "Notes", "Translation", "path_of_key"]
 
@@ -61,6 +62,30 @@ class Translation(Generic[M]):
 
     message: M
     losses: tuple[Loss, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the losses, and below them what it shows of the message."""
+        rows = "".join(
+            "<tr>" + "".join(f"<td {style}>{escape(cell)}</td>" for style, cell in cells) + "</tr>"
+            for cells in [
+                (
+                    (_LONG, loss.path or "message"),
+                    (_LEFT, loss.action),
+                    (_LEFT, loss.reason),
+                    (_LONG, short_repr(loss.before)[:200]),
+                )
+                for loss in self.losses
+            ]
+        )
+        names = "".join(f"<th {_LEFT}>{name}</th>" for name in ("Loss", "", "Because", "Before"))
+        table = f"<table><tr>{names}</tr>{rows}</table>" if rows else "<p>Nothing was lost.</p>"
+        shown = getattr(self.message, "_repr_html_", lambda: None)()
+        return table + (shown or f"<pre {_WRAPPED}>{escape(repr(self.message))}</pre>")
+
+
+_LEFT = 'style="text-align: left"'
+_LONG = 'style="text-align: left; overflow-wrap: anywhere"'
+_WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 
 
 def path_of_key(section: str, key: Any) -> str:
