@@ -180,11 +180,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if examples_of(page.read_text(encoding="utf-8"))],
-    ids=lambda page: page.relative_to(ROOT).as_posix(),
-)
+def with_examples() -> list[Any]:
+    """The pages that have any; those with a session of Spark go where there is a JVM already."""
+    made = []
+    for page in PAGES:
+        name = page.relative_to(ROOT).as_posix()
+        marks = [pytest.mark.xdist_group("spark")] if "pyspark" in NEEDS.get(name, []) else []
+        if examples_of(page.read_text(encoding="utf-8")):
+            made.append(pytest.param(page, id=name, marks=marks))
+    return made
+
+
+@pytest.mark.parametrize("page", with_examples())
 @pytest.mark.usefixtures("few_examples")
 def test_examples(page: Path, folder: Path) -> None:
     name = page.relative_to(ROOT).as_posix()

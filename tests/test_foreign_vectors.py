@@ -13,11 +13,12 @@ from __future__ import annotations
 
 import decimal
 import gzip
+import inspect
 import json
 import os
 import struct
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -66,12 +67,37 @@ def load() -> list[Case]:
 CASES = [case for case in load() if case["id"] not in DISPUTED]
 
 
-def of_kind(*kinds: str, must: str | None = None) -> list[Any]:
-    return [
-        pytest.param(case, id=case["id"])
+def each_of(*kinds: str, must: str | None = None) -> Callable[[Callable[..., None]], Any]:
+    """Have a test check each case of some kinds, forty in one run: pytest takes longer than it."""
+    cases = [
+        case
         for case in CASES
         if case.get("decode_as", case["kind"]) in kinds and must in (None, case["must"])
     ]
+    batches = [cases[start : start + 40] for start in range(0, len(cases), 40)]
+    names = [f"{batch[0]['id']}+{len(batch) - 1}" for batch in batches]
+
+    def decorate(check: Callable[..., None]) -> Any:
+        def test(batch: list[Case], **fixtures: Any) -> None:
+            for case in batch:
+                try:
+                    check(case, **fixtures)
+                except BaseException as fault:
+                    fault.add_note(f"in the case {case['id']}")
+                    raise
+
+        test.__name__, test.__doc__ = check.__name__, check.__doc__
+        wanted = inspect.signature(check).parameters
+        keyword = inspect.Parameter.KEYWORD_ONLY
+        test.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            [
+                inspect.Parameter("batch", keyword),
+                *(inspect.Parameter(name, keyword) for name in wanted if name != "case"),
+            ]
+        )
+        return pytest.mark.parametrize("batch", batches, ids=names)(test)
+
+    return decorate
 
 
 # Both sides in one form: (type, content ...), with floats and decimals as bits.
@@ -175,7 +201,7 @@ def values_of(case: Case) -> list[dict[str, Any]] | None:
 # Values, one or several in a row, on both builds of the kernel.
 
 
-@pytest.mark.parametrize("case", of_kind("value", must="accept"))
+@each_of("value", must="accept")
 def test_value_that_must_be_accepted(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     values = list(wire.decode_values(data))
@@ -193,7 +219,7 @@ def test_value_that_must_be_accepted(case: Case, wire: ModuleType) -> None:
     assert len(data) == offset
 
 
-@pytest.mark.parametrize("case", of_kind("value", must="reject"))
+@each_of("value", must="reject")
 def test_value_that_must_be_rejected(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     read: list[Any] = []
@@ -205,7 +231,7 @@ def test_value_that_must_be_rejected(case: Case, wire: ModuleType) -> None:
         assert case["expect"].get("values_before", 0) == len(list(before_error(wire, data)))
 
 
-@pytest.mark.parametrize("case", of_kind("value", must="either"))
+@each_of("value", must="either")
 def test_value_that_may_be_accepted(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     try:
@@ -336,7 +362,7 @@ def without_defaults(sections: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     return cleaned
 
 
-@pytest.mark.parametrize("case", of_kind("message", must="accept"))
+@each_of("message", must="accept")
 def test_message_that_must_be_accepted(case: Case) -> None:
     data = bytes.fromhex(case["hex"])
     message = Message.decode(data)
@@ -357,7 +383,7 @@ def test_message_that_must_be_accepted(case: Case) -> None:
         assert generic == typed.encode()
 
 
-@pytest.mark.parametrize("case", of_kind("message", must="accept"))
+@each_of("message", must="accept")
 def test_message_built_anew_says_the_same(case: Case) -> None:
     message = Message.decode(bytes.fromhex(case["hex"]))
     built = Message(
@@ -411,7 +437,7 @@ def read_over(message: Message, data: bytes) -> set[tuple[str, int]]:
     return broken
 
 
-@pytest.mark.parametrize("case", of_kind("message", must="reject"))
+@each_of("message", must="reject")
 def test_message_that_must_be_rejected(case: Case) -> None:
     data = bytes.fromhex(case["hex"])
     with pytest.raises(DecodeError) as caught:
@@ -431,7 +457,7 @@ def test_message_that_must_be_rejected(case: Case) -> None:
     assert not broken.isdisjoint({told, "invalid-utf8", "symbol-not-ascii"})
 
 
-@pytest.mark.parametrize("case", of_kind("message", must="either"))
+@each_of("message", must="either")
 def test_message_that_may_be_accepted(case: Case) -> None:
     data = bytes.fromhex(case["hex"])
     is_refused = False
@@ -466,7 +492,7 @@ def composite_stated(case: Case) -> dict[str, Any]:
     return node
 
 
-@pytest.mark.parametrize("case", of_kind("outcome", "terminus", must="accept"))
+@each_of("outcome", "terminus", must="accept")
 def test_composite_that_must_be_accepted(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     node = composite_stated(case)
@@ -481,7 +507,7 @@ def test_composite_that_must_be_accepted(case: Case, wire: ModuleType) -> None:
         assert compact_of(case) == wire.encode_value(value)
 
 
-@pytest.mark.parametrize("case", of_kind("outcome", "terminus", must="accept"))
+@each_of("outcome", "terminus", must="accept")
 def test_composite_as_its_class(case: Case) -> None:
     data = bytes.fromhex(case["hex"])
     node = composite_stated(case)
@@ -512,7 +538,7 @@ def several(value: tuple[Any, ...]) -> list[Any]:
     return list(value[4]) if value[0] == "array" else [value]
 
 
-@pytest.mark.parametrize("case", of_kind("outcome", "terminus"))
+@each_of("outcome", "terminus")
 def test_composite_as_what_a_frame_carries(case: Case) -> None:
     data = bytes.fromhex(case["hex"])
     if case["must"] == "reject":
@@ -544,7 +570,7 @@ def test_composite_as_what_a_frame_carries(case: Case) -> None:
         assert all(0 <= violation.offset < len(data) for violation in found)
 
 
-@pytest.mark.parametrize("case", of_kind("outcome", "terminus", must="reject"))
+@each_of("outcome", "terminus", must="reject")
 def test_composite_that_must_be_rejected(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     with pytest.raises(DecodeError) as caught:
@@ -555,7 +581,7 @@ def test_composite_that_must_be_rejected(case: Case, wire: ModuleType) -> None:
     located(caught.value, data)
 
 
-@pytest.mark.parametrize("case", of_kind("outcome", "terminus", must="either"))
+@each_of("outcome", "terminus", must="either")
 def test_composite_that_may_be_accepted(case: Case, wire: ModuleType) -> None:
     data = bytes.fromhex(case["hex"])
     try:
