@@ -154,7 +154,7 @@ def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=600,  # for what hangs: a JVM takes long where others compute, too
             check=False,
         )
         output = peers.shown(done.stdout)
