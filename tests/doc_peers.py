@@ -119,7 +119,16 @@ def _fill(broker: Any) -> None:
     broker.queues["bills"].append(stored(b"bill 2", message_id="b-2", user_id="foreign"))
 
 
+@contextlib.contextmanager
+def _live_broker(_: Path) -> Iterator[Peers]:
+    from amqp10msg.net.serve import Server  # noqa: PLC0415
+
+    with Server(users={"me": "secret"}, accept_durable=True) as server:
+        yield Peers({"broker.example": f"127.0.0.1:{server.port}"}, {"BROKER_PASSWORD": "secret"})
+
+
 _PAGES: dict[str, Callable[[Path], contextlib.AbstractContextManager[Peers]]] = {
+    "docs/how-to/conformance.md": _live_broker,
     "docs/how-to/rabbitmq-3-to-4.md": _rabbitmq_3_to_4,
     "docs/how-to/rabbitmq-to-azure.md": _rabbitmq_to_azure,
 }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +23,7 @@ from amqp10msg.cli._output import (
 )
 
 if TYPE_CHECKING:
-    from amqp10msg.conformance import Change, Peer, PeerResults
+    from amqp10msg.conformance import Change, Peer, PeerResults, Result
     from amqp10msg.corpus import Case
 
 # What is shown on a terminal; the files have all.
@@ -54,6 +56,7 @@ Examples:
   amqp10msg conformance run --peer this-library --only "Part 3, 3.2"
   amqp10msg conformance run --peer rhea --peer proton --jobs 4
   amqp10msg conformance run --peer ./my_driver.py
+  amqp10msg conformance run --jobs 8 --broker "amqp://localhost//queue/conformance-{n}"
   amqp10msg conformance run --peer "java -jar driver.jar" --diff old.json
 """
 )
@@ -63,7 +66,15 @@ Examples:
     multiple=True,
     metavar="NAME|CMD",
     help="A name of `conformance peers`, a driver's .py or .js, or a command that answers JSON "
-    "lines; may be given again. All names by default.",
+    "lines; may be given again. All names by default, unless there is a --broker.",
+)
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="URL",
+    help="A queue of a live broker of AMQP 1.0, empty and of no one else: messages go in, and what "
+    "comes back is judged. {n} in the address numbers queues. May be given again.",
 )
 @click.option(
     "--cases",
@@ -117,6 +128,7 @@ Examples:
 @color_option
 def run(
     names: tuple[str, ...],
+    brokers: tuple[str, ...],
     cases: Path | None,
     only: str | None,
     jobs: int,
@@ -132,6 +144,9 @@ def run(
     Each peer runs in processes of its own, in an environment of its own that is made when it is
     first needed. A crash, a hang and too much memory are results of a case like others. A run that
     was interrupted goes on where it was; what cannot be installed is left out and named.
+
+    Brokers are asked about whole messages alone, from the beginning each time. The password of a
+    URL may be ${NAME}, a variable of the environment.
 
     The exit status is 1 where a case failed, or with --diff where one is worse than before.
     """
@@ -151,7 +166,7 @@ def run(
     old = load(before) if before else None
     chosen = _chosen(cases, only)
     try:
-        asked = [find_peer(name) for name in names] or list(PEERS.values())
+        asked = [find_peer(name) for name in names] or ([] if brokers else list(PEERS.values()))
     except ValueError as error:
         raise click.UsageError(f"--peer: {error}") from None
     output.mkdir(parents=True, exist_ok=True)
@@ -167,6 +182,12 @@ def run(
         }
         try:
             found.append(_watched(peer, chosen, color, settings))
+        except PeerError as error:
+            complain(str(error))
+            missing += 1
+    for url in brokers:
+        try:
+            found.append(_through(url, chosen, jobs, timeout, color))
         except PeerError as error:
             complain(str(error))
             missing += 1
@@ -216,25 +237,50 @@ def _watched(
     """Run a peer under a bar, on a terminal."""
     from amqp10msg import conformance
 
+    with _bar(peer.name, len(chosen), color) as step:
+        return conformance.run(peer, chosen, on_result=step, **settings)
+
+
+@contextlib.contextmanager
+def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
+    """Show a bar on a terminal; give what is to be called with each result."""
     if not is_terminal(sys.stderr):
-        return conformance.run(peer, chosen, **settings)
+        yield lambda _: None
+        return
     from rich.progress import TextColumn
 
-    columns = (TextColumn(f"{peer.name} {{task.completed:,}} of {{task.total:,}} cases"),)
+    columns = (TextColumn(f"{name} {{task.completed:,}} of {{task.total:,}} cases"),)
     with progress(color, *columns) as bar:
-        task = bar.add_task("", total=len(chosen))
-        return conformance.run(
-            peer, chosen, on_result=lambda _: bar.update(task, advance=1), **settings
-        )
+        task = bar.add_task("", total=total)
+        yield lambda _: bar.update(task, advance=1)
+
+
+def _through(
+    url: str, chosen: list[Case], jobs: int, timeout: float, color: bool | None
+) -> PeerResults:
+    """Hold a live broker to the cases that are messages, under a bar."""
+    from amqp10msg.net.conformance import hold_broker, is_asked
+
+    asked = [case for case in chosen if is_asked(case)]
+    if not asked:
+        raise click.UsageError("--broker: no case that was chosen is a message")
+    ways = jobs if "{n}" in url else 1
+    with _bar("a broker", len(asked), color) as step:
+        try:
+            return hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
+        except ValueError as error:
+            raise click.UsageError(f"--broker: {error}") from None
 
 
 def _show(found: list[PeerResults], colored: bool) -> None:
-    from amqp10msg.conformance import DEATHS, FACETS, percent
+    from amqp10msg.conformance import DEATHS, facets_of, percent
 
-    shown = table("peer", *FACETS, "died")
+    counted = [peer.facets(facets_of(found)) for peer in found]
+    asked_for = [name for name in counted[0] if any(facets[name][1] for facets in counted)]
+    shown = table("peer", *asked_for, "died")
     for peer in found:
         cells = []
-        for held, asked in peer.facets().values():
+        for held, asked in peer.facets(asked_for).values():
             style = "none" if held == asked else "yellow"
             cells.append(f"[{style}]{percent(held, asked)}[/]" if asked else "")
         died = sum(result.outcome in DEATHS for result in peer.results)

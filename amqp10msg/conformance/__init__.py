@@ -24,11 +24,13 @@ from amqp10msg.conformance.reports import (
     summary,
 )
 from amqp10msg.conformance.results import (
+    BROKER_FACETS,
     DEATHS,
     FACETS,
     OUTCOMES,
     PeerResults,
     Result,
+    facets_of,
     load,
     percent,
     save,
@@ -37,6 +39,7 @@ from amqp10msg.conformance.running import run
 from amqp10msg.conformance.scoreboard import scoreboard
 
 __all__ = [
+    "BROKER_FACETS",
     "DEATHS",
     "FACETS",
     "OUTCOMES",
@@ -49,6 +52,7 @@ __all__ = [
     "PeerResults",
     "Result",
     "difference",
+    "facets_of",
     "find_peer",
     "findings",
     "judge",

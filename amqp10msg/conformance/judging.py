@@ -211,7 +211,10 @@ class _Trial:
             reason = refused.reason
             self.holds("written", False, lambda: f"what it wrote cannot be read: {reason}")
             return
-        same = agreement(_said(case.kind, case.typed), _said(case.kind, found)) is not None
+        same = (
+            agreement(without_defaults(case.kind, case.typed), without_defaults(case.kind, found))
+            is not None
+        )
         self.holds(
             "written",
             same,
@@ -250,8 +253,13 @@ class _Trial:
         )
 
 
-def _said(kind: str, typed: Any) -> Any:
-    """Leave out of a message what says nothing: defaults, and sections without a field."""
+def without_defaults(kind: str, typed: Any) -> Any:
+    """Return a message without what says nothing: defaults, and sections without a field.
+
+    Args:
+        kind: of a case; what is no message is returned as it is.
+        typed: typed JSON.
+    """
     if kind != "message":
         return typed
     said = []

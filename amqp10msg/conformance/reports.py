@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
 import attrs
 
 from amqp10msg.conformance.results import (
+    BROKER_FACETS,
     DEATHS,
     FACETS,
     OPTIONAL,
@@ -16,6 +18,7 @@ from amqp10msg.conformance.results import (
     PeerResults,
     Result,
     chapter_of,
+    facets_of,
     percent,
 )
 from amqp10msg.corpus import Case
@@ -26,11 +29,13 @@ __all__ = ["Change", "Finding", "difference", "findings", "junit", "markdown", "
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def summary(peers: Iterable[PeerResults]) -> str:
+def summary(peers: Sequence[PeerResults]) -> str:
     """Return a table of peers and facets: in how many cases each holds, of how many."""
-    rows = [["peer", *FACETS, "died"]]
+    columns = facets_of(peers)
+    rows = [["peer", *columns, "died"]]
     for peer in peers:
-        facets = [f"{held}/{asked}" if asked else "-" for held, asked in peer.facets().values()]
+        counted = peer.facets(columns).values()
+        facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
         died = sum(result.outcome in DEATHS for result in peer.results)
         rows.append([peer.name, *facets, str(died)])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -181,7 +186,7 @@ def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
     for (kind, clause), results in found.items():
         least = min(results, key=lambda one: (len(by_id[one.case].data), one.case))
         made.append(Finding(kind, clause, len(results), by_id[least.case], least.reason))
-    order = [*sorted(DEATHS), "error", *FACETS]
+    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS]
     return sorted(made, key=lambda one: (order.index(one.what), _numbers(one.clause)))
 
 
@@ -192,16 +197,18 @@ def _numbers(clause: str) -> list[tuple[int, str]]:
 
 def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
     """Return the results as Markdown: a table, and the findings of each implementation."""
-    rows = [["implementation", *FACETS, "died", "skipped"]]
-    rows.append(["---", *["--:"] * (len(FACETS) + 2)])
+    columns = facets_of(peers)
+    rows = [["implementation", *columns, "died", "skipped"]]
+    rows.append(["---", *["--:"] * (len(columns) + 2)])
     for peer in peers:
         cells = [
             f"{percent(held, asked)} % of {asked:,}" if asked else ""
-            for held, asked in peer.facets().values()
+            for held, asked in peer.facets(columns).values()
         ]
         died = sum(result.outcome in DEATHS for result in peer.results)
         rows.append([peer.name, *cells, str(died), f"{peer.counts()['skip']:,}"])
     lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines += _verdicts(peers)
     for peer in peers:
         found = findings(peer, cases)
         lines += ["", f"## {peer.name}", ""]
@@ -218,6 +225,18 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
             shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
             lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
     return "\n".join(lines) + "\n"
+
+
+def _verdicts(peers: Sequence[PeerResults]) -> list[str]:
+    """Return a table of what became of messages at live brokers; nothing where there are none."""
+    counts = {peer.name: Counter(one.verdict for one in peer.results) for peer in peers}
+    counts = {name: found for name, found in counts.items() if found.keys() - {""}}
+    if not counts:
+        return []
+    names = sorted({name for found in counts.values() for name in found if name})
+    rows = [["broker", *names], ["---", *["--:"] * len(names)]]
+    rows += [[peer, *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()]
+    return ["", *(f"| {' | '.join(row)} |" for row in rows)]
 
 
 def _cell(text: str) -> str:

@@ -26,6 +26,8 @@ FACETS = {
     "rules": "the rules that a message breaks are found, and no others",
     "answered": "what becomes of a message or a delivery is decided as the specification says",
 }
+#: What is asked besides, of live brokers alone.
+BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
 #: Facets that are no requirement: a longer encoding is as valid, and types of one family may serve.
 OPTIONAL = frozenset(("typed", "identical"))
 #: How a case ends, worst last: ``hang``, ``memory`` and ``crash`` end the process.
@@ -45,11 +47,12 @@ class Result:
         kind: of the case.
         clause: that the case is about.
         outcome: one of `OUTCOMES`.
-        facets: of `FACETS`, those that were asked for, and whether they hold.
+        facets: of `FACETS` and `BROKER_FACETS`, those that were asked for, and whether they hold.
         reason: what was wrong, or why the case was skipped.
         said: what was decoded in typed JSON, where it is not what is expected, or the words of a
             refusal.
         wrote: what was encoded, in hex, where it is not what is expected.
+        verdict: of a broker, what became of the message: one of `amqp10msg.net.conformance`.
     """
 
     case: str
@@ -61,6 +64,7 @@ class Result:
     reason: str = ""
     said: Any = None
     wrote: str | None = None
+    verdict: str = ""
 
     def to_object(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
@@ -98,14 +102,20 @@ class PeerResults:
         found = Counter(result.outcome for result in self.results)
         return {outcome: found[outcome] for outcome in OUTCOMES}
 
-    def facets(self) -> dict[str, tuple[int, int]]:
+    def facets(self, names: Iterable[str] = FACETS) -> dict[str, tuple[int, int]]:
         """Return for each facet in how many cases it holds, and in how many it was asked for."""
         held: Counter[str] = Counter()
         asked: Counter[str] = Counter()
         for result in self.results:
             held.update(name for name, holds in result.facets.items() if holds)
             asked.update(result.facets.keys())
-        return {name: (held[name], asked[name]) for name in FACETS}
+        return {name: (held[name], asked[name]) for name in names}
+
+
+def facets_of(peers: Iterable[PeerResults]) -> dict[str, str]:
+    """Return the facets that a table of these has columns for, and what each means."""
+    asked = {name for peer in peers for result in peer.results for name in result.facets}
+    return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in asked}
 
 
 def percent(held: int, asked: int) -> str:
@@ -139,7 +149,7 @@ def save(peers: Iterable[PeerResults], path: Path) -> None:
                 "peer": peer.peer,
                 "name": peer.name,
                 "counts": peer.counts(),
-                "facets": peer.facets(),
+                "facets": peer.facets(facets_of([peer])),
                 "results": [result.to_object() for result in peer.results],
             }
             for peer in peers

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from amqp10msg import pages
-from amqp10msg.conformance.results import DEATHS, FACETS, OUTCOMES, PeerResults, Result, percent
+from amqp10msg.conformance.results import DEATHS, OUTCOMES, PeerResults, Result, facets_of, percent
 from amqp10msg.corpus import BASIC_KINDS, Case
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
@@ -20,7 +20,6 @@ __all__ = ["scoreboard"]
 _MAX_OCTETS = 4_096
 _MAX_ROWS = 300
 _MAX_TEXT = 4_000
-_COLUMNS = tuple(FACETS)
 
 
 def scoreboard(
@@ -45,12 +44,13 @@ def scoreboard(
     """
     ran = {result.case for peer in peers for result in peer.results}
     shown = [case for case in cases if case.id in ran]
+    columns = facets_of(peers)
     data = {
         "peers": [{"peer": peer.peer, "name": peer.name} for peer in peers],
-        "facets": _COLUMNS,
+        "facets": tuple(columns),
         "outcomes": OUTCOMES,
         "cases": [_case(case) for case in shown],
-        "results": [_results(peer, shown) for peer in peers],
+        "results": [_results(peer, shown, tuple(columns)) for peer in peers],
     }
     packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
     return pages.render(
@@ -59,16 +59,16 @@ def scoreboard(
         script=True,
         cases=len(shown),
         clauses=len({case.clause for case in shown}),
-        facets=list(FACETS.items()),
-        peers=[_row(peer) for peer in peers],
+        facets=list(columns.items()),
+        peers=[_row(peer, columns) for peer in peers],
         data=base64.b64encode(packed).decode("ascii"),
     )
 
 
-def _row(peer: PeerResults) -> dict[str, Any]:
+def _row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
     """Return the line of the table about one peer."""
     cells = []
-    for name, (held, asked) in peer.facets().items():
+    for name, (held, asked) in peer.facets(columns).items():
         cells.append(
             {
                 "name": name,
@@ -83,7 +83,7 @@ def _row(peer: PeerResults) -> dict[str, Any]:
     return {"name": peer.name, "cells": cells, "died": died, "skipped": skipped}
 
 
-def _results(peer: PeerResults, cases: Sequence[Case]) -> list[Any]:
+def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
     """Return the results in the order of the cases: outcome, facets as bits, and what was said."""
     by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
     found: list[Any] = []
@@ -93,7 +93,7 @@ def _results(peer: PeerResults, cases: Sequence[Case]) -> list[Any]:
             found.append(None)
             continue
         asked = held = 0
-        for place, name in enumerate(_COLUMNS):
+        for place, name in enumerate(columns):
             asked |= (name in result.facets) << place
             held |= result.facets.get(name, False) << place
         row = [OUTCOMES.index(result.outcome), asked, held, result.reason[:600]]

@@ -248,7 +248,7 @@ class Peer(asyncio.Protocol, transport.Handler):
 
     def _ended(self, what: str, error: Error | None, prefix: str = "") -> None:
         if error is None:
-            self.fail(LinkError(f"the peer closed the {what}"))
+            self.fail(LinkError(f"the peer closed the {what}", scope=what))
             return
         name = str(error.condition)
         # What ends a session or connection may be the fault of a message; what refuses a link is
@@ -257,7 +257,8 @@ class Peer(asyncio.Protocol, transport.Handler):
         reason = f"{prefix}{name}: {error.description}"
         if name == "amqp:invalid-field" and self.product.startswith("RabbitMQ 3."):
             reason += "; RabbitMQ 3 has other addresses: give address_version=1"
-        self.fail(LinkError(reason, said=name not in _AMBIGUOUS, permanent=permanent))
+        said = name not in _AMBIGUOUS
+        self.fail(LinkError(reason, said=said, permanent=permanent, scope=what))
 
     # The end.
 

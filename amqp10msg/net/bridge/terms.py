@@ -141,19 +141,26 @@ class LinkError(ConnectionError):
     Attributes:
         said: the peer gave an error: it was not merely cut.
         permanent: trying again has no prospect: wrong credentials, no such queue.
+        scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
+            known.
     """
 
-    def __init__(self, reason: str, *, said: bool = False, permanent: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, said: bool = False, permanent: bool = False, scope: str = ""
+    ) -> None:
         super().__init__(reason)
         self.said = said
         self.permanent = permanent
+        self.scope = scope
 
     def without(self, secret: str | None) -> LinkError:
         """Return it without a password, which a peer may have repeated."""
         text = str(self)
         if not secret or secret not in text:
             return self
-        return LinkError(text.replace(secret, "…"), said=self.said, permanent=self.permanent)
+        return LinkError(
+            text.replace(secret, "…"), said=self.said, permanent=self.permanent, scope=self.scope
+        )
 
 
 class Link(Protocol):

@@ -1,0 +1,207 @@
+"""A broker of AMQP 1.0 that does with a message what its subject says, however wrong that is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterator
+from typing import Any
+
+from amqp10msg import DecodeError, Message
+from amqp10msg.composite import Error
+from amqp10msg.delivery import Accepted, Rejected
+from amqp10msg.net import transport
+from amqp10msg.net.serve.sasl import SaslServer
+
+__all__ = ["OddBroker", "running"]
+
+Queues = dict[str, deque[bytes]]
+
+
+class OddBroker:
+    """Queues by their addresses; each connection is one `_Peer`."""
+
+    def __init__(self) -> None:
+        self.queues: Queues = defaultdict(deque)
+        self.peers: set[_Peer] = set()
+
+    def deliver(self, address: str) -> None:
+        """Send what is in a queue to whoever has credit for it."""
+        queue = self.queues[address]
+        for peer in list(self.peers):
+            while queue and (link := peer.receivers.get(address)) and link.credit:
+                if subject_of(queue[0]) == "poison":
+                    peer.cut()
+                    break
+                peer.sent += 1
+                octets = queue.popleft()
+                link.send(b"%d" % peer.sent, octets).context = octets
+                peer.flush()
+
+
+def subject_of(octets: bytes) -> str:
+    try:
+        found = Message.decode(octets, strict=False).properties
+    except DecodeError:
+        return ""
+    return str((found.subject if found else None) or "")
+
+
+def address_of(terminus: Any) -> str:
+    """Return the address of a source or target that came in an attach."""
+    return str(terminus.value[0])
+
+
+def changed(octets: bytes) -> bytes:
+    """Say something else in the body."""
+    message = Message.decode(octets)
+    return message.evolve(body="something else").encode()
+
+
+def encoded_anew(octets: bytes) -> bytes:
+    """Say the same in other bytes: the list of the properties has its long form."""
+    place = octets.index(b"\x00\x53\x73\xc0") + 3
+    size, count = octets[place + 1], octets[place + 2]
+    head = b"\xd0" + (size + 3).to_bytes(4, "big") + count.to_bytes(4, "big")
+    return octets[:place] + head + octets[place + 3 :]
+
+
+def annotated(octets: bytes) -> bytes:
+    return Message.decode(octets).evolve(message_annotations={"x-opt-seen": 1}).encode()
+
+
+#: What is delivered instead of a message, by its subject.
+MANGLED = {"change": changed, "encode": encoded_anew, "annotate": annotated}
+
+
+class _Peer(asyncio.Protocol, transport.Handler):
+    """One connection."""
+
+    def __init__(self, broker: OddBroker) -> None:
+        self.broker = broker
+        self.receivers: dict[str, transport.Link] = {}
+        self.sent = 0
+        self._sasl: SaslServer | None = SaslServer(anonymous=True, users={"me": "secret"})
+        opens = transport.Open(container_id="odd", properties={"product": "Odd", "version": "1.0"})
+        self._engine = transport.Connection(self, opens)
+
+    def connection_made(self, stream: Any) -> None:
+        self._stream = stream
+        self.broker.peers.add(self)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        self.broker.peers.discard(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self._sasl is not None:
+            reply, data = self._sasl.receive(data)
+            self._stream.write(reply)
+            if not self._sasl.done:
+                return
+            self._sasl = None
+        self._engine.feed(data)
+        while self._engine.step():
+            pass
+        self.flush()
+
+    def flush(self) -> None:
+        if not self._stream.is_closing():
+            self._stream.write(self._engine.take())
+            if self._engine.over:
+                self._stream.close()
+
+    def cut(self) -> None:
+        """End the connection without a word."""
+        self.broker.peers.discard(self)
+        self._stream.abort()
+
+    def on_open(self) -> None:
+        self._engine.open()
+
+    def on_close(self, error: Error | None, *, fault: bool) -> None:  # noqa: ARG002
+        self._engine.close()
+
+    def on_begin(self, session: transport.Session) -> None:
+        session.begin()
+
+    def on_end(self, session: transport.Session, _: Error | None) -> None:
+        session.end()
+
+    def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:  # noqa: ARG002
+        link.detach()
+
+    def on_attach(self, link: transport.Link) -> None:
+        assert link.remote is not None
+        link.attach(source=link.remote.source, target=link.remote.target)
+        if link.sends:
+            self.receivers[address_of(link.remote.source)] = link
+        else:
+            link.grant(100)
+
+    def on_flow(self, link: transport.Link) -> None:
+        for address, one in self.receivers.items():
+            if one is link:
+                asyncio.get_running_loop().call_soon(self.broker.deliver, address)
+
+    def on_disposition(self, delivery: transport.Delivery) -> None:
+        delivery.update(delivery.state)
+
+    def on_transfer(self, delivery: transport.Delivery) -> None:
+        octets, link = delivery.payload, delivery.link
+        assert octets is not None
+        assert link.remote is not None
+        link.grant(1)
+        error = Error("amqp:internal-error", "odd: secret")
+        match what := subject_of(octets):
+            case "reject":
+                delivery.update(Rejected(Error("amqp:not-allowed", "it says so itself")))
+            case "detach":
+                link.detach(Error("amqp:decode-error", "it says so itself"))
+            case "session":
+                link.session.end(error)
+            case "close":
+                self._engine.close(error)
+            case "cut":
+                self.cut()
+            case "silence":
+                pass
+            case "lose":
+                delivery.update(Accepted())
+            case _:
+                delivery.update(Accepted())
+                address = address_of(link.remote.target)
+                self.broker.queues[address].append(MANGLED.get(what, bytes)(octets))
+                asyncio.get_running_loop().call_soon(self.broker.deliver, address)
+
+
+@contextlib.contextmanager
+def running() -> Iterator[tuple[str, OddBroker]]:
+    """Run a broker in a thread; give its URL."""
+    broker = OddBroker()
+    started = threading.Event()
+    found: dict[str, Any] = {}
+
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(
+            lambda: _Peer(broker), "127.0.0.1", 0
+        )
+        found["port"] = server.sockets[0].getsockname()[1]
+        found["loop"], found["stop"] = asyncio.get_running_loop(), asyncio.Event()
+        started.set()
+        await found["stop"].wait()
+        server.close()
+        for peer in list(broker.peers):
+            peer.cut()
+        await asyncio.sleep(0)  # sockets are closed in the next turn
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert started.wait(10)
+        yield f"amqp://me:secret@127.0.0.1:{found['port']}", broker
+    finally:
+        found["loop"].call_soon_threadsafe(found["stop"].set)
+        thread.join(10)
+        assert not thread.is_alive()
