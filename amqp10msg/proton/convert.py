@@ -8,7 +8,6 @@ memory that it reuses. The result is then encoded, decoded and compared: nothing
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -23,72 +22,15 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
     AmqpMap,
-    Array,
-    Byte,
-    Char,
-    Decimal32,
-    Decimal64,
-    Decimal128,
     Described,
     Float,
-    Int,
-    Short,
     Symbol,
     Timestamp,
-    UByte,
-    UInt,
-    ULong,
-    UShort,
     identical,
 )
+from amqp10msg.proton.values import CLASSES, SAME, from_property, from_value, to_value
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 
-# Values, by their exact type: proton chooses the encoding in the same way.
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-_SAME: dict[type, Callable[[Any], Any]] = dict.fromkeys(
-    (type(None), bool, int, float, bytes, str, uuid.UUID), _same
-)
-_CLASSES: dict[type, Any] = {
-    UByte: proton.ubyte,
-    UShort: proton.ushort,
-    UInt: proton.uint,
-    ULong: proton.ulong,
-    Byte: proton.byte,
-    Short: proton.short,
-    Int: proton.int32,
-    Float: proton.float32,
-    Char: proton.char,
-    Timestamp: proton.timestamp,
-    Symbol: proton.symbol,
-}
-_TO_PROTON: dict[type, Callable[[Any], Any]] = {
-    **_SAME,
-    **_CLASSES,
-    Decimal32: lambda value: proton.decimal32(value.bits),
-    Decimal64: lambda value: proton.decimal64(value.bits),
-    Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
-}
-_FROM_PROTON: dict[type, Callable[[Any], Any]] = {
-    **_SAME,
-    **{theirs: ours for ours, theirs in _CLASSES.items()},
-    # Views of memory that the proton.Message frees or overwrites: copy them while they are valid.
-    bytearray: bytes,
-    memoryview: bytes,
-    proton.decimal32: Decimal32,
-    proton.decimal64: Decimal64,
-    proton.decimal128: lambda value: Decimal128(int.from_bytes(value, "big")),
-}
-_ARRAY_TYPES = {
-    code: "boolean" if code == proton.Data.BOOL else name
-    for code, name in proton.Data.type_names.items()
-    if code != proton.Data.DESCRIBED
-}
-_ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
 # Attributes that proton passes through C strings; from 0.40 on, it keeps and sends all of the text.
 _C_STRINGS = (
     "to",
@@ -99,77 +41,6 @@ _C_STRINGS = (
     "group_id",
     "reply_to_group_id",
 )
-
-
-def _to_value(value: Any) -> Any:
-    convert = _TO_PROTON.get(type(value))
-    if convert is not None:
-        return convert(value)
-    if isinstance(value, list):
-        return [_to_value(item) for item in value]
-    if isinstance(value, dict):
-        return {_to_key(key): _to_value(item) for key, item in value.items()}
-    if isinstance(value, AmqpMap):
-        return {_to_key(key): _to_value(item) for key, item in value.pairs}
-    if isinstance(value, Array):
-        if len(value.descriptors) > 1:
-            raise EncodeError("an array of proton has at most one descriptor")
-        descriptor: Any = proton.UNDESCRIBED
-        if value.descriptors:
-            descriptor = _to_value(value.descriptors[0])
-        return proton.Array(descriptor, _ARRAY_CODES[value.type], *map(_to_value, value.values))
-    return proton.Described(_to_value(value.descriptor), _to_value(value.value))
-
-
-def _to_key(key: Any) -> Any:
-    made = _to_value(key)
-    try:
-        hash(made)
-    except TypeError:
-        raise EncodeError(
-            f"proton holds maps as dicts, and {key!r} cannot be the key of a dict"
-        ) from None
-    return made
-
-
-def _from_value(value: Any) -> Any:
-    convert = _FROM_PROTON.get(type(value))
-    if convert is not None:
-        try:
-            return convert(value)
-        except (ValueError, OverflowError) as error:
-            raise EncodeError(str(error)) from None
-    if isinstance(value, (list, tuple)):
-        return [_from_value(item) for item in value]
-    if isinstance(value, dict):
-        pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
-        made = dict(pairs)
-        return made if len(made) == len(pairs) else AmqpMap(pairs)
-    if isinstance(value, proton.Array):
-        if value.type not in _ARRAY_TYPES:
-            raise EncodeError(
-                f"{value!r} is an array without an AMQP type; for an array of described values, "
-                "pass proton.Array the descriptor and the type of the values that are described"
-            )
-        descriptor: Any = value.descriptor
-        return Array(
-            _ARRAY_TYPES[value.type],
-            map(_from_value, value.elements),
-            descriptors=[] if descriptor is proton.UNDESCRIBED else [_from_value(descriptor)],
-        )
-    if isinstance(value, proton.Described):
-        return Described(_from_value(value.descriptor), _from_value(value.value))
-    raise EncodeError(
-        f"proton does not encode {type(value).__name__}: use str, bytes, int, float, bool, "
-        "uuid.UUID, list, dict or one of proton's own classes"
-    )
-
-
-def _from_property(value: Any) -> Any:
-    # Proton encodes subclasses of str as plain strings here.
-    if isinstance(value, str) and type(value) not in _FROM_PROTON:
-        return str(value)
-    return _from_value(value)
 
 
 def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
@@ -209,7 +80,7 @@ def from_proton(message: proton.Message) -> Message:
     body: Any = message.body
     if body is not None:
         try:
-            body = _from_value(body)
+            body = from_value(body)
         except EncodeError as error:
             raise EncodeError(error.reason, "body") from None
         if message.inferred and isinstance(body, bytes):
@@ -220,10 +91,10 @@ def from_proton(message: proton.Message) -> Message:
             body = AmqpValue(body)
     made = Message(
         body,
-        delivery_annotations=_entries("delivery-annotations", message.instructions, _from_value),
-        message_annotations=_entries("message-annotations", message.annotations, _from_value),
+        delivery_annotations=_entries("delivery-annotations", message.instructions, from_value),
+        message_annotations=_entries("message-annotations", message.annotations, from_value),
         application_properties=_entries(
-            "application-properties", message.properties, _from_property
+            "application-properties", message.properties, from_property
         ),
     )
     head = Message.decode(_encoded_head(message))
@@ -305,7 +176,7 @@ def losses(message: Message) -> tuple[Loss, ...]:
 
 
 #: What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
-_SIMPLE = frozenset((*_SAME, *_CLASSES))
+_SIMPLE = frozenset((*SAME, *CLASSES))
 _BODIES = frozenset((Data, AmqpSequence, AmqpValue))
 _KEYS: tuple[set[type], ...] = (set(), {str}, {Symbol})
 _TEXTS = {str, Symbol}
@@ -358,7 +229,7 @@ def _usual(message: Message) -> proton.Message | None:
     if head:
         made.decode(head)
     made.inferred = isinstance(body, (Data, AmqpSequence))
-    made.body = _to_value(content)
+    made.body = to_value(content)
     made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
     made.properties = _simple(maps[2], str)
     return made  # type: ignore[no-any-return]
@@ -368,7 +239,7 @@ def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] 
     """Convert a map of simple values, without a call for those that stay as they are."""
     if entries is None:
         return None
-    find = _CLASSES.get
+    find = CLASSES.get
     return {
         key if key_type is str else key_type(key): (
             value if (cls := find(type(value))) is None else cls(value)
@@ -412,9 +283,9 @@ def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
             made.decode(head)
         made.inferred = isinstance(said.body, (Data, AmqpSequence))
         made.body = _body_value(said.body)
-        made.instructions = _entries("delivery-annotations", said.delivery_annotations, _to_value)
-        made.annotations = _entries("message-annotations", said.message_annotations, _to_value)
-        made.properties = _entries("application-properties", said.application_properties, _to_value)
+        made.instructions = _entries("delivery-annotations", said.delivery_annotations, to_value)
+        made.annotations = _entries("message-annotations", said.message_annotations, to_value)
+        made.properties = _entries("application-properties", said.application_properties, to_value)
         back = Message.decode(bytes(made.encode()), strict=False, limits=UNLIMITED)
     except (proton.ProtonException, DecodeError, RecursionError) as error:
         raise EncodeError(
@@ -472,7 +343,7 @@ def _exact(message: Message, body: Any) -> Message:
 
 def _body_value(body: Any) -> Any:
     try:
-        return _to_value(_content(body))
+        return to_value(_content(body))
     except EncodeError as error:
         raise EncodeError(error.reason, "body") from None
 
