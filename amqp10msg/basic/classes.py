@@ -16,9 +16,8 @@ from typing import Any, TypeAlias
 import attrs
 
 from amqp10msg._core.twin import FieldOutput
-from amqp10msg.basic._codec import (
-    Layout,
-    Reader,
+from amqp10msg.basic._reader import Layout, Reader
+from amqp10msg.basic._writer import (
     write_longstr,
     write_number,
     write_rows,

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from amqp10msg._core.twin import Layout
-from amqp10msg.basic._codec import Reader
+from amqp10msg.basic._reader import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
 from amqp10msg.errors import EncodeError, expect

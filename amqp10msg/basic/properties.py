@@ -9,7 +9,8 @@ from typing import Any
 import attrs
 
 from amqp10msg._core.twin import FieldOutput
-from amqp10msg.basic._codec import Layout, Reader, write_rows, write_table, write_value
+from amqp10msg.basic._reader import Layout, Reader
+from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.errors import expect
 from amqp10msg.limits import DEFAULT_LIMITS, Limits

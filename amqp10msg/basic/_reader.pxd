@@ -1,11 +1,11 @@
-# C types for _codec.py. Changes in the same commit as _codec.py, or the two builds part ways.
+# C types for _reader.py. Changes in the same commit as _reader.py, or the two builds part ways.
 #
 # Positions and counts are Py_ssize_t or long long, never a type in which four octets of the wire
 # could look like the error value.
 
 cimport cython
 
-from amqp10msg._core.twin cimport Cursor, FieldOutput
+from amqp10msg._core.twin cimport Cursor
 from amqp10msg._core.twin cimport Layout as Attributes
 
 cdef dict _KNOWN
@@ -58,18 +58,3 @@ cdef class Reader(Cursor):
     cpdef object value(self, int code, Py_ssize_t stop, int depth)
     @cython.locals(pos=Py_ssize_t)
     cdef Py_ssize_t take(self, int code, int size, Py_ssize_t stop) except -1
-
-
-cdef bytes octets_of(text, path)
-cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
-cdef _end(FieldOutput out, Py_ssize_t start, path)
-cpdef write_shortstr(FieldOutput out, text, path)
-cpdef write_longstr(FieldOutput out, octets)
-@cython.locals(start=Py_ssize_t)
-cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
-@cython.locals(start=Py_ssize_t)
-cdef _write_array(FieldOutput out, array, dialect, path, int depth)
-cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
-cpdef write_number(FieldOutput out, value, int width, path)
-@cython.locals(flags=int, values=tuple, domains=bytes, index=int, domain=int)
-cpdef write_rows(FieldOutput out, Layout layout, source, dialect)

@@ -1,0 +1,20 @@
+# C types for _writer.py. Changes in the same commit as _writer.py, or the two builds part ways.
+
+cimport cython
+
+from amqp10msg._core.twin cimport FieldOutput
+from amqp10msg.basic._reader cimport Layout
+
+cdef bytes octets_of(text, path)
+cdef Py_ssize_t _begin(FieldOutput out, path, int depth) except -1
+cdef _end(FieldOutput out, Py_ssize_t start, path)
+cpdef write_shortstr(FieldOutput out, text, path)
+cpdef write_longstr(FieldOutput out, octets)
+@cython.locals(start=Py_ssize_t)
+cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
+@cython.locals(start=Py_ssize_t)
+cdef _write_array(FieldOutput out, array, dialect, path, int depth)
+cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
+cpdef write_number(FieldOutput out, value, int width, path)
+@cython.locals(flags=int, values=tuple, domains=bytes, index=int, domain=int)
+cpdef write_rows(FieldOutput out, Layout layout, source, dialect)

@@ -1,0 +1,214 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Writing the encodings of 0-9-1 (4.2.5 and 4.2.6): `write_table` and `write_rows`.
+
+This file runs as it is, and compiled by Cython with the C types of `_writer.pxd`; both must behave
+alike down to the text of an error.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, Layout
+from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
+from amqp10msg.errors import EncodeError
+from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.primitives import Float, Timestamp
+
+__all__ = [
+    "write_longstr",
+    "write_number",
+    "write_rows",
+    "write_shortstr",
+    "write_table",
+    "write_value",
+]
+
+_U8 = struct.Struct(">B")
+_U32 = struct.Struct(">I")
+_U64 = struct.Struct(">Q")
+_F64 = struct.Struct(">d")
+_DECIMAL = struct.Struct(">Bi")
+_2_63 = 2**63
+
+
+def octets_of(text: Any, path: str) -> bytes:
+    """Encode text, lone surrogates as the bytes that they stand for."""
+    if isinstance(text, str):
+        try:
+            return text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise EncodeError(f"{text!r:.60} is not valid text", path) from None
+    if isinstance(text, (bytes, bytearray, memoryview)):
+        return bytes(text)
+    raise EncodeError(f"must be str or bytes, not {type(text).__name__}", path)
+
+
+def write_shortstr(out: Any, text: Any, path: str) -> None:
+    """Append a short string; EncodeError if it has more than 255 bytes."""
+    if out.text(1, text):
+        return
+    octets = octets_of(text, path)
+    if len(octets) > 255:
+        raise EncodeError(f"a short string has 255 bytes at most, and this has {len(octets)}", path)
+    out.octet(len(octets))
+    out.add(octets)
+
+
+def write_longstr(out: Any, octets: Any) -> None:
+    """Append a long string."""
+    out.add(_U32.pack(len(octets)))
+    out.add(bytes(octets))
+
+
+def _begin(out: Any, path: str, depth: int) -> int:
+    if depth >= DEFAULT_LIMITS.depth:
+        raise EncodeError("values are nested too deeply, or contain themselves", path)
+    start: int = out.begin_table()
+    return start
+
+
+def _end(out: Any, start: int, path: str) -> None:
+    if not out.end_table(start):
+        raise EncodeError("a table or an array has 2^32 - 1 bytes at most", path)
+
+
+def write_table(out: Any, table: Any, dialect: Any, path: str = "", depth: int = 0) -> None:
+    """Append a table.
+
+    Raises:
+        EncodeError: a name or value does not fit, or the dialect has no such letter.
+    """
+    if type(table) is not FieldTable:
+        if not isinstance(table, Mapping):
+            raise EncodeError(
+                f"a table is a FieldTable or a dict, not {type(table).__name__}", path
+            )
+        table = FieldTable(table)
+    start = _begin(out, path, depth)
+    for name, letter, value in table.entries:
+        if not out.text(1, name):
+            write_shortstr(out, name, f"{path}[{name!r:.60}]")  # says what is wrong, or takes bytes
+        if letter == "S" and type(value) is str:
+            out.octet(0x53)
+            if not out.text(4, value):
+                write_longstr(out, octets_of(value, f"{path}[{name!r:.60}]"))
+        else:
+            write_value(out, letter, value, dialect, path, name, depth)
+    _end(out, start, path)
+
+
+def _write_array(out: Any, array: Any, dialect: Any, path: str, depth: int) -> None:
+    if type(array) is not FieldArray:
+        array = FieldArray(array)
+    start = _begin(out, path, depth)
+    for index, (letter, value) in enumerate(array.entries):
+        write_value(out, letter, value, dialect, path, index, depth)
+    _end(out, start, path)
+
+
+def write_value(
+    out: Any, letter: str, value: Any, dialect: Any, path: str, name: Any, depth: int
+) -> None:
+    """Append letter and value of a field; EncodeError if the value does not fit."""
+    # The usual ones without a look into the tables.
+    if letter == "I" and type(value) is int and -0x8000_0000 <= value <= 0x7FFF_FFFF:
+        out.number(0x49, 4, value)
+        return
+    if letter == "t" and type(value) is bool:
+        out.octet(0x74)
+        out.octet(1 if value else 0)
+        return
+    if letter == "l" and type(value) is int and -_2_63 <= value < _2_63 and dialect != "spec":
+        out.number(0x6C, 8, value)
+        return
+    if letter == "d" and type(value) is float:
+        out.octet(0x64)
+        out.real(value)
+        return
+    here = f"{path}[{name!r:.60}]"
+    if letter not in LETTERS[dialect]:
+        raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
+    out.octet(ord(letter))
+    form = (SPEC_FIXED if dialect == "spec" else FIXED).get(letter)
+    try:
+        if letter == "s" and dialect == "spec":
+            write_shortstr(out, value, here)
+        elif letter == "T" and isinstance(value, datetime.datetime):
+            out.add(_U64.pack(Timestamp.from_datetime(value) // 1000))
+        elif form is not None:
+            out.add(form.pack(value))
+        elif letter == "t":
+            out.octet(value.octet if isinstance(value, OddTrue) else bool(value))
+        elif letter == "V":
+            if value is not None:
+                raise EncodeError("a void field has no value: use None", here)
+        elif letter == "d":
+            out.add(_F64.pack(value))
+        elif letter == "f":
+            out.add(_U32.pack(Float(value).bits))
+        elif letter == "D":
+            if isinstance(value, decimal.Decimal):
+                value = ScaledDecimal.from_decimal(value)
+            out.add(_DECIMAL.pack(value.scale, value.unscaled))
+        elif letter in "SxcC":
+            write_longstr(out, octets_of(value, here))
+        elif letter == "F":
+            write_table(out, value, dialect, here, depth + 1)
+        else:
+            _write_array(out, value, dialect, here, depth + 1)
+    except EncodeError as error:
+        error.path = error.path or here
+        raise
+    except (struct.error, TypeError, ValueError, OverflowError, AttributeError) as error:
+        raise EncodeError(
+            f"{value!r:.60} is not a value of field type {letter!r}: {error}", here
+        ) from None
+
+
+def write_number(out: Any, value: Any, width: int, path: str) -> None:
+    """Append a byte or a timestamp; EncodeError if it does not fit."""
+    if type(value) is int and 0 <= value < _2_63:
+        if width == 8:
+            out.number(value >> 56, 7, value)  # its first byte in the place of a constructor
+            return
+        if value < 256:
+            out.octet(value)
+            return
+    if isinstance(value, datetime.datetime):
+        try:
+            value = int(Timestamp.from_datetime(value)) // 1000
+        except ValueError as error:
+            raise EncodeError(str(error), path) from None
+    try:
+        out.add((_U8 if width == 1 else _U64).pack(value))
+    except struct.error:
+        most = "255" if width == 1 else "2^64 - 1"
+        raise EncodeError(f"must be an int from 0 to {most}, not {value!r:.60}", path) from None
+
+
+def write_rows(out: Any, layout: Layout, source: Any, dialect: Any) -> None:
+    """Append the flags and list of what an object has under the names of the rows."""
+    flags = 0
+    values = layout.attributes.values(source)
+    domains = layout.domains
+    for index in range(len(domains)):
+        if values[index] is not None:
+            flags |= 1 << (15 - index)
+    out.octet(flags >> 8)
+    out.octet(flags & 255)
+    for index in range(len(domains)):
+        value = values[index]
+        if value is None:
+            continue
+        domain = domains[index]
+        if domain == 0:
+            write_shortstr(out, value, layout.names[index])
+        elif domain == 1:
+            write_table(out, value, dialect, layout.names[index], 0)
+        else:
+            write_number(out, value, 1 if domain == 2 else 8, layout.names[index])
