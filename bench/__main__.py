@@ -46,6 +46,7 @@ def _columns() -> dict[str, Callable[[Effort], Figure]]:
         "columns-validate": columns.run_judged,
         "columns-encode": columns.run_encode,
         "jobs-translate": jobs.run_translate,
+        "jobs-translate-rabbitmq": jobs.run_translate_rabbitmq,
         "jobs-validate": jobs.run_validate,
     }
 

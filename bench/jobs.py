@@ -1,4 +1,4 @@
-"""Whole jobs on one core, from Parquet to Parquet: judged, and translated without loss both ways.
+"""Whole jobs on one core, from Parquet to Parquet: judged, and translated both ways.
 
 Figures are for a message, in processor time of all of the process's threads, files read and written
 among it. The favourable messages were born as 0-9-1 and say no more than that can; the general
@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from amqp10msg import Message, jobs
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.jobs import Job
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import PROFILES, to_amqp10, to_basic
 from bench import ours
 from bench.harness import Effort, Timing, Timings
 from bench.messages import GENERAL, GENERAL_VALUE
@@ -91,6 +91,20 @@ def translations() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
     }
 
 
+def as_brokers() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
+    """What is translated as RabbitMQ does it, by the name of the figure's row."""
+    given = general(GENERAL)
+    made: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
+    for version in ("4.3", "4.0"):
+        profile = f"rabbitmq-{version}"
+        there = [to_basic(Message.decode(octets), PROFILES[profile]).message for octets in given]
+        name = f"as RabbitMQ {version}" if made else ours.NAME
+        made[name] = Job("translate", to="basic", profile=profile), wires(given)
+        back = Job("translate", profile=profile)
+        made[f"and back, as RabbitMQ {version}"] = back, contents(there)
+    return made
+
+
 def judgements() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
     """What is judged, by the name of the figure's row."""
     rows = wires(general(GENERAL))
@@ -149,6 +163,12 @@ def run_translate(effort: Effort) -> Figure:
     """Measure jobs that translate without loss."""
     title = "A job that translates the general message to 0-9-1, without loss"
     return figure(effort, "jobs-translate", title, translations(), TRANSLATED)
+
+
+def run_translate_rabbitmq(effort: Effort) -> Figure:
+    """Measure jobs that translate as RabbitMQ does."""
+    title = "A job that translates the general message to 0-9-1, as RabbitMQ 4.3 does"
+    return figure(effort, "jobs-translate-rabbitmq", title, as_brokers(), TRANSLATED)
 
 
 def run_validate(effort: Effort) -> Figure:

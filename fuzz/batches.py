@@ -1,7 +1,8 @@
 """``python -m fuzz.batches``: the kernel of `translate.batches` against the translator.
 
-Batches of randomly mutated messages are translated without loss by both, to 0-9-1 and to 1.0; a
-difference in a byte, a loss or an error is printed, and kept in fuzz/findings.
+Batches of randomly mutated messages are translated by both, to 0-9-1 and to 1.0, without loss and
+as RabbitMQ 4 does it; a difference in a byte, a loss or an error is printed, and kept in
+fuzz/findings.
 
 Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
 preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memory ends.
@@ -30,7 +31,9 @@ from bench.translation import BODY, HEADER
 from fuzz.columns import FINDINGS, exactly, seeds
 from fuzz.mutate import mutate
 
-TO_BASIC, TO_AMQP10 = Translator("basic", "lossless"), Translator("amqp10", "lossless")
+PROFILES = ("lossless", "rabbitmq-4.0", "rabbitmq-4.3")
+TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
+TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
 # The usual messages, which the kernel translates itself.
 _USUAL = (GENERAL, GENERAL_VALUE, REFERENCE)
 
@@ -53,10 +56,13 @@ def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     found = [(HEADER, BODY)]
     for octets in known:
         try:
-            made = to_basic(Message.decode(octets)).message
+            message = Message.decode(octets)
+            basics = [to_basic(message).message, to_basic(message, "rabbitmq-4.0").message]
         except AmqpError:
             continue
-        found.append((encode_content_header(made.properties, len(made.body)), made.body))
+        found += [
+            (encode_content_header(made.properties, len(made.body)), made.body) for made in basics
+        ]
     return found
 
 
@@ -107,7 +113,10 @@ def main() -> int:
         columns = columns_of(rows, draw)
         if set(columns) != set(BASIC.names):
             raise RuntimeError("a message of 0-9-1 has other columns")
-        for translator, given in ((TO_BASIC, {"wire": exactly(octets)}), (TO_AMQP10, columns)):
+        # Every other batch is one without loss, as there is most that can go wrong.
+        profile = draw.choice(("lossless", "lossless", "rabbitmq-4.0", "rabbitmq-4.3"))
+        wire = {"wire": exactly(octets)}
+        for translator, given in ((TO_BASIC[profile], wire), (TO_AMQP10[profile], columns)):
             if differs(translator, given):
                 differ += 1
                 said = {name: [repr(one) for one in c.to_pylist()] for name, c in given.items()}

@@ -282,6 +282,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         "columns-validate": set(),
         "columns-encode": set(),
         "jobs-translate": set(),
+        "jobs-translate-rabbitmq": set(),
         "jobs-validate": set(),
         "startup": set(),
         "node": set(),
@@ -323,6 +324,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         assert [400_000] == floors.pop("columns-validate")
         assert [2, 2.5, 2.5] == floors.pop("columns-encode")
         assert [60_000] * 5 == floors.pop("jobs-translate")
+        assert [60_000] * 4 == floors.pop("jobs-translate-rabbitmq")
         assert [400_000] * 2 == floors.pop("jobs-validate")
     assert floors == {
         "decode": [20, 7, 2.2],

@@ -84,7 +84,8 @@ class Translator:
         if profile not in PROFILES:
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         self.schema = TO_BASIC if to == "basic" else TO_AMQP10
-        self._to, self._profile = to, profile
+        self._to = to
+        self._kernel = partial(kernel, to, profile, strict, circumstances)
         how = {"profile": profile, "strict": strict, "circumstances": circumstances}
         self._one = partial(_to_basic if to == "basic" else _to_amqp10, how)
         self._decode_clause = "" if to == "basic" else _CONTENT_HEADER
@@ -96,7 +97,7 @@ class Translator:
 
     def _by_kernel(self, given: dict[str, Any]) -> dict[str, pa.Array] | None:
         """Translate the usual messages at once, and the odd rows one by one; None if all are."""
-        translate = kernel(self._to, self._profile)  # one for each batch: threads share none
+        translate = self._kernel()  # one for each batch: threads share none
         if translate is None:
             return None
         wanted = BASIC if self._to == "amqp10" else pa.schema([("wire", pa.binary())])

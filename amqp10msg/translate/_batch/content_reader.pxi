@@ -80,6 +80,11 @@ cdef class ContentReader:
             p += v.n
             if self.property(i, v) == ODD:
                 return ODD
+        return self.end_read() if p == stop else ODD
+
+    cdef int end_read(self) except -1:
+        """Look at what the properties say of the body."""
+        cdef Given* g = &self.given
         g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
         if g.is_marked:
             if not is_body(g.body.at, g.body.at + g.body.n):
@@ -93,7 +98,7 @@ cdef class ContentReader:
                 or (g.there[CONTENT_ENCODING] and not g.keeps[7])
             ):
                 return ODD
-        return GOOD if p == stop else ODD
+        return GOOD
 
     cdef int property(self, int index, Value* v) except -1:
         """Read a property as the field or annotation that it becomes."""

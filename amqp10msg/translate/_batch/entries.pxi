@@ -89,7 +89,14 @@ cdef int put_field(Out* o, Entry* entry) except -1:
 
 
 cdef int read_field(cursor* place, cursor stop, Entry* entry) noexcept nogil:
-    """Read a header of a type that 1.0 has, too, and pass over it."""
+    """Read a header of a type that 1.0 has, too, and pass over it; text must be UTF-8."""
+    if read_any_field(place, stop, entry) == ODD:
+        return ODD
+    return GOOD if entry.letter != c"S" or is_utf8(entry.value.at, entry.value.n) else ODD
+
+
+cdef int read_any_field(cursor* place, cursor stop, Entry* entry) noexcept nogil:
+    """Read a header of a type that 1.0 has, too, and pass over it, whatever bytes its text has."""
     cdef cursor p = place[0]
     cdef Value* v = &entry.value
     cdef int width = 0
@@ -113,7 +120,7 @@ cdef int read_field(cursor* place, cursor stop, Entry* entry) noexcept nogil:
             return ODD
         place[0] = v.at + v.n
         v.kind = STRING if letter == c"S" else BINARY
-        return GOOD if letter == c"x" or is_utf8(v.at, v.n) else ODD
+        return GOOD
     if letter == c"I":
         v.kind, width = INT, 4
     elif letter == c"t":

@@ -17,6 +17,11 @@ class ToBasic:
     ) -> None: ...
     def run(self, rows: int, wire: tuple[Any, ...] | None) -> tuple[list[int], tuple[Any, ...]]: ...
 
+class RabbitMQToBasic(ToBasic):
+    def configured(
+        self, user: bytes | None, durable_by_default: bool, queue_addresses: bool, /
+    ) -> RabbitMQToBasic: ...
+
 class ToAmqp10:
     def __init__(
         self,
@@ -35,3 +40,8 @@ class ToAmqp10:
         routing_key: tuple[Any, ...] | None,
         redelivered: tuple[Any, ...] | None,
     ) -> tuple[list[int], tuple[Any, ...]]: ...
+
+class RabbitMQToAmqp10(ToAmqp10):
+    def configured(
+        self, user: bytes | None, queue_addresses: bool, metadata_first: bool, trims: bool, /
+    ) -> RabbitMQToAmqp10: ...

@@ -1,6 +1,6 @@
 # cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
 # cython: annotation_typing=False
-"""The kernel of `translate.batches`: lossless translation of bytes to bytes, a batch at a time.
+"""The kernel of `translate.batches`: translation of bytes to bytes, a batch at a time.
 
 Compiled only, and so in Cython's own language. It is one module, so that the C compiler inlines
 across its parts, which are included below in their order.
@@ -10,7 +10,8 @@ encodings that this library would choose, or in long forms of them, with one sec
 and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
 message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
 So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
-this becomes the very same message again.
+this becomes the very same message again. Of what the profiles of RabbitMQ 4 say, it knows what
+becomes of the same messages in a queue.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
 was given. Output grows before it is written to.
@@ -38,3 +39,5 @@ include "message_reader.pxi"
 include "to_basic.pxi"
 include "content_reader.pxi"
 include "to_amqp10.pxi"
+include "rabbitmq_to_basic.pxi"
+include "rabbitmq_to_amqp10.pxi"

@@ -72,6 +72,15 @@ cdef int end_loss(Losses* to, const char* action, bint has_after, const char* re
     return 0
 
 
+cdef int end_final_loss(
+    Losses* to, const char* action, bint has_after, const char* reason
+) except -1:
+    """End a loss that translating back does not make good."""
+    end_loss(to, action, has_after, reason)
+    to.recoverable.at[to.recoverable.size - 1] = 0
+    return 0
+
+
 cdef tuple losses_of(Losses* to):
     """Return the offsets of the lists, and the buffers of the members."""
     return (

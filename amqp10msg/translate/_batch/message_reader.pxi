@@ -33,15 +33,8 @@ cdef class MessageReader:
         cdef cursor start
         cdef Span header, annotations, properties, application
         cdef Made* made = &self.made
-        cdef Value data
-        made.entries.count = made.split = 0
-        made.exchange.at = NULL
-        made.is_delivered = made.redelivered = made.keeps_field = made.keeps_entry = False
-        made.header.at = made.annotations.at = NULL
-        made.properties.at = made.application.at = NULL
+        self.begin_message()
         made.is_certain = n <= CERTAIN
-        memset(made.there, 0, sizeof(made.there))
-        memset(made.keeps, 0, sizeof(made.keeps))
         # The sections, which stand in another order than losses are told.
         header.at = annotations.at = properties.at = application.at = NULL
         if skip_section(&p, stop, 0x70, &header) == ODD:
@@ -52,26 +45,10 @@ cdef class MessageReader:
             return ODD
         if skip_section(&p, stop, 0x74, &application) == ODD:
             return ODD
-        made.is_marked = is_body(p, stop)
-        if made.is_marked:
-            body.at = p
-            body.n = stop - p
-            made.there[TYPE] = True
-            made.given[TYPE].kind = STRING
-            made.given[TYPE].at = <cursor> MARKER
-            made.given[TYPE].n = <Py_ssize_t> strlen(MARKER)
-            if self.write_anew(body) == ODD:
-                return ODD
-        else:
-            if not is_section(p, stop, 0x75):
-                return ODD
-            p += 3
-            if p >= stop or (p[0] != 0xA0 and p[0] != 0xB0):
-                return ODD
-            if read_text(p, stop, p[0], &data) == ODD or data.at + data.n != stop:
-                return ODD
-            body.at = data.at
-            body.n = data.n
+        if self.read_body(p, stop, body) == ODD:
+            return ODD
+        if made.is_marked and self.write_anew(body) == ODD:
+            return ODD
         if annotations.at != NULL and self.delivery(&annotations) == ODD:
             return ODD
         if header.at != NULL:
@@ -95,6 +72,42 @@ cdef class MessageReader:
             made.properties = properties
         if application.at != NULL and is_wide(&application):
             made.application = application
+        return GOOD
+
+    cdef int begin_message(self) except -1:
+        """Forget the message before."""
+        cdef Made* made = &self.made
+        made.entries.count = made.split = 0
+        made.exchange.at = NULL
+        made.is_delivered = made.redelivered = made.keeps_field = made.keeps_entry = False
+        made.header.at = made.annotations.at = NULL
+        made.properties.at = made.application.at = NULL
+        memset(made.there, 0, sizeof(made.there))
+        memset(made.keeps, 0, sizeof(made.keeps))
+        return 0
+
+    cdef int read_body(self, cursor p, cursor stop, Span* body) except -1:
+        """Read the one section that the body is: its data, or all of it as it is encoded."""
+        cdef Made* made = &self.made
+        cdef Value data
+        made.is_marked = is_body(p, stop)
+        if made.is_marked:
+            body.at = p
+            body.n = stop - p
+            made.there[TYPE] = True
+            made.given[TYPE].kind = STRING
+            made.given[TYPE].at = <cursor> MARKER
+            made.given[TYPE].n = <Py_ssize_t> strlen(MARKER)
+            return GOOD
+        if not is_section(p, stop, 0x75):
+            return ODD
+        p += 3
+        if p >= stop or (p[0] != 0xA0 and p[0] != 0xB0):
+            return ODD
+        if read_text(p, stop, p[0], &data) == ODD or data.at + data.n != stop:
+            return ODD
+        body.at = data.at
+        body.n = data.n
         return GOOD
 
     cdef bint keeps(self) noexcept:

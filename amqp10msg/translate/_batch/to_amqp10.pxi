@@ -14,7 +14,6 @@ cdef text[5] ROW_KEYS = [
 ]
 
 
-@cython.final
 cdef class ToAmqp10(ContentReader):
     """Translates messages of 0-9-1 to encoded messages of 1.0."""
 

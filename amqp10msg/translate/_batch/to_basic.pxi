@@ -1,14 +1,15 @@
 # From encoded 1.0 messages to content headers of 0-9-1, as the lossless profile does it.
 
 
-@cython.final
 cdef class ToBasic(MessageReader):
     """Translates messages of 1.0 to content headers and payloads."""
 
     cdef Texts header, payload, exchange, routing_key
     cdef Out there, redelivered, table, content
+    cdef text ulong_prefix  # of an id that is a number
 
     def __cinit__(self, *_):
+        self.ulong_prefix = b"ID:AMQP_ULONG:"
         self.begin()
 
     def __dealloc__(self):
@@ -137,7 +138,7 @@ cdef class ToBasic(MessageReader):
                     say(o, b"urn:uuid:")
                     put_uuid(o, v.at)
                 elif v.kind == ULONG:
-                    say(o, b"ID:AMQP_ULONG:")
+                    say(o, self.ulong_prefix)
                     digits(o, <uint64_t> v.number)
                 else:
                     put(o, v.at, v.n)
