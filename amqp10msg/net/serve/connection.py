@@ -94,9 +94,9 @@ class Connection(asyncio.Protocol, transport.Handler):
                 timer.cancel()
         self.server.connections.discard(self)
         try:
-            self.server.turn(self._end_all)
+            self.server.turns.run(self._end_all)
         finally:
-            self.server.touched.discard(self)
+            self.server.turns.touched.discard(self)
             self.log("disconnected", why=str(exc or ""))
 
     def pause_writing(self) -> None:
@@ -106,7 +106,7 @@ class Connection(asyncio.Protocol, transport.Handler):
     def resume_writing(self) -> None:
         """Resume sending."""
         self.paused = False
-        self.server.turn(self.touch)
+        self.server.turns.run(self.touch)
 
     # Turns.
 
@@ -119,7 +119,7 @@ class Connection(asyncio.Protocol, transport.Handler):
             except Exception as error:  # noqa: BLE001  (logged)
                 self.fail(error)
 
-        self.server.turn(guarded)
+        self.server.turns.run(guarded)
 
     def fail(self, error: Exception, where: str = "") -> None:
         """Close after an error of the server itself, and release all that the connection held.
@@ -137,7 +137,7 @@ class Connection(asyncio.Protocol, transport.Handler):
         self.touch()
         step = self.engine.step
         while step():
-            if self.server.is_over:
+            if self.server.turns.is_over:
                 self._read_on()
                 return
 
@@ -154,12 +154,12 @@ class Connection(asyncio.Protocol, transport.Handler):
 
     def touch(self) -> None:
         """Schedule a flush at the end of this turn."""
-        self.server.touched.add(self)
+        self.server.turns.touched.add(self)
 
     def confirm(self, send: Callable[[], None]) -> None:
         """Schedule a call after the next commit of the store, to send a confirmation."""
         self.touch()
-        self.server.confirmations.append((self, send))
+        self.server.turns.confirmations.append((self, send))
 
     def flush(self) -> bool:
         """Write pending bytes to the socket; return whether waiting links may send again."""
@@ -186,7 +186,7 @@ class Connection(asyncio.Protocol, transport.Handler):
             self._timer.cancel()
             self._timer = None
         if deadline is not None and not self._stream.is_closing():
-            self._timer = loop.call_at(deadline, self.server.turn, self.touch)
+            self._timer = loop.call_at(deadline, self.server.turns.run, self.touch)
 
     # Called by the transport.
 
@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol, transport.Handler):
             node = end.target.node.name if end.target else getattr(attach.target, "address", None)
         else:
             node = end.node.name
-            self.server.add(end)
+            self.server.turns.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.sends)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
@@ -253,7 +253,7 @@ class Connection(asyncio.Protocol, transport.Handler):
         end = self._links.get(link)
         if isinstance(end, Outgoing):
             link.available = end.node.counts.available
-            self.server.ready[end] = None
+            self.server.turns.ready[end] = None
 
     def on_transfer(self, delivery: transport.Delivery) -> None:
         """Publish a message."""
@@ -320,7 +320,7 @@ class Connection(asyncio.Protocol, transport.Handler):
                 if end.target is not None:
                     end.target.detach()
             else:
-                self.server.remove(end)
+                self.server.turns.remove(end)
                 self.server.termini.retire(self.key(link), end, ends)
         except Exception:  # other links end after this one
             self.server.logger.exception("fault at the end of a link")

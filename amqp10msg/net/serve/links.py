@@ -74,7 +74,7 @@ class PassingFilter:
         Raises:
             TurnOverError: the time is over; the message is to be asked for again.
         """
-        if not self.fresh and self.server.is_over:
+        if not self.fresh and self.server.turns.is_over:
             raise TurnOverError
         self.fresh = False
         return self.filters.matches(message, now=self.server.clock(), local=local)

@@ -143,7 +143,7 @@ class Opener:
                 address,
                 clock=self._server.clock,
                 capacity=Capacity(messages=_MAX_RESPONSES),
-                on_available=lambda: self._server.available(made),
+                on_available=lambda: self._server.turns.available(made),
             )
         return node
 

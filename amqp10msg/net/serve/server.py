@@ -15,9 +15,8 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
-from amqp10msg import AmqpError, Limits, Message, __version__
+from amqp10msg import Limits, Message, __version__
 from amqp10msg.delivery import DistributionNode, Error, Released
-from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import (
     Capacity,
     Counts,
@@ -25,17 +24,15 @@ from amqp10msg.delivery.node import (
     OutgoingLink,
     Quarantined,
     Store,
-    StoreError,
 )
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
 from amqp10msg.net.serve import tokens
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.exchanges import Exchanges
-from amqp10msg.net.serve.links import Outgoing, TurnOverError
 from amqp10msg.net.serve.management import MANAGEMENT, Management
 from amqp10msg.net.serve.nodes import Nodes
 from amqp10msg.net.serve.termini import Termini
 from amqp10msg.net.serve.tokens import CBS, Token
+from amqp10msg.net.serve.turns import Turns
 from amqp10msg.net.transport import Link
 
 __all__ = ["Server", "tls_context"]
@@ -46,8 +43,6 @@ T = TypeVar("T")
 _TICK = 0.1
 #: Nested values in a message; real ones have about ten levels.
 _MAX_DEPTH = 32
-#: Seconds after which a turn lets other connections have theirs.
-_TURN = 0.02
 #: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
 #: Seconds that peers have to answer the close when the server stops.
@@ -194,14 +189,7 @@ class Server:
         self.connections: set[Connection] = set()
         #: The connection and the link of the transport by container, link name and role.
         self.links: dict[tuple[str, str, bool], tuple[Connection, Link]] = {}
-        self.touched: set[Connection] = set()
-        self.confirmations: list[tuple[Connection, Callable[[], None]]] = []
-        self._deadline = 0.0
-        self._continues = False
-        #: Links that may send; a dict because it is ordered.
-        self.ready: dict[Outgoing, None] = {}
-        self._ends: dict[DistributionNode, dict[Outgoing, None]] = {}
-        self._available: dict[DistributionNode, None] = {}
+        self.turns = Turns(self)
 
     # For other threads.
 
@@ -271,7 +259,7 @@ class Server:
                 except BaseException as error:  # noqa: BLE001  (raised in the other thread)
                     result.set_exception(error)
 
-            self.turn(work)
+            self.turns.run(work)
 
         loop.call_soon_threadsafe(run)
         while not result.done():
@@ -333,7 +321,7 @@ class Server:
             started.set_result(None)
             try:
                 while not self._stopping.is_set():
-                    self.turn(self.nodes.expire)
+                    self.turns.run(self.nodes.expire)
                     try:
                         await asyncio.wait_for(self._stopping.wait(), _TICK)
                     except TimeoutError:
@@ -356,7 +344,7 @@ class Server:
             self.store,
             create=True,
             dead_letter=self._dead_letter,
-            on_available=self.available,
+            on_available=self.turns.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
             options=self._options,
@@ -389,7 +377,7 @@ class Server:
             for connection in list(self.connections):
                 connection.close(goodbye)
 
-        self.turn(close)
+        self.turns.run(close)
         loop = asyncio.get_running_loop()
         end = loop.time() + _GRACE
         while self.connections and loop.time() < end:
@@ -398,7 +386,7 @@ class Server:
             connection.abort()
         while self.connections:
             await asyncio.sleep(0)
-        self.turn(self.termini.clear)
+        self.turns.run(self.termini.clear)
 
     # In the thread, called by connections.
 
@@ -408,113 +396,6 @@ class Server:
             text = " ".join(f"{key}={value!r}" for key, value in fields.items())
             self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
 
-    def turn(self, work: Callable[[], object]) -> None:
-        """Do some work, commit it, confirm it to the peers, and send what can be sent.
-
-        What is left when the time is over waits for a turn of its own, after those of others.
-        """
-        self._deadline = time.monotonic() + _TURN
-        try:
-            with self.store.batch():
-                work()
-                for node in self.nodes.sweep():
-                    self._ends.pop(node, None)
-                    self.log("deleted", node=node.name)
-            self._confirm()
-            while self.touched or self.ready or self._available:
-                with self.store.batch():
-                    self._pump()
-                self._flush()
-                if self.is_over and (self.ready or self._available):
-                    self._continue()
-                    break
-        except StoreError as error:
-            self.confirmations.clear()
-            self.log("store-failed", logging.CRITICAL, why=error.reason)
-            for connection in list(self.connections):
-                connection.close(error.error)
-            self._flush()
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the time of this turn is over."""
-        return time.monotonic() >= self._deadline
-
-    def _continue(self) -> None:
-        """Schedule a turn for what is left."""
-
-        def go_on() -> None:
-            self._continues = False
-            self.turn(lambda: None)
-
-        if not self._continues:
-            self._continues = True
-            asyncio.get_running_loop().call_soon(go_on)
-
-    def _confirm(self) -> None:
-        """Send the confirmations of what was committed."""
-        confirmations = self.confirmations
-        self.confirmations = []
-        for connection, send in confirmations:
-            try:
-                send()
-            except Exception as error:  # noqa: BLE001  (logged; the others go on)
-                connection.fail(error, "confirming")
-
-    def _pump(self) -> None:
-        """Have the links that may send take messages in turns."""
-        for node in self._available:
-            self.ready.update(self._ends.get(node, {}))
-        self._available.clear()
-        while self.ready:
-            for end in list(self.ready):
-                if end not in self.ready:
-                    continue  # its connection failed meanwhile
-                if self.is_over:
-                    return
-                # A link that was served comes last in the next turn.
-                self.ready[end] = self.ready.pop(end)
-                try:
-                    more = end.pump()
-                except TurnOverError:
-                    return
-                except AmqpError as error:
-                    more = False
-                    self.log("link-failed", logging.WARNING, link=end.link.name, why=str(error))
-                    # A filter that cannot be evaluated exceeds what a message may cost.
-                    costly = isinstance(error, EvaluationError)
-                    known = getattr(error, "condition", "amqp:internal-error")
-                    condition = RESOURCE_LIMIT_EXCEEDED if costly else known
-                    end.connection.end_link(end.link, Error(condition, str(error)))
-                except Exception as error:  # noqa: BLE001  (logged; the others go on)
-                    more = False
-                    end.connection.fail(error, f"sending on the link {end.link.name!r}")
-                if not more:
-                    self.ready.pop(end, None)
-                    continue
-                # A link that got a message is the last one to get the next.
-                ends = self._ends.get(end.node)
-                if ends is not None and end in ends:
-                    ends[end] = ends.pop(end)
-
-    def _flush(self) -> None:
-        while self.touched:
-            connection = self.touched.pop()
-            try:
-                more = connection.flush()
-            except Exception as error:  # noqa: BLE001  (logged; the others go on)
-                more = False
-                connection.fail(error, "sending")
-                connection.abort()
-                self.touched.discard(connection)
-            if more:
-                self.ready.update(dict.fromkeys(connection.waiting))
-                connection.waiting.clear()
-
-    def available(self, node: DistributionNode) -> None:
-        """Have messages of a node sent at the end of this turn."""
-        self._available[node] = None
-
     def delete(self, address: str) -> int:
         """Delete a node, and detach its links; return the number of its messages."""
         node = self.nodes.find(address) if address in self.nodes else None
@@ -522,8 +403,7 @@ class Server:
             return 0
         count = len(node)
         self.nodes.delete(address)
-        for end in self._ends.pop(node, {}):
-            self.ready.pop(end, None)
+        for end in self.turns.forget(node):
             gone = Error("amqp:resource-deleted", f"the node {node.name!r} was deleted")
             end.connection.end_link(end.link, gone)
         self.log("deleted", node=node.name)
@@ -542,16 +422,3 @@ class Server:
                 link.detach()
             except Exception:
                 self.logger.exception("the link %r cannot be ended", link.name)
-
-    def add(self, end: Outgoing) -> None:
-        """Send the messages of its node to a link from now on."""
-        self._ends.setdefault(end.node, {})[end] = None
-
-    def remove(self, end: Outgoing) -> None:
-        """Send nothing more to a link."""
-        self.ready.pop(end, None)
-        end.connection.waiting.discard(end)
-        ends = self._ends.get(end.node, {})
-        ends.pop(end, None)
-        if not ends:
-            self._ends.pop(end.node, None)

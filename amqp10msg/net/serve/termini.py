@@ -68,7 +68,7 @@ class Termini:
             return
         loop = asyncio.get_running_loop()
         kept.timer = loop.call_later(
-            kept.source.timeout, self._server.turn, lambda: self.forget(key)
+            kept.source.timeout, self._server.turns.run, lambda: self.forget(key)
         )
 
     def end_of(self, scope: Any, ends: str) -> None:
