@@ -21,6 +21,7 @@ from amqp10msg._core.codes import (
 )
 from amqp10msg._core.path import key_text, path_of
 from amqp10msg._core.reader import Reader, decode_message
+from amqp10msg._core.record import Record, make_fast
 from amqp10msg._core.scan import (
     Scanned,
     check_section,
@@ -62,6 +63,7 @@ __all__ = [
     "Layout",
     "Mapping",
     "Reader",
+    "Record",
     "Scanned",
     "Spec",
     "Writer",
@@ -73,6 +75,7 @@ __all__ = [
     "encode_message",
     "encode_value",
     "key_text",
+    "make_fast",
     "octets_of",
     "order_rule",
     "path_of",

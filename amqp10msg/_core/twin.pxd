@@ -162,6 +162,9 @@ cdef enum:
     MOST_SLOTS = 32
 
 
+cdef int trust(type base) except -1
+
+
 @cython.final
 cdef class Layout:
     cdef readonly type cls

@@ -7,6 +7,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg import _core
 from amqp10msg._core.twin import Layout
 from amqp10msg.basic._reader import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
@@ -29,7 +30,7 @@ BASIC_CLASS = 60
 
 @shown
 @attrs.define(repr=False)
-class BasicMessage:
+class BasicMessage(_core.Record):
     """A message of class basic: properties, body, and the exchange and routing key it was sent to.
 
     Attributes:
@@ -94,6 +95,9 @@ class BasicMessage:
         from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415
 
         return to_pamqp(self.properties)
+
+
+_core.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytearray))
 
 
 def _whence(method: Any) -> tuple[str, str, bool]:

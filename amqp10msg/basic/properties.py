@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Mapping
+from types import NoneType
 from typing import Any
 
 import attrs
 
+from amqp10msg import _core
 from amqp10msg._core.twin import FieldOutput
 from amqp10msg.basic._reader import Layout, Reader
 from amqp10msg.basic._writer import write_rows, write_table, write_value
@@ -75,7 +77,7 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
-class BasicProperties:
+class BasicProperties(_core.Record):
     """The properties of one message of class basic; None where a property is not present.
 
     Text is str; bytes of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
@@ -130,6 +132,7 @@ class BasicProperties:
         return f"BasicProperties({shown})"
 
 
+_core.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
 #: The layout of class basic.
 BASIC = Layout(BasicProperties, PROPERTIES)
 

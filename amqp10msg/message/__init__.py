@@ -12,6 +12,7 @@ import datetime
 import importlib
 from collections.abc import Iterator, Mapping
 from html import escape
+from types import NoneType
 from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
 
 import attrs
@@ -60,7 +61,7 @@ class MessageChanges(TypedDict, total=False):
 
 
 @attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
-class Message:
+class Message(_core.Record):
     """One annotated message: up to seven sections, each None where it is absent.
 
         Message(body="text")
@@ -471,4 +472,13 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
     return made
 
 
+# What `__init__` takes as it is.
+_core.make_fast(
+    Message,
+    delivery_annotations=(NoneType, DeliveryAnnotations),
+    message_annotations=(NoneType, MessageAnnotations),
+    application_properties=(NoneType, ApplicationProperties),
+    body=(NoneType, *BODY_SPECS),
+    footer=(NoneType, Footer),
+)
 _core.register_message(Message, _read_leniently)

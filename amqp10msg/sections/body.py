@@ -6,6 +6,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg import _core
 from amqp10msg.reprs import shown
 
 __all__ = ["AmqpSequence", "AmqpValue", "Data"]
@@ -13,7 +14,7 @@ __all__ = ["AmqpSequence", "AmqpValue", "Data"]
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class Data:
+class Data(_core.Record):
     """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together.
 
     What it holds is checked when it is encoded (`EncodeError`).
@@ -24,7 +25,7 @@ class Data:
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class AmqpSequence:
+class AmqpSequence(_core.Record):
     """A list of values (Part 3, 3.2.7). A body may have several, which belong together.
 
     What it holds is checked when it is encoded (`EncodeError`).
@@ -35,7 +36,12 @@ class AmqpSequence:
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class AmqpValue:
+class AmqpValue(_core.Record):
     """One AMQP value of any type (Part 3, 3.2.8), checked when it is encoded (`EncodeError`)."""
 
     value: Any = None
+
+
+_core.make_fast(Data)
+_core.make_fast(AmqpSequence, values=(list, tuple))
+_core.make_fast(AmqpValue)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import attrs
 
+from amqp10msg import _core
 from amqp10msg.composite import composite
 from amqp10msg.primitives import boolean, milliseconds, ubyte, uint
 
@@ -12,7 +13,7 @@ __all__ = ["Header"]
 
 @composite("amqp:header:list", 0x70, provides=("section",))
 @attrs.define(weakref_slot=False)
-class Header:
+class Header(_core.Record):
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 
     Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
@@ -31,3 +32,6 @@ class Header:
     ttl: milliseconds | None = None
     first_acquirer: boolean = False
     delivery_count: uint = 0
+
+
+_core.make_fast(Header)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import datetime
 import uuid
+from types import NoneType
 from typing import Annotated
 
 import attrs
 
+from amqp10msg import _core
 from amqp10msg.composite import composite
 from amqp10msg.primitives import (
     Timestamp,
@@ -36,7 +38,7 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 # Converting in assignments too would need a __setattr__ in Python, at six times the decoding time;
 # a datetime that is assigned later is converted when it is encoded.
 @attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
-class Properties:
+class Properties(_core.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).
 
     Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
@@ -73,3 +75,7 @@ class Properties:
     group_id: string | None = None
     group_sequence: sequence_no | None = None
     reply_to_group_id: string | None = None
+
+
+_MOMENT = (NoneType, int, Timestamp)
+_core.make_fast(Properties, absolute_expiry_time=_MOMENT, creation_time=_MOMENT)
