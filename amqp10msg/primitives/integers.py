@@ -3,31 +3,23 @@
 from __future__ import annotations
 
 import datetime as _datetime
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from amqp10msg.errors import wrong_type
+from amqp10msg.primitives._bounded import Bounded
 
 __all__ = ["Byte", "Int", "Short", "Timestamp", "UByte", "UInt", "ULong", "UShort"]
 
 
-class _Integer(int):
+class _Integer(int, Bounded):
     """An integer that knows its AMQP type and refuses what is out of its range."""
 
     __slots__ = ()
     min: ClassVar[int]
     max: ClassVar[int]
 
-    # In __init__ and not in __new__, which the decoder calls with what is in range already.
-    def __init__(self, value: Any = 0, /) -> None:
-        if not hasattr(value, "__index__"):  # which int() takes, and cuts off or parses
-            name = type(self).__name__
-            raise wrong_type(
-                name, "an int", value, f"if it is a number, {name}(int({value!r:.40}))"
-            )
-        if not self.min <= self <= self.max:
-            raise ValueError(
-                f"{type(self).__name__} holds {self.min} to {self.max}, not {int(self)}"
-            )
+    if TYPE_CHECKING:
+        # That of Bounded, which stands behind int among the bases.
+        def __init__(self, value: Any = 0, /) -> None: ...
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({int(self)})"
