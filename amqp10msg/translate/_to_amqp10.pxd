@@ -10,6 +10,7 @@ cdef Layout _MESSAGE
 cdef Layout _HEADER
 cdef Layout _PROPERTIES
 cdef Layout _DATA
+cdef Layout _BASIC
 cdef Layout _GIVEN
 cdef dict _SYMBOLS
 cdef set ROUTES
@@ -47,6 +48,7 @@ cdef class Natural:
     cdef public object body
     cdef public object body_octets
     cdef public bint is_data
+    cdef bint is_delivered
     cdef bint has_residual
     cdef public list unplaced
 
@@ -68,11 +70,11 @@ cdef bint _is_usual_name(name) except -1
 cdef object int_of(long long number)
 cpdef object translated(basic, Notes notes)
 cpdef bint is_delivered(basic) except -1
-@cython.locals(made=Natural)
+@cython.locals(made=Natural, values=tuple, is_routed=bint)
 cpdef Natural natural(basic, entries, Notes notes)
 cdef _marked_body(Natural made, basic)
-@cython.locals(values=tuple, index=int)
-cdef _properties(Natural made, given, Notes notes)
+@cython.locals(index=int)
+cdef _properties(Natural made, tuple values, Notes notes)
 @cython.locals(form=int, text=str, known=dict)
 cdef object _usual(Natural made, int index, value)
 cdef _by_rule(Natural made, int index, value, Notes notes)

@@ -76,6 +76,7 @@ _MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
+_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
 _new_int: Any = int.__new__
 _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
@@ -126,6 +127,7 @@ class Natural:
         self.body: Any = None
         self.body_octets: Any = None
         self.is_data = True
+        self.is_delivered = False
         self.has_residual = False
         self.unplaced: list[str] = []
 
@@ -166,7 +168,7 @@ class Natural:
         annotations = self.annotations
         if self.carried:
             annotations[_NAME] = residual.pack(self.carried)
-        delivered = is_delivered(basic)
+        delivered = self.is_delivered
         if delivered:
             annotations[_EXCHANGE] = basic.exchange
             annotations[_ROUTING_KEY] = basic.routing_key
@@ -296,13 +298,16 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
         notes: takes the losses.
     """
     made = Natural()
-    given = basic.properties
-    if given.type == MARKER:
+    given, body, exchange, routing_key, redelivered = _BASIC.values(basic)
+    is_routed = bool(exchange or routing_key)
+    made.is_delivered = is_routed and is_delivered(basic)
+    values = _GIVEN.values(given)
+    if values[_TYPE] == MARKER:
         _marked_body(made, basic)
     if made.body is None:
-        made.body = _DATA.build([basic.body])
-    _properties(made, given, notes)
-    if basic.redelivered and not is_delivered(basic):
+        made.body = _DATA.build([body])
+    _properties(made, values, notes)
+    if redelivered and not made.is_delivered:
         notes.add(
             "redelivered",
             "retyped",
@@ -311,12 +316,12 @@ def natural(basic: Any, entries: Any, notes: Any) -> Natural:
             "header.delivery-count says it; a broker on the way back says both anew",
             recoverable=True,
         )
-    if (basic.exchange or basic.routing_key) and not is_delivered(basic):
-        for key, text in ((EXCHANGE, basic.exchange), (ROUTING_KEY, basic.routing_key)):
+    if is_routed and not made.is_delivered:
+        for key, text in ((EXCHANGE, exchange), (ROUTING_KEY, routing_key)):
             made.carried[key] = text.encode("utf-8", "surrogateescape")
         notes.carried(
             "routing-key",
-            (basic.exchange, basic.routing_key),
+            (exchange, routing_key),
             "exchange or routing key is no UTF-8 without NUL of 255 bytes at most",
         )
     if entries is not None:
@@ -338,8 +343,7 @@ def _marked_body(made: Natural, basic: BasicMessage) -> None:
         made.carried[BODY] = 1
 
 
-def _properties(made: Natural, given: BasicProperties, notes: Notes) -> None:
-    values = _GIVEN.values(given)
+def _properties(made: Natural, values: tuple[Any, ...], notes: Notes) -> None:
     for index in range(len(_FORMS)):
         value = values[index]
         if value is None:
