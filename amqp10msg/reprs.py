@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import islice
 from typing import Any, TypeVar
 
 import attrs
@@ -39,9 +39,10 @@ _LONGEST_TEXT = 1_000
 _LONGEST_BYTES = 200
 _MOST = 4_000
 _DEEPEST = 30
-# What holds no other values.
-_SIMPLE = {type(None), bool, int, float, str, bytes, uuid.UUID, Symbol, Timestamp, Float}
-_SIMPLE |= {UByte, UShort, UInt, ULong, Byte, Short, Int, Char}
+# What holds no other values; of these, what is never long.
+_SHORT = {type(None), bool, int, float, uuid.UUID, Timestamp, Float}
+_SHORT |= {UByte, UShort, UInt, ULong, Byte, Short, Int, Char}
+_SIMPLE = {str, bytes, Symbol, *_SHORT}
 
 
 class Text:
@@ -65,14 +66,35 @@ def cut(value: Any) -> Any:
     return value
 
 
+class _FullError(Exception):
+    """The text is as long as it may be."""
+
+
+class _Out:
+    """A text that grows to its bound."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def add(self, text: str) -> None:
+        """Append text; _FullError once the bound is passed."""
+        self.pieces.append(text)
+        self.size += len(text)
+        if self.size > _MOST:
+            raise _FullError
+
+
 def short_repr(value: Any) -> str:
     """Return the repr of a value, cut off where it is long; it takes no longer than that."""
-    text = ""
-    for piece in _pieces(value, 0):
-        text += piece
-        if len(text) > _MOST:
-            return f"{text[:_MOST]}..."
-    return text
+    out = _Out()
+    try:
+        _write(out, value, 0)
+    except _FullError:
+        return f"{''.join(out.pieces)[:_MOST]}..."
+    return "".join(out.pieces)
 
 
 def shown(cls: type[T]) -> type[T]:
@@ -87,77 +109,63 @@ def shown(cls: type[T]) -> type[T]:
     return cls
 
 
-def _pieces(value: Any, level: int) -> Iterable[str]:
-    """Return the text of a value in pieces; of nearly all values it is one."""
-    if level <= _DEEPEST and type(value) in _SIMPLE:
-        return (repr(cut(value)),)
-    return _parts(value, level)
-
-
-def _parts(value: Any, level: int) -> Iterator[str]:
-    value = cut(value)
+def _write(out: _Out, value: Any, level: int, before: str = "") -> None:
+    """Write a value behind a text."""
     kind = type(value)
     if level > _DEEPEST:
-        yield "..."
-    elif hasattr(kind, "__rich_repr__"):
-        yield from _call(kind.__name__, _arguments(value, level))
-    elif kind is list:
-        yield from _between("[", (_pieces(item, level + 1) for item in value), "]")
-    elif isinstance(value, dict):
-        yield from _between("{", (_entry(*item, level + 1) for item in value.items()), "}")
-    elif kind is AmqpMap:
-        pairs = (
-            _between("(", (_pieces(item, level + 2) for item in pair), ")") for pair in value.pairs
-        )
-        yield from _call("AmqpMap", [_between("[", pairs, "]")])
-    elif kind is Array:
-        constructor = repr(value.type) if value.code is None else f"{value.code:#04x}"
-        arguments: list[Iterable[str]] = [[constructor], _pieces(value.values, level + 1)]
-        if value.descriptors:
-            arguments.append(_named("descriptors", value.descriptors, level))
-        yield from _call("Array", arguments)
-    elif kind is Described:
-        names = ("descriptor", "value")
-        yield from _call("Described", (_named(name, getattr(value, name), level) for name in names))
-    elif kind is tuple:
-        items = [_pieces(item, level + 1) for item in islice(value, _MOST)]
-        yield from _between("(", items, ",)" if len(items) == 1 else ")")
+        out.add(f"{before}...")
+    elif kind in _SIMPLE:
+        out.add(f"{before}{value!r}" if kind in _SHORT else f"{before}{cut(value)!r}")
     else:
-        yield repr(value)
+        out.add(before)
+        _write_parts(out, cut(value), level)
 
 
-def _arguments(value: Any, level: int) -> Iterator[Iterable[str]]:
-    for name, given, *default in value.__rich_repr__():
-        if not default or given != default[0]:
-            yield _named(name, given, level)
+def _write_parts(out: _Out, value: Any, level: int) -> None:
+    kind = type(value)
+    if hasattr(kind, "__rich_repr__"):
+        before = f"{kind.__name__}("
+        for name, given, *default in value.__rich_repr__():
+            if not default or given != default[0]:
+                _write(out, given, level + 1, f"{before}{name}=")
+                before = ", "
+        out.add(f"{before})" if before != ", " else ")")
+    elif kind is list:
+        _write_between(out, "[", value, "]", level)
+    elif isinstance(value, dict):
+        before = "{"
+        for key, item in value.items():
+            _write(out, key, level + 1, before)
+            _write(out, item, level + 1, ": ")
+            before = ", "
+        out.add("}" if value else "{}")
+    elif kind is AmqpMap:
+        before = "AmqpMap(["
+        for pair in value.pairs:
+            out.add(before)
+            _write_between(out, "(", pair, ")", level + 1)
+            before = ", "
+        out.add("])" if before == ", " else f"{before}])")
+    elif kind is Array:
+        out.add(f"Array({value.type!r}" if value.code is None else f"Array({value.code:#04x}")
+        _write(out, value.values, level + 1, ", ")
+        if value.descriptors:
+            _write(out, value.descriptors, level + 1, ", descriptors=")
+        out.add(")")
+    elif kind is Described:
+        _write(out, value.descriptor, level + 1, "Described(descriptor=")
+        _write(out, value.value, level + 1, ", value=")
+        out.add(")")
+    elif kind is tuple:
+        _write_between(out, "(", islice(value, _MOST), ",)" if len(value) == 1 else ")", level)
+    else:
+        out.add(repr(value))
 
 
-def _named(name: str, value: Any, level: int) -> Iterable[str]:
-    if level < _DEEPEST and type(value) in _SIMPLE:
-        return (f"{name}={cut(value)!r}",)
-    return chain((f"{name}=",), _pieces(value, level + 1))
-
-
-def _entry(key: Any, value: Any, level: int) -> Iterable[str]:
-    first, second = _pieces(key, level), _pieces(value, level)
-    if type(first) is tuple and type(second) is tuple:
-        return (f"{first[0]}: {second[0]}",)
-    return chain(first, (": ",), second)
-
-
-def _call(name: str, arguments: Iterable[Iterable[str]]) -> Iterator[str]:
-    return _between(f"{name}(", arguments, ")")
-
-
-def _between(begin: str, items: Iterable[Iterable[str]], end: str) -> Iterator[str]:
+def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level: int) -> None:
+    """Write values with commas between them."""
     before = begin
     for item in items:
-        if type(item) is tuple:  # of one piece
-            yield before + item[0]
-        else:
-            yield before
-            yield from item
+        _write(out, item, level + 1, before)
         before = ", "
-    if before == begin:
-        yield begin
-    yield end
+    out.add(end if before == ", " else f"{begin}{end}")

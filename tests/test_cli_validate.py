@@ -5,16 +5,20 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections import Counter
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties, corpus
-from amqp10msg.cli import main
+from amqp10msg.cli import _judging, _report, main
+from amqp10msg.inspector.items import Item
+from amqp10msg.testing import messages
 from amqp10msg.validation import PROFILES, RULES, validate
 
 SOUND = Message("hello").encode()
@@ -279,3 +283,52 @@ class TestReport:
         text = " ".join(self.page(tmp_path, data=b"{}\n" * 3 + b'{"raw": 1}\n' * 30).text)
 
         assert "… and 10 more" in text
+
+
+OF_ANY_KIND = st.sampled_from([SOUND, WARNED, WRONG, CUT, b"", b"\0", b"text", bytes(300)])
+
+
+@given(st.lists(st.one_of(OF_ANY_KIND, messages().map(Message.encode)), max_size=12))
+def test_many_at_once_are_judged_as_one_by_one(drawn: list[bytes]) -> None:
+    given_ = [Item(f"m{i}", octets) for i, octets in enumerate([*drawn, SOUND])]
+    given_.insert(len(drawn) // 2, Item("unread", fault="no message"))
+    for profile in ("oasis", "rabbitmq-4"):
+        expected = [(item, _report.judge(item, profile)) for item in given_]
+
+        assert expected == list(_judging.judged(iter(given_), profile, at_once=True))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_judging, "_AT_ONCE", 3)
+            assert expected == list(_judging.judged(iter(given_), profile, at_once=True))
+
+
+def test_a_file_of_many_messages_gives_the_same_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "m.jsonl"
+    file.write_bytes(lines_of(*[SOUND, *[WARNED, CUT] * 2, SOUND, WRONG] * 200))
+    options: list[tuple[str, ...]] = [(), ("--json",), ("--profile", "azure")]
+    found = [run(*one, file) for one in options]
+    monkeypatch.setattr(_judging, "_suspects", lambda: None)
+    expected = [run(*one, file) for one in options]
+
+    assert [1] * 3 == [one.exit_code for one in found]
+    assert [one.output for one in expected] == [one.output for one in found]
+
+
+def test_messages_before_a_fault_of_the_input_are_judged() -> None:
+    def items() -> Iterator[Item]:
+        yield Item("a", WRONG)
+        raise click.ClickException("gone")
+
+    judged = _judging.judged(items(), "oasis", at_once=True)
+
+    assert (Item("a", WRONG), validate(WRONG)) == next(judged)
+    with pytest.raises(click.ClickException, match="gone"):
+        next(judged)
+
+
+def test_messages_from_a_pipe_are_judged_as_they_come() -> None:
+    given_ = iter([Item("a", SOUND), Item("b", WRONG)])
+    next(_judging.judged(given_, "oasis", at_once=False))
+
+    assert "b" == next(given_).source

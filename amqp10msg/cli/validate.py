@@ -64,7 +64,8 @@ def validate(
     Each violation is a line with its place, the rule and its clause; then come the counts. The exit
     status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
-    from amqp10msg.cli._report import Report, Tally, judge
+    from amqp10msg.cli._judging import judged
+    from amqp10msg.cli._report import Report, Tally
     from amqp10msg.files.atomic import write_whole
 
     if report is not None and not report.parent.is_dir():
@@ -72,8 +73,8 @@ def validate(
     colored = use_color(color)
     tally = Tally(profile)
     page = Report(profile) if report is not None else None
-    for item in inputs.some():
-        found = judge(item, profile)
+    # What comes through a pipe is judged as it comes.
+    for item, found in judged(inputs.some(), profile, at_once=inputs.total is not None):
         tally.add(item, found)
         if page is not None:
             page.add(item, found)
