@@ -12,12 +12,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from amqp10msg import conformance, corpus
+from amqp10msg.files.atomic import write_whole
+from amqp10msg.net.conformance import hold_broker
 from amqp10msg.net.serve import Server
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "conformance.md"
+# Through a broker at the same time: they wait more than they work.
+_WAYS = 16
 HEAD = """\
 # Conformance of implementations
 
@@ -25,9 +30,10 @@ HEAD = """\
 and wrote this page. What is not asked of an implementation is blank: it has no public function for
 it. [Hold an implementation to the corpus](../how-to/conformance.md) says what the columns mean;
 *typed* and *identical* are no requirement. *Live* are brokers, through which the messages among the
-cases went. These are facts about the versions named, as far as the
-drivers in `amqp10msg/corpus/drivers` reach; a finding that is wrong is a fault of the driver or of
-the corpus, so please report it.
+cases went; of a broker, a *crash* is a session or connection that it ended with an internal error
+or without a word, while its other connections went on. These are facts about the versions named,
+as far as the drivers in `amqp10msg/corpus/drivers` reach; a finding that is wrong is a fault of the
+driver or of the corpus, so please report it.
 
 Of many cases of one clause the smallest is shown, with its bytes.
 
@@ -35,18 +41,28 @@ Of many cases of one clause the smallest is shown, with its bytes.
 
 
 def main(folder: Path) -> None:
-    """Run the command, and write what it found."""
+    """Run the command, then the brokers, and write what was found."""
     command = [sys.executable, "-m", "amqp10msg", "conformance", "run", "-o", str(folder)]
-    command += [word for name in conformance.PEERS for word in ("--peer", name)]
-    with Server(accept_durable=True) as server:
-        brokers = [f"{server.url}/held", *os.environ.get("AMQP10MSG_BROKERS", "").split()]
-        command += [word for url in brokers for word in ("--broker", url)]
-        subprocess.run(command, check=False)  # it ends with status 1 where a case failed
-    peers = conformance.load(folder / "results.json")
+    subprocess.run(command, check=False)  # it ends with status 1 where a case failed
     cases = corpus.load()
-    text = HEAD.format(count=len(cases)) + conformance.markdown(peers, cases)
-    PAGE.write_text(text, encoding="utf-8")
+    peers = [*conformance.load(folder / "results.json"), *brokers(cases)]
+    conformance.save(peers, folder / "results.json")
+    write_whole(folder / "junit.xml", conformance.junit(peers))
+    write_whole(folder / "index.html", conformance.scoreboard(peers, cases))
+    told = conformance.markdown(peers, cases)
+    write_whole(folder / "report.md", told)
+    write_whole(PAGE, HEAD.format(count=len(cases)) + told)
     print(f"{PAGE}, {folder}/index.html")
+
+
+def brokers(cases: list[corpus.Case]) -> Iterator[conformance.PeerResults]:
+    """Yield the results of the server of this library and of other brokers."""
+    with Server(accept_durable=True) as server:
+        for url in [f"{server.url}/held-{{n}}", *os.environ.get("AMQP10MSG_BROKERS", "").split()]:
+            try:
+                yield hold_broker(url, cases, jobs=_WAYS if "{n}" in url else 1)
+            except (ValueError, conformance.PeerError) as error:
+                print(f"left out: {error}", file=sys.stderr)
 
 
 if __name__ == "__main__":
