@@ -148,6 +148,9 @@ def shovel(source: Side, target: Side) -> Iterator[list[int]]:
         "ack-mode": "on-confirm",
         "src-prefetch-count": 1_000,
     }
+    if target.protocol == "0-9-1":
+        # From 1.0, it has the body alone, and the target would not keep that on disk.
+        given["dest-publish-properties"] = {"delivery_mode": 2}
 
     def control(*arguments: str) -> None:
         subprocess.run([RABBITMQ, "ctl", "4", *arguments], check=True, stdout=subprocess.DEVNULL)

@@ -102,8 +102,9 @@ cdef class ToBasic(MessageReader):
         cdef Py_ssize_t i, k, start
         cdef int flags = 0
         cdef bint keeps = self.keeps()
-        # Otherwise the thorough way proves that it can be undone.
-        if keeps and (not made.is_certain or made.is_delivered):
+        # Otherwise the thorough way proves that it can be undone. What a delivery adds by the rules
+        # the way back adds by the same: the header with all fields, the last two annotations.
+        if keeps and (not made.is_certain or (made.is_delivered and made.annotations.at != NULL)):
             return ODD
         made.there[HEADERS] = made.entries.count > 0 or keeps
         for i in range(PROPERTIES):
