@@ -60,6 +60,7 @@ class BasicBroker:
         streams: queues that keep what they deliver, by name.
         refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
             ``cut`` (the connection), ``silent``, or nothing.
+        chokes: whether it fails (541) instead of delivering a message.
         dead: what was rejected without requeue.
         connections: those that are open.
     """
@@ -68,6 +69,7 @@ class BasicBroker:
         self.queues: dict[str, deque[Stored]] = {name: deque() for name in names}
         self.streams: dict[str, list[Stored]] = {}
         self.refuses: Callable[[Stored], str] = lambda _: ""
+        self.chokes: Callable[[Stored], bool] = lambda _: False
         self.dead: list[Stored] = []
         self.connections: set[_Peer] = set()
         self.frame_max = 4096
@@ -252,6 +254,11 @@ class _Peer(asyncio.Protocol):
             self.deliver_one(Stored(header, one.body), self.stream_name)
         queue = self.broker.queues.get(self.queue)
         while queue and len(self.unacked) < self.prefetch and not self.stream.is_closing():
+            if self.dead or self.broker.chokes(queue[0]):
+                if not self.dead:
+                    self.dead = True
+                    self.stream.write(method(0, spec.Connection.Close(541, "INTERNAL", 0, 0)))
+                break
             self.deliver_one(queue.popleft(), self.queue)
 
     def deliver_one(self, one: Stored, name: str) -> None:

@@ -6,10 +6,7 @@ Here with a stand-in of 0-9-1 and with our own server of 1.0; test_net_bridge_ra
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import random
-import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +21,7 @@ from pika import spec
 from amqp10msg import Data, Message
 from amqp10msg.basic import (
     BasicMessage,
-    BasicProperties,
     decode_content_header,
-    encode_content_header,
 )
 from amqp10msg.composite import Error
 from amqp10msg.net.bridge import (
@@ -47,6 +42,16 @@ from amqp10msg.net.bridge.terms import Delivery, Outcome
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages, messages
 from tests.basic_broker import BasicBroker, Stored
+from tests.bridging import (
+    Refusing,
+    between,
+    bodies,
+    bridged,
+    numbered,
+    options,
+    quarantined,
+    stored,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,42 +63,6 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def server() -> Iterator[Server]:
     with Server(accept_durable=True) as made:
         yield made
-
-
-def stored(basic: BasicMessage) -> Stored:
-    return Stored(encode_content_header(basic.properties, len(basic.body)), basic.body)
-
-
-def numbered(count: int) -> list[Stored]:
-    return [
-        stored(BasicMessage(BasicProperties(message_id=f"m-{i}"), b"%d" % i)) for i in range(count)
-    ]
-
-
-def options(**given: Any) -> RouteOptions:
-    usual = {"idle": 0.3, "window": 20, "backoff": 0.001, "max_backoff": 0.01}
-    return RouteOptions(**{**usual, **given})
-
-
-async def bridged(source: str, target: str, **given: Any) -> Statistics:
-    async with asyncio.timeout(15), Bridge(source, target, options(**given)) as bridge:
-        (counts,) = (await bridge.run()).values()
-    return counts
-
-
-def between(
-    sent: list[Stored], refuses: Callable[[Stored], str] = lambda _: "", **given: Any
-) -> tuple[BasicBroker, Statistics]:
-    """Bridge two queues of one stand-in."""
-
-    async def run() -> tuple[BasicBroker, Statistics]:
-        async with BasicBroker("from", "to") as broker:
-            broker.queues["from"].extend(sent)
-            broker.refuses = refuses
-            counts = await bridged(broker.url("queue=from"), broker.url("queue=to"), **given)
-        return broker, counts
-
-    return asyncio.run(run())
 
 
 # Octets.
@@ -156,31 +125,6 @@ def test_payloads_are_the_same_bytes(server: Server, given: list[Message]) -> No
 # What the target does not take.
 
 
-def bodies(found: Any) -> list[bytes]:
-    return [one.body for one in found]
-
-
-def quarantined() -> list[bytes]:
-    path = Path("quarantine.jsonl")
-    return [one.octets for one in read_quarantine(path)] if path.exists() else []
-
-
-class Refusing:
-    """Refuses some messages, by what they hold, so many times each."""
-
-    def __init__(self, how: str, bad: Callable[[int], bool], times: int = 1_000_000) -> None:
-        self.how = how
-        self.bad = bad
-        self.times = times
-        self.seen: dict[bytes, int] = {}
-
-    def __call__(self, one: Stored) -> str:
-        if not self.bad(int(one.body)):
-            return ""
-        self.seen[one.body] = self.seen.get(one.body, 0) + 1
-        return self.how if self.seen[one.body] <= self.times else ""
-
-
 @pytest.mark.parametrize("how", ["nack", "cut", "close"])
 def test_what_is_refused_for_a_while_comes(how: str) -> None:
     sent = numbered(200)
@@ -192,31 +136,6 @@ def test_what_is_refused_for_a_while_comes(how: str) -> None:
     assert [] == quarantined()
     assert 200 == counts.accepted
     assert (25 if how == "nack" else 0) == counts.refused["nacked"]
-
-
-@pytest.mark.parametrize("how", ["cut", "close"])
-def test_poison_that_ends_connections_is_set_aside_alone(how: str) -> None:
-    sent = numbered(200)
-
-    broker, counts = between(sent, Refusing(how, lambda number: number % 50 == 49))
-
-    poison = [b"49", b"99", b"149", b"199"]
-    assert poison == sorted(quarantined(), key=int)
-    assert {one.body for one in sent} - set(poison) == set(bodies(broker.queues["to"]))
-    assert ({"fatal": 4}, 196, 0) == (counts.quarantined, counts.accepted, counts.source_lost)
-    assert [] == list(broker.queues["from"])
-
-
-def test_a_target_that_falls_silent_is_reached_anew() -> None:
-    sent = numbered(30)
-
-    broker, counts = between(
-        sent, Refusing("silent", lambda number: number == 11), outcome_timeout=0.05
-    )
-
-    assert [b"11"] == quarantined()
-    assert {b"%d" % i for i in range(30) if i != 11} == set(bodies(broker.queues["to"]))
-    assert counts.target_lost >= 3
 
 
 def test_what_has_no_queue_is_returned() -> None:
@@ -238,37 +157,6 @@ def test_what_has_no_queue_is_returned() -> None:
     assert [b"%d" % i for i in range(0, 40, 2)] == bodies(broker.queues["even"])
     assert odd == sorted(quarantined(), key=int)
     assert ({"returned": 20}, 40) == (counts.quarantined, counts.refused["returned"])
-
-
-@pytest.mark.parametrize("action", ["requeue", "reject"])
-def test_what_becomes_of_it_is_an_option(action: str) -> None:
-    poison = Refusing("close", lambda number: number == 3, 1)
-
-    broker, counts = between(numbered(4), poison, on={"fatal": action}, window=1)
-
-    assert [] == quarantined()
-    if action == "reject":
-        assert [b"3"] == bodies(broker.dead)
-        assert {"fatal": 1} == counts.rejected
-    else:  # and came again
-        assert (b"3", {"fatal": 1}) == (broker.queues["to"][-1].body, counts.requeued)
-
-
-def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
-    poison = Refusing("close", lambda number: number == 3)
-
-    async def run() -> BasicBroker:
-        async with BasicBroker("from", "to") as broker:
-            broker.queues["from"].extend(numbered(10))
-            broker.refuses = poison
-            urls = (broker.url("queue=from"), broker.url("queue=to"))
-            with pytest.raises(OSError, match="No such file"):
-                await bridged(*urls, quarantine=Path("no/such/folder.jsonl"))
-        return broker
-
-    broker = asyncio.run(run())
-
-    assert b"3" in bodies(broker.queues["from"])
 
 
 def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -426,7 +314,9 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
     async def run() -> LinkError:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q")
-        source = Amqp10Source(end, print, lost.append, 1, 1_000, lambda: Oversized(Path("x")))
+        source = Amqp10Source(
+            end, print, lost.append, 1, 1_000, lambda: Oversized(Path("x"), 1_000)
+        )
         source.product = "RabbitMQ 3.10.8"
         source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
         return lost[0]
@@ -636,69 +526,10 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
                 print,
                 window=1,
                 max_message=1_000,
-                overflow=lambda: Oversized(Path("x")),
+                overflow=lambda: Oversized(Path("x"), 1_000),
             )
         with pytest.raises(LinkError):
             await open_target(end, lambda *_: None, lambda: None, lambda _: None, window=1)
         peer.close()
 
     asyncio.run(run())
-
-
-SIZES = st.lists(st.sampled_from([0, 1, 3_000, 5_000, 9_000]), min_size=1, max_size=8)
-
-
-@settings(max_examples=10)
-@given(SIZES, st.sampled_from(["0-9-1", "1.0"]))
-def test_what_is_too_large_for_memory_goes_to_a_file_and_blocks_nothing(
-    server: Server, sizes: list[int], protocol: str
-) -> None:
-    most = 4_000
-    sent = [stored(BasicMessage(body=random.randbytes(size))) for size in sizes]
-
-    async def run() -> tuple[BasicBroker, Statistics]:
-        async with BasicBroker("from", "to") as broker:
-            broker.queues["from"].extend(sent)
-            source = broker.url("queue=from")
-            if protocol == "1.0":
-                await bridged(source, f"{server.url}/large", max_messages=len(sent))
-                source = f"{server.url}/large"
-            given = {"max_message": most, "max_messages": len(sent)}
-            return broker, await bridged(source, broker.url("queue=to"), **given)
-
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        broker, counts = asyncio.run(run())
-        path = Path("quarantine.jsonl")
-        aside = [one.raw for one in read_quarantine(path)] if path.exists() else []
-        left = {one.suffix for one in Path("quarantine.jsonl.large").glob("*")}
-
-    large = [one for one in sent if len(one.body) > most]
-    if protocol == "0-9-1":
-        assert [one.header + one.body for one in large] == aside
-    else:
-        assert len(large) == len(aside)
-        assert all(one.body in raw for one, raw in zip(large, aside, strict=True))
-    assert {".bin"} >= left
-    assert [one for one in sent if not len(one.body) > most] == list(broker.queues["to"])
-    assert counts.quarantined.total() == len(large)
-    assert [] == list(broker.queues["from"])
-
-
-def test_what_never_ends_costs_no_memory(tmp_path: Path) -> None:
-    """Its source says that it is of a tebibyte; when the connection ends, nothing is left of it."""
-    header = b"\0\x3c\0\0" + (1 << 40).to_bytes(8, "big") + b"\0\0"
-
-    async def run() -> int:
-        async with BasicBroker("from", "to") as broker:
-            broker.queues["from"].append(Stored(header, b"x" * 100_000))
-            urls = (broker.url("queue=from"), broker.url("queue=to"))
-            async with asyncio.timeout(15), Bridge(*urls, options(idle=None)):
-                while not any(tmp_path.glob("*.large/*.part")):
-                    await asyncio.sleep(0.01)
-                broker.cut()
-                while broker.opened < 4:
-                    await asyncio.sleep(0.01)
-            return len(broker.queues["from"])
-
-    assert 1 == asyncio.run(run())
-    assert [] == list(tmp_path.glob("*.large/*"))

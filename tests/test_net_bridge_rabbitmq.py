@@ -31,6 +31,7 @@ pika = pytest.importorskip("pika")
 
 from amqp10msg.net.bridge import (  # noqa: E402
     Bridge,
+    LinkError,
     RouteOptions,
     parse_url,
     read_quarantine,
@@ -170,6 +171,23 @@ def test_a_foreign_user_id_is_set_aside_alone(queues: Queues, target: str) -> No
     assert 0 == queues.count(first)
     # What the broker had taken and not confirmed when it ended the session comes twice.
     assert 297 <= queues.count(last) <= 297 + 500 * counts.target_lost
+
+
+def test_what_rabbitmq_dies_of_when_it_gives_it_out_ends_the_route(queues: Queues) -> None:
+    """RabbitMQ 4.0 cannot say a decimal number over 1.0: its session ends, and so for ever."""
+    first, _, last = queues.names
+    for number in range(10):
+        headers = FieldTable.of([("k", "D", ScaledDecimal(2, 314))]) if number == 5 else None
+        queues.publish(BasicMessage(BasicProperties(headers=headers), b"%d" % number))
+
+    with pytest.raises(LinkError, match="next in it, 3 times in a row"):
+        asyncio.run(bridged(MESSAGING + first, BASIC + last, 1_000))
+
+    assert 5 == queues.count(first)
+    # It ended twice with all that was there in flight.
+    assert 5 <= queues.count(last) <= 15
+    asyncio.run(bridged(BASIC + first, BASIC + last, 5))
+    assert 0 == queues.count(first)
 
 
 @pytest.mark.parametrize("source", [BASIC, MESSAGING])

@@ -10,8 +10,12 @@ rate is that from the first look at the target that shows some on. Processor tim
 contender, where it is a process of its own, and of both brokers, by message: it says more than the
 rate does on a machine with other work.
 
-Shovels are dynamic ones in the new broker, with acknowledgements on confirm and its prefetch of
-1000. The bridge and what is glued have a window of 500. The glued one is bench/peers/bridge.py.
+All three have the same window: the prefetch or credit of the source, 1000 as shovels have it where
+nothing else is said. Each acknowledges on confirm, and the target keeps the messages on disk: both
+queues are durable classic ones. Shovels are dynamic ones in the new broker. From 1.0 to 0-9-1, a
+shovel passes on the body alone, without the properties, so that its messages would not be kept on
+disk, but for the properties that it is told here: the same ones for all messages. The glued one is
+bench/peers/bridge.py.
 """
 
 from __future__ import annotations
@@ -107,15 +111,15 @@ def processor(pids: list[int]) -> float:
 
 
 @contextlib.contextmanager
-def bridge(source: Side, target: Side) -> Iterator[list[int]]:
+def bridge(source: Side, target: Side, window: int) -> Iterator[list[int]]:
     """Run the bridge."""
     command = ["-m", "amqp10msg.cli", "bridge", "--from", source.url, "--to", target.url]
-    with process([*command, "--log", "none"]) as pids:
+    with process([*command, "--log", "none", "--window", str(window)]) as pids:
         yield pids
 
 
 @contextlib.contextmanager
-def glued(source: Side, target: Side) -> Iterator[list[int]]:
+def glued(source: Side, target: Side, window: int) -> Iterator[list[int]]:
     """Run what is glued by hand."""
     way = "to-1.0" if target.protocol == "1.0" else "to-0-9-1"
     ends = [
@@ -123,7 +127,7 @@ def glued(source: Side, target: Side) -> Iterator[list[int]]:
         for side in (source, target)
         for one in (side.place, side.address if side.protocol == "1.0" else side.queue)
     ]
-    with process(["-m", "bench.peers.bridge", way, *ends]) as pids:
+    with process(["-m", "bench.peers.bridge", way, *ends, str(window)]) as pids:
         yield pids
 
 
@@ -139,18 +143,22 @@ def process(arguments: list[str]) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def shovel(source: Side, target: Side) -> Iterator[list[int]]:
+def shovel(source: Side, target: Side, window: int) -> Iterator[list[int]]:
     """Run a dynamic shovel in the new broker."""
     name = f"rate-{uuid.uuid4()}"
     given = {
         **source.shovel("src"),
         **target.shovel("dest"),
         "ack-mode": "on-confirm",
-        "src-prefetch-count": 1_000,
+        "src-prefetch-count": window,
     }
     if target.protocol == "0-9-1":
-        # From 1.0, it has the body alone, and the target would not keep that on disk.
-        given["dest-publish-properties"] = {"delivery_mode": 2}
+        given["dest-publish-properties"] = {
+            "delivery_mode": 2,
+            "content_type": "application/octet-stream",
+            "message_id": "m-1",
+            "timestamp": 1_700_000_000,
+        }
 
     def control(*arguments: str) -> None:
         subprocess.run([RABBITMQ, "ctl", "4", *arguments], check=True, stdout=subprocess.DEVNULL)
@@ -165,14 +173,15 @@ def shovel(source: Side, target: Side) -> Iterator[list[int]]:
 CONTENDERS = {"bridge": bridge, "shovel": shovel, "glued": glued}
 
 
-def measure(contender: Any, ends: list[Side], count: int, size: int, brokers: list[int]) -> Any:
+def measure(contender: Any, ends: list[Side], given: Any, brokers: list[int]) -> Any:
     """Return messages a second, and processor time in µs a message."""
     source, target = ends
-    fill(source, count, size)
+    count = given.messages
+    fill(source, count, given.size)
     with channel_of(target.place) as channel:
         channel.queue_declare(target.queue, durable=True)
         before = processor(brokers)
-        with contender(source, target) as pids:
+        with contender(source, target, given.window) as pids:
             first = at = 0.0
             seen = there = 0
             patience = time.monotonic() + 120
@@ -198,6 +207,7 @@ def main() -> int:
     parser.add_argument("--new", metavar="HOST:PORT", required=True, help="of .ci/rabbitmq start 4")
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--size", type=int, default=1_024, help="bytes of a body")
+    parser.add_argument("--window", type=int, default=1_000, help="prefetch, credit")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--check", action="store_true", help="hold the bridge to the bounds")
@@ -224,7 +234,7 @@ def main() -> int:
                     Side(place, f"rate-{uuid.uuid4()}", protocol, place == given.old)
                     for place, protocol in zip(places, protocols, strict=True)
                 ]
-                made = measure(CONTENDERS[name], ends, given.messages, given.size, brokers)
+                made = measure(CONTENDERS[name], ends, given, brokers)
                 found[name].append(made)
         best = {name: max(rate for rate, _ in made) for name, made in found.items() if made}
         for name, made in found.items():

@@ -3,6 +3,8 @@
     python -m bench.peers.bridge to-1.0 127.0.0.1:5672 orders 127.0.0.1:5673 /queues/orders
     python -m bench.peers.bridge to-0-9-1 127.0.0.1:5673 /queues/orders 127.0.0.1:5672 orders
 
+A number behind these is the prefetch, or the credit.
+
 This library translates the messages, the clients do the rest as their documentation shows, each in
 a thread of its own. A message is settled at the source when the target has taken it. Nothing else
 of a bridge is here: it ends with the first connection that does, and runs until it is killed.
@@ -26,7 +28,7 @@ from amqp10msg.basic import BasicMessage
 from amqp10msg.basic.adapters import from_pika, to_pika
 from amqp10msg.translate import to_amqp10, to_basic
 
-_WINDOW = 500
+_WINDOW = "500"
 
 
 class Sender(MessagingHandler):
@@ -79,12 +81,12 @@ class Sender(MessagingHandler):
     on_rejected = on_released
 
 
-def to_1_0(source: str, queue: str, target: str, address: str) -> None:
+def to_1_0(source: str, queue: str, target: str, address: str, window: str = _WINDOW) -> None:
     """Move messages from 0-9-1 to 1.0."""
     host, _, port = source.partition(":")
     connection = pika.BlockingConnection(pika.ConnectionParameters(host, int(port)))
     channel = connection.channel()
-    channel.basic_qos(prefetch_count=_WINDOW)
+    channel.basic_qos(prefetch_count=int(window))
 
     def settled(tag: int, accepted: bool) -> None:
         done = channel.basic_ack if accepted else channel.basic_nack
@@ -108,8 +110,8 @@ def to_1_0(source: str, queue: str, target: str, address: str) -> None:
 class Receiver(MessagingHandler):
     """Hands over what it receives, and accepts what is injected."""
 
-    def __init__(self, url: str, address: str, receive: Any) -> None:
-        super().__init__(prefetch=_WINDOW, auto_accept=False)
+    def __init__(self, url: str, address: str, window: int, receive: Any) -> None:
+        super().__init__(prefetch=window, auto_accept=False)
         self.url, self.address, self.receive = url, address, receive
 
     def on_start(self, event: Any) -> None:
@@ -127,7 +129,7 @@ class Receiver(MessagingHandler):
         event.subject.settle()
 
 
-def to_0_9_1(source: str, address: str, target: str, queue: str) -> None:
+def to_0_9_1(source: str, address: str, target: str, queue: str, window: str = _WINDOW) -> None:
     """Move messages from 1.0 to 0-9-1."""
     host, _, port = target.partition(":")
     connection = pika.SelectConnection(pika.ConnectionParameters(host, int(port)))
@@ -155,7 +157,9 @@ def to_0_9_1(source: str, address: str, target: str, queue: str) -> None:
         made.confirm_delivery(confirmed)
         take: Any = connection.ioloop.add_callback_threadsafe
         receive = lambda *given: take(partial(publish, *given))  # noqa: E731
-        container = Container(Receiver(f"amqp://guest:guest@{source}", address, receive))
+        container = Container(
+            Receiver(f"amqp://guest:guest@{source}", address, int(window), receive)
+        )
         container.selectable(events)
         threading.Thread(target=container.run, daemon=True).start()
 

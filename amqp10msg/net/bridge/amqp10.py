@@ -7,6 +7,7 @@ from typing import Any
 from amqp10msg.delivery import Accepted, Modified, Received, Rejected, Released, Source, Target
 from amqp10msg.delivery.filters import StreamOffset
 from amqp10msg.net import transport
+from amqp10msg.net.bridge.headers import header_of
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.peer import Peer, connect
 from amqp10msg.net.bridge.terms import (
@@ -24,7 +25,6 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import SenderSettleMode
-from amqp10msg.parts import scan
 
 __all__ = ["Amqp10Source", "Amqp10Target", "open_amqp10_source", "open_amqp10_target"]
 
@@ -243,12 +243,7 @@ class Amqp10Target(Peer):
 
 def _again(octets: bytes) -> bool:
     """Return whether the header says that it may have been delivered before."""
-    if octets[:3] != b"\x00\x53\x70":
-        return False
-    try:
-        header = scan(octets).section("header")
-    except ValueError:
-        return False
+    header = header_of(octets)
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 

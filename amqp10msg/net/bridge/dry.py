@@ -189,7 +189,7 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
             lost,
             window=count,
             max_message=spec.options.max_message,
-            overflow=lambda: Oversized(Path(folder)),
+            overflow=lambda: Oversized(Path(folder), spec.options.max_large),
         )
         try:
             while len(here) < count and not faults:

@@ -71,6 +71,8 @@ class RouteOptions:
         max_bytes: of these deliveries; beyond it the source is not read.
         max_message: bytes of a message that is kept in memory; a larger one is not sent, but goes
             to a file as it comes, beside the quarantine.
+        max_large: bytes that these files may have together. A larger message that exceeds them is
+            not settled while the route runs, and goes back to the source when it ends.
         on: what becomes of a message that is not taken, by reason (`REASONS`): ``quarantine``
             (usual), ``requeue`` or ``reject`` at the source.
         attempts: how often a message is refused until that; full targets do not count.
@@ -97,6 +99,7 @@ class RouteOptions:
     window: int = attrs.field(default=500, validator=_range(1, 65_535))
     max_bytes: int = attrs.field(default=64 << 20, validator=_range(1, 1 << 50))
     max_message: int = attrs.field(default=512 << 20, validator=_range(1, 1 << 50))
+    max_large: int = attrs.field(default=16 << 30, validator=_range(0, 1 << 60))
     on: Mapping[str, str] = attrs.field(factory=dict, validator=_on)
     attempts: int = attrs.field(default=8, validator=_range(1, 1_000_000))
     patience: float | None = attrs.field(

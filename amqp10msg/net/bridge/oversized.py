@@ -19,15 +19,22 @@ class Oversized:
 
     Args:
         folder: for the file; it is made where it does not exist.
+        most: bytes that all files in the folder may have. Of a message that would exceed them,
+            nothing is kept.
+
+    Attributes:
+        is_whole: whether all that came is in the file.
 
     Raises:
         OSError: the file cannot be written.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, most: int) -> None:
         self.folder = folder
+        self.is_whole = True
         self._size = 0
         folder.mkdir(exist_ok=True)
+        self._room = most - sum(one.stat().st_size for one in os.scandir(folder))
         # Closed by `keep` or `discard`.
         self._file = tempfile.NamedTemporaryFile(dir=folder, suffix=".part")  # noqa: SIM115
 
@@ -40,8 +47,12 @@ class Oversized:
         Raises:
             OSError: they cannot be written.
         """
-        self._file.write(octets)
         self._size += len(octets)
+        if self._size > self._room and self.is_whole:
+            self.is_whole = False
+            self._file.truncate(0)
+        if self.is_whole:
+            self._file.write(octets)
 
     def keep(self) -> Path:
         """Return the file, which is on disk and stays; nothing may be added any more.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +10,10 @@ from typing import Any
 import amqp10msg
 from amqp10msg.composite import Error
 from amqp10msg.net import transport
-from amqp10msg.net.bridge.dialing import dial, drop
+from amqp10msg.net.bridge.dialing import dial
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Wire
 
 __all__ = ["Peer", "connect"]
 
@@ -32,36 +32,24 @@ _AMBIGUOUS = {
     *{"amqp:link:detach-forced", "amqp:link:stolen"},
 }
 
+#: The condition of a peer that failed at what it was doing.
+_FAILED = "amqp:internal-error"
 
-class Peer(asyncio.Protocol, transport.Handler):
+
+class Peer(Wire, transport.Handler):
     """A client's connection with one session and one link, from SASL to what ends it.
 
     Attributes:
-        endpoint: where it is.
-        product: what the peer says that it is.
-        paused: whether the peer does not read, so that nothing may be sent.
         opened: done once the link is attached.
-        closed: done once the socket is closed.
         link: the link.
     """
 
     def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
-        self.endpoint = endpoint
-        self.product = ""
-        self._on_lost: OnLost | None = on_lost
-        self._loop = asyncio.get_running_loop()
-        self._stream: Any = None
-        self._flushing = False
+        super().__init__(endpoint, on_lost)
         self._reading = True
         self._held = False
         self._behind = False
-        self._timer: asyncio.TimerHandle | None = None
-        self._closing = False
-        self._failed = False
-        self._heard = self._loop.time()
-        self.paused = False
         self.opened: asyncio.Future[None] = self._loop.create_future()
-        self.closed: asyncio.Future[None] = self._loop.create_future()
         hostname = endpoint.server_name or endpoint.host
         if endpoint.virtual_host is not None:
             hostname = f"vhost:{endpoint.virtual_host}"  # as RabbitMQ wants it
@@ -93,17 +81,15 @@ class Peer(asyncio.Protocol, transport.Handler):
         """Attach this end of the link."""
         raise NotImplementedError
 
-    # Called by asyncio.
+    # Bytes.
 
-    def connection_made(self, transport: Any) -> None:
+    def begin(self) -> None:
         """Begin to speak."""
-        self._stream = transport
         if self._sasl is not None:
-            transport.write(self._sasl.start())
+            self._stream.write(self._sasl.start())
 
-    def data_received(self, data: bytes) -> None:
+    def receive(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        self._heard = self._loop.time()
         if self._sasl is not None:
             try:
                 reply, data = self._sasl.receive(data)
@@ -143,32 +129,7 @@ class Peer(asyncio.Protocol, transport.Handler):
     def read(self) -> None:
         """Called when all that came is processed."""
 
-    def connection_lost(self, exc: Exception | None) -> None:
-        """End: the peer is gone."""
-        self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}"))
-        if not self.closed.done():
-            self.closed.set_result(None)
-
-    def pause_writing(self) -> None:
-        """Stop sending until the peer reads again."""
-        self.paused = True
-
-    def resume_writing(self) -> None:
-        """Resume sending."""
-        self.paused = False
-        self.flush()
-        self.ready()
-
-    def ready(self) -> None:
-        """Called where there may be room again."""
-
     # What is sent.
-
-    def touch(self) -> None:
-        """Send what is pending at the end of this turn of the loop."""
-        if not self._flushing:
-            self._flushing = True
-            self._loop.call_soon(self.flush)
 
     def flush(self) -> None:
         """Send what is pending."""
@@ -257,49 +218,25 @@ class Peer(asyncio.Protocol, transport.Handler):
         reason = f"{prefix}{name}: {error.description}"
         if name == "amqp:invalid-field" and self.product.startswith("RabbitMQ 3."):
             reason += "; RabbitMQ 3 has other addresses: give address_version=1"
-        said = name not in _AMBIGUOUS
-        self.fail(LinkError(reason, said=said, permanent=permanent, scope=what))
+        said, failed = name not in _AMBIGUOUS, name == _FAILED
+        self.fail(LinkError(reason, said=said, permanent=permanent, failed=failed, scope=what))
 
     # The end.
 
-    def fail(self, lost: LinkError) -> None:
-        """End the connection, and say so once."""
-        if self._failed:
-            return
+    def failing(self, lost: LinkError) -> None:
+        """Say why, where the peer broke a rule."""
         stream = self._stream
         if stream is not None and self._sasl is None and not (self.paused or stream.is_closing()):
-            stream.write(self._engine.take())  # why, where the peer broke a rule
+            stream.write(self._engine.take())
         if not self.opened.done():
             self.opened.set_exception(lost)
             self.opened.exception()  # whoever waits for it sees it; nobody has to
-        tell, self._on_lost = self._on_lost, None
-        self.abort()
-        if tell is not None and not self._closing:
-            tell(lost)
 
-    @property
-    def alive(self) -> bool:
-        """Whether it is not lost yet."""
-        return not self._failed
-
-    def abort(self) -> None:
-        """Drop the connection at once; nothing is called any more."""
-        self._failed = True
-        if self._timer is not None:
-            self._timer.cancel()
-        drop(self._stream)
-
-    async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after so many seconds."""
-        self._closing = True
-        if self._failed:
-            return
+    async def say_goodbye(self) -> None:
+        """Send what is pending, and close."""
         self._engine.close()
         self.flush()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(wait):
-                await asyncio.shield(self.closed)
-        self.abort()
+        await asyncio.shield(self.closed)
 
 
 async def connect(make: Callable[[], Any], at: Endpoint) -> Any:

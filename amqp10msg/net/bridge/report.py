@@ -78,6 +78,9 @@ def _of_route(name: str, found: Statistics) -> list[Any]:
         for fate in ("quarantined", "requeued", "rejected")
         for reason, count in getattr(found, fate).most_common()
     ]
+    if found.left:
+        what = "it is larger than max_message, and there was no room for it: max_large"
+        fates.append(("too-large", "left at the source", f"{found.left:,}", what))
     if fates:
         head = ["reason", "what became of it", "messages", "which is"]
         parts.append(_part(f"Not taken: {name}", head, ["", "", "n", ""], fates))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -13,14 +14,20 @@ from amqp10msg.message import Message
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Outgoing
+from amqp10msg.net.bridge.translating import translator_of
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
 from amqp10msg.translate import to_amqp10, to_basic
 
-__all__ = ["message_of", "sender_of", "without_delivery"]
+__all__ = ["PrepareAll", "message_of", "sender_of", "without_delivery"]
 
 #: Returns what to send, or None where the hook dropped the message.
 Prepare = Callable[[Delivery], Outgoing | None]
+#: Returns that of each delivery, or what its `Prepare` raised.
+PrepareAll = Callable[[Sequence[Delivery]], "list[Outgoing | Exception | None]"]
+
+#: Bytes of a message that is translated together with others.
+_SMALL = 1 << 16
 
 
 def message_of(delivery: Delivery) -> BasicMessage | Message:
@@ -42,6 +49,35 @@ def message_of(delivery: Delivery) -> BasicMessage | Message:
 
 
 def sender_of(
+    source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
+) -> PrepareAll:
+    """Return what makes of deliveries what is sent; what goes wrong with one is in its place."""
+    one = _sender_of_one(source, target, options, statistics)
+    translates = source.protocol != target.protocol
+    translate = None
+    if translates and options.change is None and not options.keep_names:
+        names = functools.partial(_names, target)
+        translate = translator_of(target.protocol == "1.0", options.profile, names, statistics)
+
+    def prepare(delivery: Delivery) -> Outgoing | Exception | None:
+        try:
+            return one(delivery)
+        except Exception as error:  # noqa: BLE001  (of a hook: its message is put aside, not lost)
+            return error
+
+    def prepare_all(deliveries: Sequence[Delivery]) -> list[Outgoing | Exception | None]:
+        if translate is None or any(one.size > _SMALL for one in deliveries):
+            return [prepare(delivery) for delivery in deliveries]
+        made = translate(deliveries)
+        return [
+            prepare(delivery) if found is None else found
+            for delivery, found in zip(deliveries, made, strict=True)
+        ]
+
+    return prepare_all
+
+
+def _sender_of_one(
     source: Endpoint, target: Endpoint, options: RouteOptions, statistics: Statistics
 ) -> Prepare:
     """Return what makes of a delivery what is sent, or raises an `AmqpError`."""

@@ -29,6 +29,7 @@ class Statistics:
         quarantined: messages in the quarantine, by reason.
         requeued: messages that went back to the source for good, by reason.
         rejected: messages that the source was told to dead-letter, by reason.
+        left: messages too large for memory and for the folder, which go back to the source.
         refused: times that the target did not take a message, by reason; one may count often.
         losses: values that the translation changed or dropped, by path and action.
         source_lost: times that the source's connection ended.
@@ -50,6 +51,7 @@ class Statistics:
     quarantined: Counter[str] = attrs.Factory(Counter)
     requeued: Counter[str] = attrs.Factory(Counter)
     rejected: Counter[str] = attrs.Factory(Counter)
+    left: int = 0
     refused: Counter[str] = attrs.Factory(Counter)
     losses: Counter[tuple[str, str]] = attrs.Factory(Counter)
     source_lost: int = 0

@@ -54,6 +54,7 @@ class Delivery:
         tries: how often the target refused it.
         attempts: how often it did so for another reason than that it is full.
         deaths: how often the target's connection ended while this alone was in flight.
+        suspected: the target's connection ended while this was in flight, alone or with others.
         sent: when it was sent last, in seconds of the loop's clock.
         first: when it was refused first, on the same clock; 0.0 where it was not.
         identity: its message-id with its type, where the route looks for duplicates.
@@ -71,6 +72,7 @@ class Delivery:
     tries: int = 0
     attempts: int = 0
     deaths: int = 0
+    suspected: bool = False
     sent: float = 0.0
     first: float = 0.0
     identity: str | None = None
@@ -141,16 +143,24 @@ class LinkError(ConnectionError):
     Attributes:
         said: the peer gave an error: it was not merely cut.
         permanent: trying again has no prospect: wrong credentials, no such queue.
+        failed: the peer says that it failed itself, whatever it was doing.
         scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
             known.
     """
 
     def __init__(
-        self, reason: str, *, said: bool = False, permanent: bool = False, scope: str = ""
+        self,
+        reason: str,
+        *,
+        said: bool = False,
+        permanent: bool = False,
+        failed: bool = False,
+        scope: str = "",
     ) -> None:
         super().__init__(reason)
         self.said = said
         self.permanent = permanent
+        self.failed = failed
         self.scope = scope
 
     def without(self, secret: str | None) -> LinkError:
@@ -159,7 +169,11 @@ class LinkError(ConnectionError):
         if not secret or secret not in text:
             return self
         return LinkError(
-            text.replace(secret, "…"), said=self.said, permanent=self.permanent, scope=self.scope
+            text.replace(secret, "…"),
+            said=self.said,
+            permanent=self.permanent,
+            failed=self.failed,
+            scope=self.scope,
         )
 
 

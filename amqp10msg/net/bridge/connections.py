@@ -1,0 +1,207 @@
+"""The connections of a route: they are opened, lost, and opened anew."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+from collections.abc import Awaitable
+from typing import Any
+
+import attrs
+
+from amqp10msg.net.bridge.ends import open_source, open_target
+from amqp10msg.net.bridge.options import RouteOptions
+from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.pending import Pending
+from amqp10msg.net.bridge.records import Records
+from amqp10msg.net.bridge.sides import Side, SourceSide
+from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, SourceLink, TargetLink
+from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = ["Connections"]
+
+#: How often a connection may end while one message alone is in flight, until it is the cause.
+_DEATHS = 3
+
+
+class Connections:
+    """Keeps a source and a target open, and knows what becomes of deliveries where one is lost.
+
+    What is to be done with deliveries is for `Route` to say.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        source: Endpoint,
+        target: Endpoint,
+        options: RouteOptions,
+        logger: logging.Logger,
+    ) -> None:
+        self.name = name
+        self.source = source
+        self.target = target
+        self.options = options
+        self.statistics = Statistics()
+        self._logger = logger
+        overflow = options.quarantine.with_name(f"{options.quarantine.name}.large")
+        self._overflow = functools.partial(Oversized, overflow, options.max_large)
+        self._records: Records
+        self._loop: asyncio.AbstractEventLoop
+        self._from: SourceLink | None = None
+        self._to: TargetLink | None = None
+        self._pending = Pending()
+        self._surplus: list[Delivery] = []
+        # Those that the filter passed over, until they go back.
+        self._passed: dict[Delivery, None] = {}
+        self._bytes = 0
+        self._holding = False
+        self._relaxing = False
+        self._early = LinkError("it was lost at once")
+        self._closing: asyncio.Future[None] | None = None
+        self._source_side = SourceSide("source", source, self.log)
+        self._target_side = Side("target", target, self.log)
+        self._idle = 0.0
+
+    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Log an event of this route."""
+        fields = {"route": self.name, **fields}
+        text = " ".join(f"{name}={value}" for name, value in fields.items())
+        extra = {"event": event, "fields": fields}
+        self._logger.log(level, "%s %s", event, text, extra=extra)
+
+    # What a route does.
+
+    def _receive(self, delivery: Delivery) -> None:
+        raise NotImplementedError
+
+    def _on_outcome(self, delivery: Delivery, outcome: Outcome) -> None:
+        raise NotImplementedError
+
+    def _refused(self, delivery: Delivery, outcome: Outcome) -> None:
+        raise NotImplementedError
+
+    def _forget(self, delivery: Delivery) -> None:
+        raise NotImplementedError
+
+    def _pump(self) -> None:
+        raise NotImplementedError
+
+    def _count(self) -> None:
+        raise NotImplementedError
+
+    def _fail(self, error: BaseException) -> None:
+        raise NotImplementedError
+
+    # Connections.
+
+    async def _keep_target(self) -> None:
+        def open_() -> Awaitable[TargetLink]:
+            window = self.options.window
+            return open_target(
+                self.target, self._on_outcome, self._pump, self._lost_target, window=window
+            )
+
+        while True:
+            link = await self._target_side.open(self.options, open_)
+            if not link.alive:
+                continue
+            self._to = link
+            self._loop.call_soon(self._pump)
+            await self._target_side.lost.wait()
+
+    async def _keep_source(self) -> None:
+        options, side = self.options, self._source_side
+        window = self._window
+
+        def open_() -> Awaitable[SourceLink]:
+            return open_source(
+                self._source_now(),
+                self._receive,
+                self._lost_source,
+                window=side.window(window),
+                max_message=options.max_message,
+                overflow=self._overflow,
+            )
+
+        await self._target_side.opened.wait()
+        while True:
+            self._from = await side.open(options, open_)
+            if not self._from.alive:
+                self._lost_source(self._early)
+                continue
+            self._idle = 0.0
+            self._count()
+            await side.lost.wait()
+
+    @property
+    def _window(self) -> int:
+        """How many deliveries of the source may be unsettled."""
+        return min(self.options.window, self.options.max_messages or self.options.window)
+
+    def _source_now(self) -> Endpoint:
+        """Return the source, to be read from where it was read to."""
+        offset = self._records.offset
+        return self.source if offset is None else attrs.evolve(self.source, offset=offset)
+
+    def _lost_source(self, error: LinkError) -> None:
+        """Forget what is not in flight: the source delivers it again."""
+        if self._from is None:
+            self._early = error  # while it was opened, which fails unless that was just done
+            return
+        self.statistics.source_lost += 1
+        self.log("source-lost", logging.WARNING, at=str(self.source), why=str(error))
+        self._forget_source()
+        stuck = self._source_side.end(error, self._window)
+        if stuck is not None:
+            self.log("source-stuck", logging.ERROR, at=str(self.source), why=str(stuck))
+            self._fail(stuck)
+        self._source_side.lost.set()
+
+    def _relax(self) -> None:
+        """Open the source anew, which gave out one message at a time, and now may give out many."""
+        link = self._from
+        self._relaxing = False
+        if link is not None:
+            self.log("source-relaxed", at=str(self.source))
+            self._source_side.relax()
+            self._forget_source()
+            self._closing = asyncio.ensure_future(link.close(5.0))
+            self._source_side.lost.set()
+
+    def _forget_source(self) -> None:
+        self._from = None
+        self._holding = self._relaxing = False
+        in_flight = self._pending.lose_source()
+        self._surplus.clear()
+        self._passed.clear()
+        self._bytes = sum(delivery.size for delivery in in_flight)
+        self._records.reset(in_flight)
+
+    def _lost_target(self, error: LinkError) -> None:
+        """Send anew what was in flight: one at a time where one of them may be the cause.
+
+        So all that may come twice did so with the first end. A connection that was merely cut for
+        the first time has not the fault of a message.
+        """
+        if self._to is None:
+            return  # while it was opened, which fails
+        self.statistics.target_lost += 1
+        flying, orphans = self._pending.lose_target()
+        level = logging.WARNING
+        self.log("target-lost", level, at=str(self.target), why=str(error), suspects=len(flying))
+        for delivery in orphans:
+            self._forget(delivery)  # the source is to deliver it again
+        self._to = None
+        if len(flying) == 1:
+            (alone,) = flying
+            alone.deaths += _DEATHS if error.said else 1
+            if alone.deaths >= _DEATHS:
+                self._refused(alone, Outcome("fatal", "", str(error), final=True))
+                flying = []
+                self._pending.be_wary()
+                self._target_side.progress = True
+        self._pending.suspect(flying, isolated=error.said or error.failed)
+        self._target_side.lost.set()

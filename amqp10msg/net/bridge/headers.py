@@ -1,0 +1,32 @@
+"""The header of an encoded message, which says whether it was delivered before."""
+
+from __future__ import annotations
+
+import functools
+
+from amqp10msg.parts import scan
+from amqp10msg.sections import Header
+
+__all__ = ["header_of"]
+
+_SECTION = b"\x00\x53\x70"
+_LIST8, _EMPTY = 0xC0, 0x45
+
+
+def header_of(octets: bytes) -> Header | None:
+    """Return the header of an encoded message; None where it has none, or none that can be read."""
+    if not octets.startswith(_SECTION) or len(octets) < 5:
+        return None
+    code = octets[3]
+    if code == _LIST8:
+        # Messages of a queue have few different ones.
+        return _read(octets[: 5 + octets[4]])
+    return _read(octets[:4]) if code == _EMPTY else _read.__wrapped__(octets)
+
+
+@functools.lru_cache(256)
+def _read(octets: bytes) -> Header | None:
+    try:
+        return scan(octets).section("header")
+    except ValueError:
+        return None

@@ -1,0 +1,136 @@
+"""The half of a connection that asyncio calls: what both protocols share."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from amqp10msg.net.bridge.dialing import drop
+from amqp10msg.net.bridge.terms import LinkError, OnLost
+from amqp10msg.net.bridge.urls import Endpoint
+
+__all__ = ["Wire"]
+
+
+class Wire(asyncio.Protocol):
+    """A client's connection, from when it is made until it ends, which is said once.
+
+    Attributes:
+        endpoint: where it is.
+        product: what the peer says that it is.
+        paused: whether the peer does not read, so that nothing may be sent.
+        closed: done once the socket is closed.
+    """
+
+    def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
+        self.endpoint = endpoint
+        self.product = ""
+        self.paused = False
+        self._on_lost: OnLost | None = on_lost
+        self._loop = asyncio.get_running_loop()
+        self.closed: asyncio.Future[None] = self._loop.create_future()
+        self._stream: Any = None
+        self._flushing = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._heard = self._loop.time()
+        self._closing = False
+        self._failed = False
+
+    # Called by asyncio.
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin to speak."""
+        self._stream = transport
+        self.begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Process bytes of the peer."""
+        self._heard = self._loop.time()
+        try:
+            self.receive(data)
+        except OSError as error:
+            self.fail(LinkError(f"a message that is too large cannot be put aside: {error}"))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End: the peer is gone."""
+        self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}"))
+        if not self.closed.done():
+            self.closed.set_result(None)
+
+    def pause_writing(self) -> None:
+        """Stop sending until the peer reads again."""
+        self.paused = True
+
+    def resume_writing(self) -> None:
+        """Resume sending."""
+        self.paused = False
+        self.flush()
+        self.ready()
+
+    # What a protocol does.
+
+    def begin(self) -> None:
+        """Send what a connection begins with."""
+        raise NotImplementedError
+
+    def receive(self, data: bytes) -> None:
+        """Process bytes of the peer."""
+        raise NotImplementedError
+
+    def ready(self) -> None:
+        """Called where there may be room again."""
+
+    def flush(self) -> None:
+        """Send what is pending."""
+        raise NotImplementedError
+
+    def failing(self, lost: LinkError) -> None:
+        """Called before the connection is dropped: tell those who wait for an answer."""
+
+    async def say_goodbye(self) -> None:
+        """Send what is pending, and close; return when the peer has closed."""
+        raise NotImplementedError
+
+    # What is sent.
+
+    def touch(self) -> None:
+        """Send what is pending at the end of this turn of the loop, all of it together."""
+        if not self._flushing:
+            self._flushing = True
+            self._loop.call_soon(self.flush)
+
+    # The end.
+
+    def fail(self, lost: LinkError) -> None:
+        """End the connection, and say so once."""
+        if self._failed:
+            return
+        self.failing(lost)
+        tell, self._on_lost = self._on_lost, None
+        self.abort()
+        if tell is not None and not self._closing:
+            tell(lost)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is not lost yet."""
+        return not self._failed
+
+    def abort(self) -> None:
+        """Drop the connection at once; nothing is called any more."""
+        self._failed = True
+        self._on_lost = None
+        if self._timer is not None:
+            self._timer.cancel()
+        drop(self._stream)
+
+    async def close(self, wait: float) -> None:
+        """Send what is pending, and close; give up after so many seconds."""
+        self._closing = True
+        if self._failed:
+            return
+        with contextlib.suppress(LinkError, TimeoutError):
+            async with asyncio.timeout(wait):
+                await self.say_goodbye()
+        self.abort()

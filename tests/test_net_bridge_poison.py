@@ -1,0 +1,182 @@
+"""Messages that end the connections of a target or source are found, without a loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("pika")
+
+from amqp10msg.net.bridge import LinkError, Statistics
+from tests.basic_broker import BasicBroker, Stored
+from tests.bridging import Refusing, between, bodies, bridged, numbered, quarantined
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+# Of the target.
+
+
+@pytest.mark.parametrize("how", ["cut", "close"])
+def test_poison_that_ends_connections_is_set_aside_alone(how: str) -> None:
+    sent = numbered(200)
+
+    broker, counts = between(sent, Refusing(how, lambda number: number % 50 == 49))
+
+    poison = [b"49", b"99", b"149", b"199"]
+    assert poison == sorted(quarantined(), key=int)
+    assert {one.body for one in sent} - set(poison) == set(bodies(broker.queues["to"]))
+    assert ({"fatal": 4}, 196, 0) == (counts.quarantined, counts.accepted, counts.source_lost)
+    assert [] == list(broker.queues["from"])
+
+
+def test_a_target_that_falls_silent_is_reached_anew() -> None:
+    sent = numbered(30)
+
+    broker, counts = between(
+        sent, Refusing("silent", lambda number: number == 11), outcome_timeout=0.05
+    )
+
+    assert [b"11"] == quarantined()
+    assert {b"%d" % i for i in range(30) if i != 11} == set(bodies(broker.queues["to"]))
+    assert counts.target_lost >= 3
+
+
+@pytest.mark.parametrize("action", ["requeue", "reject"])
+def test_what_becomes_of_it_is_an_option(action: str) -> None:
+    poison = Refusing("close", lambda number: number == 3, 1)
+
+    broker, counts = between(numbered(4), poison, on={"fatal": action}, window=1)
+
+    assert [] == quarantined()
+    if action == "reject":
+        assert [b"3"] == bodies(broker.dead)
+        assert {"fatal": 1} == counts.rejected
+    else:  # and came again
+        assert (b"3", {"fatal": 1}) == (broker.queues["to"][-1].body, counts.requeued)
+
+
+def test_a_quarantine_that_cannot_be_written_settles_nothing() -> None:
+    poison = Refusing("close", lambda number: number == 3)
+
+    async def run() -> BasicBroker:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(10))
+            broker.refuses = poison
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            with pytest.raises(OSError, match="No such file"):
+                await bridged(*urls, quarantine=Path("no/such/folder.jsonl"))
+        return broker
+
+    broker = asyncio.run(run())
+
+    assert b"3" in bodies(broker.queues["from"])
+
+
+@pytest.mark.parametrize("window", [20, 100])
+def test_only_what_was_in_flight_at_the_first_end_comes_twice(window: int) -> None:
+    """Suspects go one at a time, so that the search for the cause doubles nothing more."""
+    sent = numbered(300)
+    ends = 0
+
+    def refuses(one: Stored) -> str:
+        nonlocal ends
+        if int(one.body) % 50 == 49:
+            ends += 1
+            return "close"
+        return ""
+
+    broker, counts = between(sent, refuses, window=window)
+
+    came = Counter(bodies(broker.queues["to"]))
+    assert {int(one) for one in came} == {n for n in range(300) if n % 50 != 49}
+    assert {"fatal": 6} == counts.quarantined
+    # Each poison ends the connection once among others, and once alone.
+    assert counts.target_lost == ends <= 12
+    assert max(came.values()) <= 2
+
+
+# Of the source.
+
+
+def test_a_source_that_dies_of_a_message_is_named_and_not_asked_for_ever() -> None:
+    async def run() -> tuple[BasicBroker, LinkError]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(60))
+            broker.chokes = lambda one: one.body == b"37"
+            with pytest.raises(LinkError) as raised:
+                await bridged(broker.url("queue=from"), broker.url("queue=to"), idle=None)
+        return broker, raised.value
+
+    broker, error = asyncio.run(run())
+
+    assert error.permanent
+    assert "next in it, 3 times in a row (541 INTERNAL)" in str(error)
+    assert "from" in str(error)
+    assert b"37" == broker.queues["from"][0].body
+    came = Counter(bodies(broker.queues["to"]))
+    assert {b"%d" % n for n in range(37)} == set(came)
+    # Twice it was asked for many, then for one at a time.
+    assert max(came.values()) <= 3
+    assert [] == quarantined()
+
+
+@settings(max_examples=10)
+@given(st.sets(st.integers(0, 79), max_size=4), st.integers(1, 30))
+def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) -> None:
+    """Each of these messages is its end a few times, and then is not."""
+    left = dict.fromkeys((b"%d" % number for number in bad), 3)
+
+    def chokes(one: Stored) -> bool:
+        if left.get(one.body, 0):
+            left[one.body] -= 1
+            return True
+        return False
+
+    async def run() -> tuple[BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(80))
+            broker.chokes = chokes
+            given: dict[str, Any] = {"window": window, "idle": 0.6}
+            return broker, await bridged(broker.url("queue=from"), broker.url("queue=to"), **given)
+
+    broker, counts = asyncio.run(run())
+
+    assert {b"%d" % number for number in range(80)} == set(bodies(broker.queues["to"]))
+    assert [] == list(broker.queues["from"])
+    assert 3 * len(bad) == counts.source_lost
+
+
+def test_a_source_that_is_cut_is_not_blamed() -> None:
+    """However often: a queue may be empty, and its broker restarted."""
+
+    async def run() -> Statistics:
+        async with BasicBroker("from", "to") as broker:
+
+            async def cut() -> None:
+                for _ in range(8):
+                    while not any(peer.queue for peer in broker.connections):
+                        await asyncio.sleep(0.001)
+                    broker.cut()
+                broker.queues["from"].extend(numbered(5))
+                broker.serve()
+
+            cutting = asyncio.ensure_future(cut())
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            counts = await bridged(*urls, max_messages=5, idle=None)
+            await cutting
+        return counts
+
+    counts = asyncio.run(run())
+
+    assert 5 <= counts.accepted
+    assert counts.source_lost >= 5

@@ -1,0 +1,78 @@
+"""Deliveries that are translated together become what each becomes by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import Header, Message
+from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
+from amqp10msg.net.bridge.headers import header_of
+from amqp10msg.net.bridge.sending import sender_of
+from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.testing import basic_messages, encodings, messages, mutated
+
+QUEUE, ADDRESS = parse_url("amqp091://h/?queue=q"), parse_url("amqp://h/q")
+EXCHANGE = parse_url("amqp091://h/")
+
+
+def of_basic(basic: BasicMessage) -> Delivery:
+    header = encode_content_header(basic.properties, len(basic.body))
+    return Delivery(basic.body, header, basic.exchange, basic.routing_key, basic.redelivered)
+
+
+WIRES = st.one_of(
+    messages().map(Message.encode),
+    messages().flatmap(encodings),
+    st.builds(
+        lambda message, header: message.evolve(header=header).encode(),
+        messages(),
+        st.builds(Header, first_acquirer=st.booleans(), delivery_count=st.integers(0, 2)),
+    ),
+    messages().map(Message.encode).flatmap(mutated),
+)
+
+
+def prepared(ends: tuple[Any, Any], deliveries: list[Delivery], **given: Any) -> Any:
+    statistics = Statistics()
+    made = sender_of(*ends, RouteOptions(**given), statistics)(deliveries)
+    shown = [str(one) if isinstance(one, Exception) else one for one in made]
+    return [one if one is None or isinstance(one, str) else attrs.astuple(one) for one in shown], (
+        statistics.losses
+    )
+
+
+@pytest.mark.once
+@given(st.lists(WIRES, max_size=8), st.sampled_from([QUEUE, EXCHANGE]))
+def test_messages_of_1_0_together(wires: list[bytes], target: Any) -> None:
+    """A hook, which sees each message, has them translated one by one."""
+    ends, deliveries = (ADDRESS, target), [Delivery(wire) for wire in wires]
+
+    alone = prepared(ends, deliveries, change=lambda message, _: message)
+
+    assert alone == prepared(ends, deliveries)
+
+
+@pytest.mark.once
+@given(st.lists(basic_messages(), max_size=8), st.booleans())
+def test_messages_of_0_9_1_together(found: list[BasicMessage], keep_names: bool) -> None:
+    ends, deliveries = (QUEUE, ADDRESS), [of_basic(basic) for basic in found]
+
+    alone = prepared(ends, deliveries, change=lambda message, _: message, keep_names=keep_names)
+
+    assert alone == prepared(ends, deliveries, keep_names=keep_names)
+
+
+@given(st.one_of(WIRES, st.binary(max_size=12)))
+def test_headers_are_read_alone(wire: bytes) -> None:
+    try:
+        expected = Message.decode(wire).header
+    except ValueError:
+        return
+
+    assert expected == header_of(wire)
