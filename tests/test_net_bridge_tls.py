@@ -21,7 +21,9 @@ import pytest
 pytest.importorskip("pika")
 trustme = pytest.importorskip("trustme")
 
-from amqp10msg import Message  # noqa: E402
+from amqp10msg import Array, Message, Symbol, UByte  # noqa: E402
+from amqp10msg.delivery import Source, Target  # noqa: E402
+from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
@@ -165,6 +167,74 @@ def test_a_certificate_may_say_who_we_are(authority: Authority) -> None:
         asyncio.run(bridged(url, "file:out.jsonl"))
 
     assert "EXTERNAL" in broker.mechanisms
+
+
+class Knowing(asyncio.Protocol, transport.Handler):
+    """A server of 1.0 that takes who its client is from the certificate (SASL EXTERNAL)."""
+
+    def __init__(self, seen: list[Any]) -> None:
+        self.seen = seen
+        self.sasl: transport.SaslFrames | None = transport.SaslFrames()
+        self.engine = transport.Connection(self, transport.Open(container_id="knowing"))
+        self.stream: Any = None
+
+    def connection_made(self, stream: Any) -> None:
+        self.stream = stream
+        names = dict(stream.get_extra_info("peercert")["subjectAltName"])
+        self.seen.append(names["email"])
+
+    def data_received(self, data: bytes) -> None:
+        if self.sasl is not None:
+            data = self.authenticate(self.sasl, data)
+        self.engine.feed(data)
+        while self.engine.step():
+            pass
+        self.stream.write(self.engine.take())
+
+    def authenticate(self, frames: transport.SaslFrames, data: bytes) -> bytes:
+        frames.feed(data)
+        if len(self.seen) == 1:
+            self.seen.append(frames.header())
+            offered = Array("symbol", [Symbol("PLAIN"), Symbol("EXTERNAL")])
+            mechanisms = transport.sasl_frame(transport.SaslCode.MECHANISMS, offered)
+            self.stream.write(transport.SASL_HEADER + mechanisms)
+        found = frames.next()
+        if found is None:
+            return b""
+        self.seen.append(found)
+        self.stream.write(transport.sasl_frame(transport.SaslCode.OUTCOME, UByte(0)))
+        self.sasl = None
+        return frames.rest()
+
+    def on_open(self) -> None:
+        self.engine.open()
+
+    def on_begin(self, session: transport.Session) -> None:
+        session.begin()
+
+    def on_attach(self, link: transport.Link) -> None:
+        link.attach(source=Source(address="q"), target=Target(address="q"))
+
+
+def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None:
+    seen: list[Any] = []
+
+    async def run() -> Any:
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(
+            lambda: Knowing(seen), "127.0.0.1", 0, ssl=authority.strict
+        )
+        async with server:
+            port = server.sockets[0].getsockname()[1]
+            query = f"cacertfile={authority.trusted}&certfile={authority.client}"
+            url = f"amqps://127.0.0.1:{port}/q?{query}&auth_mechanism=external"
+            return await bridged(url, "file:out.jsonl")
+
+    counts = asyncio.run(run())
+
+    assert ("ended", 0) == (counts.state, counts.source_lost)
+    init = (transport.SaslCode.INIT, ["EXTERNAL", b"", "127.0.0.1"])
+    assert ["client@example.org", transport.SASL_HEADER, init] == seen
 
 
 # Credentials are seen by nobody.

@@ -58,12 +58,10 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
 
 
 def drop(stream: asyncio.Transport | None) -> None:
-    """Close a connection, at once where the peer does not read."""
-    if stream is None or stream.is_closing():
+    """Close a connection without waiting for the peer, as TLS does, or one that does not read."""
+    if stream is None:
         return
-    if stream.get_write_buffer_size():
+    if stream.get_write_buffer_size() or stream.get_extra_info("ssl_object") is not None:
         stream.abort()
-        return
-    stream.close()
-    # By TLS, it waits for the peer.
-    asyncio.get_running_loop().call_later(1.0, stream.abort)
+    else:
+        stream.close()

@@ -133,4 +133,7 @@ class Wire(asyncio.Protocol):
         with contextlib.suppress(LinkError, TimeoutError):
             async with asyncio.timeout(wait):
                 await self.say_goodbye()
+                if self._stream is not None:
+                    self._stream.close()
+                    await asyncio.shield(self.closed)
         self.abort()
