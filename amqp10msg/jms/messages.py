@@ -6,7 +6,6 @@ describes: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -14,7 +13,7 @@ import attrs
 
 from amqp10msg.errors import EncodeError
 from amqp10msg.jms.ids import from_jms_id, to_jms_correlation_id, to_jms_message_id
-from amqp10msg.jms.typed import JMS_TYPES
+from amqp10msg.jms.typed import JMS_TYPES, TEXT_TYPES
 from amqp10msg.message import Message
 from amqp10msg.primitives import AmqpMap, Byte, Char, Symbol
 from amqp10msg.reprs import shown
@@ -44,9 +43,6 @@ _REPLY_TO = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
 _OWN = {_MESSAGE_TYPE, *_DESTINATION, *_REPLY_TO}
 _OBJECT = "application/x-java-serialized-object"
 _OCTETS = "application/octet-stream"
-_TEXT = re.compile(
-    r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
-)
 
 
 @attrs.frozen
@@ -143,7 +139,7 @@ def message_type(message: Message) -> MessageType:
         return "object"
     if body is None and not content_type:
         return "message"
-    return "text" if _TEXT.fullmatch(content_type) else "bytes"
+    return "text" if TEXT_TYPES.fullmatch(content_type) else "bytes"
 
 
 def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:

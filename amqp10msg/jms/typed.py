@@ -7,6 +7,7 @@ which ends in a zero byte, as texts do. A source is ``TypedBytesContentReader`` 
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -14,10 +15,15 @@ from typing import Any
 from amqp10msg.errors import ContentError
 from amqp10msg.primitives import Byte, Char, Float, Int, Short
 
-__all__ = ["JMS_TYPES", "read_map", "read_stream", "write_map", "write_stream"]
+__all__ = ["JMS_TYPES", "TEXT_TYPES", "read_map", "read_stream", "write_map", "write_stream"]
 
 #: The types that JMS knows in maps and streams; char is one of 16 bits, and null is a value, too.
 JMS_TYPES: tuple[type, ...] = (bool, Byte, bytes, Short, Char, Int, int, Float, float, str)
+
+#: The content-types of texts (AMQP JMS Mapping, 3.3.7).
+TEXT_TYPES = re.compile(
+    r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
+)
 
 _COUNT = struct.Struct(">i")
 _UINT = struct.Struct(">I")

@@ -6,7 +6,6 @@ Rules of its MessageConverter_to_1_0, MessageConverter_from_1_0 and MimeContentC
 from __future__ import annotations
 
 import math
-import re
 import uuid
 import zlib
 from typing import Any
@@ -37,9 +36,6 @@ __all__ = ["TYPE_HINT", "body_to_amqp10", "body_to_basic"]
 TYPE_HINT = Symbol("x-opt-jms-msg-type")
 # The numbers of the hint.
 _MESSAGE, _OBJECT, _A_MAP, _BYTES, _STREAM, _A_TEXT = range(6)
-_TEXTS = re.compile(
-    r"text/.*|application/(xml|xml-dtd|.*\+xml|json|.*\+json|javascript|ecmascript)", re.DOTALL
-)
 _JMS_MAP, _JMS_STREAM = "jms/map-message", "jms/stream-message"
 _CODED_MAP, _CODED_LIST = "amqp/map", "amqp/list"
 _TEXT, _OCTETS = "text/plain", "application/octet-stream"
@@ -73,7 +69,7 @@ _EMPTY: dict[int | None, tuple[bytes, str | None]] = {
 
 
 def _hint_of(content_type: str) -> int | None:
-    return _A_TEXT if _TEXTS.fullmatch(content_type) else _HINT_OF.get(content_type)
+    return _A_TEXT if typed.TEXT_TYPES.fullmatch(content_type) else _HINT_OF.get(content_type)
 
 
 # From 0-9-1.
