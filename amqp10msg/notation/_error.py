@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TypeAlias
 
 from amqp10msg.errors import AmqpError
 
@@ -33,18 +33,21 @@ TOO_DEEP = "values are nested too deeply for the interpreter's stack"
 MAX_DEPTH = 256
 
 
-class Reader:
-    """Keeps track of the path of what it reads: of keys as they are shown, and of indexes."""
+#: A step of a path: as it is shown, an index, or a key that is shown only where there is a fault.
+Step: TypeAlias = str | int | tuple[Any]
 
-    def __init__(self, path: Iterable[str | int] = ()) -> None:
+
+class Reader:
+    """Keeps track of the path of what it reads."""
+
+    def __init__(self, path: Iterable[Step] = ()) -> None:
         self.path = list(path)
         self.depth = 0
 
-    def fault(self, reason: str, *steps: str | int) -> NotationError:
-        path = (f"[{step}]" if isinstance(step, int) else step for step in (*self.path, *steps))
-        return NotationError(reason, "$" + "".join(path))
+    def fault(self, reason: str, *steps: Step) -> NotationError:
+        return NotationError(reason, "$" + "".join(map(_shown_step, (*self.path, *steps))))
 
-    def wrong(self, wanted: str, found: Any, *steps: str | int) -> NotationError:
+    def wrong(self, wanted: str, found: Any, *steps: Step) -> NotationError:
         return self.fault(f"expected {wanted}, not {shown(found)}", *steps)
 
     def deeper(self) -> None:
@@ -52,6 +55,12 @@ class Reader:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise self.fault(f"values are nested more than {MAX_DEPTH} deep")
+
+
+def _shown_step(step: Step) -> str:
+    if isinstance(step, tuple):
+        return f"[{shown(step[0])}]"
+    return f"[{step}]" if isinstance(step, int) else step
 
 
 def shown(value: object) -> str:

@@ -35,7 +35,11 @@ _COMPOSITES: dict[str, Composite] = {
 
 def is_marker(plain: Any) -> bool:
     """Return whether this names its type: an object with a key that begins with ``$``."""
-    return isinstance(plain, dict) and any(str(key)[:1] == "$" for key in plain)
+    if isinstance(plain, dict):
+        for key in plain:
+            if str(key)[:1] == "$":
+                return True
+    return False
 
 
 class PlainReader(Reader):
@@ -77,7 +81,7 @@ class PlainReader(Reader):
         pairs = []
         self.path.append("")
         for key, item in plain.items():
-            self.path[-1] = f"[{shown(key)}]"
+            self.path[-1] = (key,)
             pairs.append((self.natural(keys, key), self.generic(item)))
         self.path.pop()
         return AmqpMap(pairs)
@@ -201,10 +205,12 @@ class PlainReader(Reader):
 
     def natural(self, name: str, plain: Any) -> Any:
         """Read a value that is known to be of this type."""
+        if name in _WHOLE:
+            return self.integer(name, plain)
+        if name == "string" and type(plain) is str and plain.isascii():
+            return plain
         if name == "timestamp":
             return self.timestamp(plain)
-        if name in INTEGERS or name == "long":
-            return self.integer(name, plain)
         if name in ("float", "double"):
             return self.real(name, plain)
         if name in DECIMALS:
@@ -312,6 +318,7 @@ class PlainReader(Reader):
 
 _NAMES = frozenset(TYPES.values()) - {"list", "map", "array", "described"}
 _ELEMENTS = _NAMES | {"list", "map", "array"}
+_WHOLE = frozenset(("long", *INTEGERS)) - {"timestamp"}
 _DIGITS = re.compile(r"-?[0-9]{1,20}")
 _HEX = re.compile(r"0[xX]([0-9a-fA-F]+)")
 _NOT_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}

@@ -52,7 +52,21 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
+from amqp10msg.notation._cbor_check import MAX_DEPTH, check
+from amqp10msg.notation._cbor_tags import (
+    ARRAY,
+    CHAR,
+    DECIMAL,
+    DESCRIBED,
+    DOUBLE,
+    FIRST,
+    FLOAT,
+    MAP,
+    MESSAGE,
+    SYMBOL,
+    UUID,
+)
+from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
 from amqp10msg.notation._sections import exact, message_of, sections_of, written
 from amqp10msg.notation.type_names import (
     DECIMALS,
@@ -66,15 +80,10 @@ from amqp10msg.notation.type_names import (
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
 
-_FIRST = 41216  # 0xA100
-UUID = 37
-FLOAT, DOUBLE, DECIMAL, CHAR, SYMBOL, MAP, ARRAY, DESCRIBED, MESSAGE = range(
-    _FIRST + 8, _FIRST + 17
-)
 _DECIMALS = {cls.width: name for name, cls in DECIMALS.items()}
 #: The tag of each type; what has none is CBOR's own.
 _TAGS: dict[str, int] = {
-    **{name: _FIRST + i for i, name in enumerate(INTEGERS)},
+    **{name: FIRST + i for i, name in enumerate(INTEGERS)},
     **dict.fromkeys(DECIMALS, DECIMAL),
     "float": FLOAT,
     "char": CHAR,
@@ -83,11 +92,11 @@ _TAGS: dict[str, int] = {
     "map": MAP,
     "array": ARRAY,
 }
-_KNOWN = frozenset((*_TAGS.values(), DOUBLE, DESCRIBED, MESSAGE))
+# Those of integers, and what is CBOR's own as it is.
+_NUMBER_TAGS: dict[type, int] = {cls: _TAGS[name] for name, cls in INTEGERS.items()}
+_AS_THEY_ARE = frozenset((type(None), bool, int, str, bytes))
 _BY_CODE = {kind.code: kind for kind in KINDS}
 _NAN = {"float": b"\x7f\xc0", "double": b"\x7f\xf8"}
-# Every level of AMQP takes two of CBOR, and a message three more.
-_MAX_DEPTH = 2 * 256 + 8
 
 
 def _cbor2() -> Any:
@@ -133,9 +142,16 @@ class _CborWriter:
         return self.tag(MESSAGE, made)
 
     def item(self, value: Any) -> Any:
-        if type(value) is Described:
+        kind = type(value)
+        if kind in _AS_THEY_ARE:
+            return value
+        if kind is Symbol:
+            return self.tag(SYMBOL, str(value))
+        if kind in _NUMBER_TAGS:
+            return self.tag(_NUMBER_TAGS[kind], int(value))
+        if kind is Described:
             return self.tag(DESCRIBED, [self.item(value.descriptor), self.item(value.value)])
-        name = TYPES[type(value)]
+        name = TYPES[kind]
         content = self.content(name, value)
         tag = _TAGS.get(name)
         if name == "double" and type(content) is bytes:
@@ -184,10 +200,10 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     """
     cbor2 = _cbor2()
     octets = bytes(data)
-    _check(octets)
+    check(octets)
     try:
         try:
-            decoder = cbor2.CBORDecoder(io.BytesIO(octets), max_depth=_MAX_DEPTH)
+            decoder = cbor2.CBORDecoder(io.BytesIO(octets), max_depth=MAX_DEPTH)
         except TypeError:  # before cbor2 6, where the interpreter's stack is the bound
             decoder = cbor2.CBORDecoder(io.BytesIO(octets))
         made = decoder.decode()
@@ -205,60 +221,6 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
         raise NotationError(TOO_DEEP) from None
 
 
-def _check(data: bytes) -> None:
-    """Check that the bytes are one well-formed item that this form can hold.
-
-    Leaves to cbor2 only what it makes plain values of: shared references, regular expressions,
-    big fractions and the other things that tags can ask for never reach it.
-    """
-
-    def wrong(reason: str) -> NotationError:
-        return NotationError(f"at byte {start}: {reason}")
-
-    pos = start = 0
-    pending = [1]  # items still to come, by level
-    while pending:
-        if not pending[-1]:
-            pending.pop()
-            continue
-        pending[-1] -= 1
-        start = pos
-        if pos >= len(data):
-            raise wrong("the input ends in the middle of an item")
-        major, detail = data[pos] >> 5, data[pos] & 31
-        pos += 1
-        number = detail
-        if detail >= 24:
-            width = 1 << (detail - 24)
-            if detail == 31:
-                raise wrong("indefinite lengths are not part of this form")
-            if detail > 27:
-                raise wrong(f"no item begins with 0x{data[start]:02X}")
-            if width > len(data) - pos:
-                raise wrong("the input ends in the middle of an item")
-            number = int.from_bytes(data[pos : pos + width], "big")
-            pos += width
-        if major in (2, 3):
-            if number > len(data) - pos:
-                raise wrong(f"a string of {number} bytes does not fit the input")
-            pos += number
-        elif major in (4, 6):
-            if major == 6 and number not in _KNOWN:
-                raise wrong(f"tag {number} is not part of this form")
-            if major == 4 and number > len(data) - pos:
-                raise wrong(f"an array of {number} items does not fit the input")
-            if len(pending) > _MAX_DEPTH:
-                raise wrong("items are nested too deeply")
-            pending.append(1 if major == 6 else number)
-        elif major == 5:
-            raise wrong(f"a CBOR map is not part of this form: AMQP maps have tag {MAP}")
-        elif major == 7 and detail not in (20, 21, 22, 25, 26, 27):
-            raise wrong(f"simple value {number} is not part of this form")
-    if pos != len(data):
-        start = pos
-        raise wrong(f"{len(data) - pos} bytes follow the item")
-
-
 class _CborReader(Reader):
     """Makes AMQP values of what cbor2 returns; two frames of Python for each level of nesting."""
 
@@ -266,7 +228,7 @@ class _CborReader(Reader):
         super().__init__()
         self.tag = tag
 
-    def wrong(self, wanted: str, found: Any, *steps: str | int) -> NotationError:
+    def wrong(self, wanted: str, found: Any, *steps: Step) -> NotationError:
         if type(found) is self.tag:
             return self.fault(f"expected {wanted}, not tag {found.tag}", *steps)
         return super().wrong(wanted, found, *steps)

@@ -68,7 +68,12 @@ from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, bits_of
 from amqp10msg.primitives import AmqpMap, Array, Described, Float, Symbol, ULong
 from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
 
-_NAMES = {kind.name.replace("-", "_"): kind for kind in KINDS}
+_SHOWN = {kind.name: kind.name.replace("-", "_") for kind in KINDS}
+_NAMES = {_SHOWN[kind.name]: kind for kind in KINDS}
+# The types that JSON has, and those whose values are integers or texts there.
+_SAME = frozenset(("null", "boolean", "string"))
+_WHOLE = frozenset(("long", *INTEGERS)) - {"timestamp"}
+_TEXTS = frozenset(("symbol", "char", "uuid"))
 _DATA = BODY_KINDS[0]
 _VALUE = BODY_KINDS[2]
 
@@ -97,7 +102,7 @@ def _message(message: Message) -> dict[str, Any]:
     if message.message_format:
         made["message_format"] = int(message.message_format)
     kinds = [kind for kind, _ in sections]
-    if len(set(kinds)) == len(kinds) and _is_strict(message):
+    if len({id(kind) for kind in kinds}) == len(kinds) and _is_strict(message):
         made |= {_name(kind): _content(kind, value) for kind, value in sections}
     else:
         made["sections"] = [
@@ -118,7 +123,7 @@ def _is_strict(message: Message) -> bool:
 
 
 def _name(kind: SectionKind | None) -> str:
-    return "unknown" if kind is None else kind.name.replace("-", "_")
+    return "unknown" if kind is None else _SHOWN[kind.name]
 
 
 def _content(kind: SectionKind | None, value: Any) -> Any:
@@ -171,6 +176,12 @@ def marked(value: Any) -> dict[str, Any]:
 
 def natural(name: str, value: Any) -> Any:
     """Write a value where its type is known to be this one."""
+    if name in _SAME:
+        return value
+    if name in _WHOLE:
+        return int(value)
+    if name in _TEXTS:
+        return str(value)
     if name == "timestamp":
         try:
             moment = value.to_datetime()
@@ -185,11 +196,7 @@ def natural(name: str, value: Any) -> Any:
         number = str(value)
         same = DECIMALS[name].from_decimal(number).bits == value.bits
         return number if same else f"0x{value.bits:0{2 * value.width}x}"
-    if name in ("symbol", "char", "uuid"):
-        return str(value)
-    if name in INTEGERS or name == "long":
-        return int(value)
-    return value if name in ("null", "boolean", "string") else generic(value)
+    return generic(value)
 
 
 def _binary(value: bytes) -> Any:

@@ -48,7 +48,7 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader
+from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
 from amqp10msg.notation._sections import message_of, sections_of, written
 from amqp10msg.notation._typed_octets import (
     octets_of_message,
@@ -133,7 +133,7 @@ def from_typed(typed: Any) -> Any:
 
 
 def _encoded(
-    value: Any, typed: Any, path: tuple[str | int, ...] = (), kind: SectionKind | None = None
+    value: Any, typed: Any, path: tuple[Step, ...] = (), kind: SectionKind | None = None
 ) -> bytes:
     try:
         return written(kind, value)
@@ -152,7 +152,7 @@ _TYPES = tuple(dict.fromkeys(TYPES.values()))
 class _TypedReader(Reader):
     """Reads typed values."""
 
-    def __init__(self, path: tuple[str | int, ...] = (), careful: bool = False) -> None:
+    def __init__(self, path: tuple[Step, ...] = (), careful: bool = False) -> None:
         super().__init__(path)
         self.careful = careful
 
