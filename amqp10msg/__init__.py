@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         delivery,
         errors,
         files,
+        inspector,
         jms,
         jobs,
         lenient,
