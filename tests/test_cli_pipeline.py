@@ -379,3 +379,26 @@ def test_the_circumstances_reach_the_translator(
     empty = BasicMessage(BasicProperties())
     assert row["wire"] == to_amqp10(empty, profile, circumstances=given).message.encode()
     assert row["wire"] != to_amqp10(empty, profile).message.encode()
+
+
+@pytest.mark.parametrize("width", [80, 76])
+def test_clauses_are_folded_between_words_and_places_are_not(tmp_path: Path, width: int) -> None:
+    body = bytes.fromhex("005375a000")
+    wrong = [
+        bytes.fromhex("005372c10402a1016140"),  # a key that is a string
+        bytes.fromhex("005373c0050240a10161"),  # a user-id that is a string
+    ]
+    wires = [Message(b"x" * 1_000).encode(), *(head + body for head in wrong)]
+    octets = b"".join(len(wire).to_bytes(4, "big") + wire for wire in wires)
+    (tmp_path / "messages.bin").write_bytes(octets)
+
+    done = CliRunner().invoke(
+        main,
+        ["pipeline", "profile", str(tmp_path / "messages.bin"), str(tmp_path / "out")],
+        env={"COLUMNS": str(width), "NO_COLOR": "1"},
+    )
+
+    assert "message-annotations-key-type" in done.stdout
+    assert "Part 3, 3.2.1," in done.stdout
+    for place in (len(octets) - 2 * 19, len(octets) - 19):
+        assert f"messages.bin@{place}" in done.stdout

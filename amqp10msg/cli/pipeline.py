@@ -289,8 +289,9 @@ def show_summary(
         made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
         rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
         places = [safe(row.first.removeprefix(beside)) for _, row in rules]
-        # Clauses can be folded between words, and places not.
-        made.columns[-1].min_width = min(40, max(map(len, places)))
+        # Where there is room for a word of a clause, that is what is folded: between its words.
+        others = max(map(len, stats.rules)) + max(map(len, places)) + len("Messages") + 3 * 2
+        made.columns[-1].no_wrap = screen.width - others >= len("Part 3, 3.2.1,")
         for (code, row), place in zip(rules, places, strict=True):
             made.add_row(code, row.clause, f"{row.messages:,}", place)
         screen.print(made)
