@@ -1,5 +1,6 @@
 cimport cython
 
+from amqp10msg._core.entries cimport Entries
 from amqp10msg._core.sections cimport Spec
 from amqp10msg._core.value_writer cimport ValueWriter
 

@@ -25,6 +25,7 @@ from amqp10msg._core.codes import (
     TYPE_NAMES,
     WIDTHS,
 )
+from amqp10msg._core.entries import Entries
 from amqp10msg._core.sections import BODIES, SECTIONS, SPECS
 from amqp10msg._core.value_writer import ValueWriter, encode_fault
 from amqp10msg.errors import EncodeError
@@ -178,7 +179,7 @@ class Writer(ValueWriter):
 
     def annotations(self, value: Any) -> None:
         mark = self.open()
-        entries = dict(value)  # a plain one, which C passes over faster than a subclass
+        entries = Entries.of(value)
         for key, item in entries.items():
             kind = type(key)
             if kind is Symbol or (kind is str and not self.lenient):
@@ -205,7 +206,7 @@ class Writer(ValueWriter):
 
     def properties(self, value: Any) -> None:
         mark = self.open()
-        entries = dict(value)
+        entries = Entries.of(value)
         for key, item in entries.items():
             if type(key) is str:
                 self.string(key)

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from amqp10msg._core.entries cimport Entries
 from amqp10msg._core.scan cimport write_message
 from amqp10msg._core.twin cimport Layout, Text
 from amqp10msg._core.writer cimport Writer
@@ -84,7 +85,7 @@ cdef object _usual(Reading made, int index, value)
 cdef bytes _field_octets(int index, value)
 cdef bint _is_data(Reading made) except -1
 @cython.locals(sparse=dict, whole=bint, entries=list, letter=str,
-               kind=type)
+               kind=type, held=dict)
 cdef _application(Reading made, application, Notes notes)
 cdef bint _header_exists(Reading made, name) except -1
 @cython.locals(exact=bint, produced=bint, last=int, names=set, saved=bint, letter=str)

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.entries import Entries
 from amqp10msg._core.scan import write_message
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
@@ -176,8 +177,9 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     header, delivery_annotations, own, properties, application, footer, format_ = _MESSAGE.values(
         message
     )
-    # A plain dict, which C passes over faster than a subclass.
-    annotations = dict(own) if own is not None else None
+    annotations = None
+    if own is not None:
+        annotations = Entries.of(own)
     delivered = _delivery(made, annotations)
     if delivered:
         made.certain = False
@@ -381,7 +383,8 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
     sparse: dict[str, bytes] = {}
     whole = not application
     entries = made.entries
-    for key, value in application.items():
+    held = Entries.of(application)
+    for key, value in held.items():
         kind = type(value)
         if _is_usual_name(key):
             # In the order of their frequency.

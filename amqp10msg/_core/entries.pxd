@@ -1,0 +1,6 @@
+# What the compiled kernel shares of entries.pyx.
+
+
+cdef class Entries:
+    @staticmethod
+    cdef dict of(mapping)
