@@ -242,18 +242,23 @@ def test_messages_decode_in_sql(spark_session: Any) -> None:
     assert {"message_id": "m-1", "error": None} == row["m"].asDict()
 
 
-def test_filters_reach_the_scan_behind_the_function(spark_session: Any, tmp_path: Path) -> None:
-    df = frame(spark_session, [SOUND, SOUND])
+def test_filters_and_columns_reach_the_scan(spark_session: Any, tmp_path: Path) -> None:
+    df = frame(spark_session, [SOUND, SOUND], other=["x", "x"])
     df.withColumnRenamed("id", "day").write.partitionBy("day").parquet(str(tmp_path / "in"))
-    spark_session.read.parquet(str(tmp_path / "in")).createOrReplaceTempView("days")
+    days = spark_session.read.parquet(str(tmp_path / "in"))
+    days.createOrReplaceTempView("days")
 
-    found = spark_session.sql(
+    in_sql = spark_session.sql(
         "select m.message_id from (select day, amqp10_decode(wire) m from days) where day = 1"
     )
+    before = spark.decode(days.where("day = 1"), columns="message_id", keep=["day"])
 
-    assert ["m-1"] == [row["message_id"] for row in found.collect()]
-    plan = found._jdf.queryExecution().executedPlan().toString()
-    assert "day#" in plan.partition("PartitionFilters: [")[2].partition("]")[0]
+    assert ["day", "message_id", "error"] == before.columns
+    for found in (in_sql, before):
+        assert ["m-1"] == [row["message_id"] for row in found.collect()]
+        plan = found._jdf.queryExecution().executedPlan().toString()
+        assert "day#" in plan.partition("PartitionFilters: [")[2].partition("]")[0]
+        assert "ReadSchema: struct<wire:binary>" in plan
 
 
 def test_no_bytes_are_an_error_and_a_null_is_none(spark_session: Any) -> None:

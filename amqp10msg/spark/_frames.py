@@ -115,13 +115,19 @@ def mapped(
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tell(pure_place())
         for given in batches:
-            for batch, found in in_pieces(given.rename_columns(names), work):
+            pieces = in_pieces(given.rename_columns(names), work)
+            # Memory that is free before the next batch comes is used anew.
+            del given
+            for batch, found in pieces:
                 arrays = [
                     array if array.type == field.type else array.cast(field.type)
                     for array, field in zip(found, new, strict=True)
                 ]
                 schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
-                yield pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
+                made = pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
+                del batch, found, arrays
+                yield made
+                del made
 
     # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
     narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
