@@ -301,6 +301,12 @@ def test_the_deepest_value_that_decodes() -> None:
     assert [octets] == columns.encode(columns.decode([octets])).to_pylist()
 
 
+def test_no_number_of_section_offsets_is_null() -> None:
+    part = columns.SCHEMA.field("section_offsets").type.value_field
+
+    assert [False] * 5 == [field.nullable for field in (part, *part.type)]
+
+
 def test_section_offsets_are_those_of_the_message() -> None:
     offsets = only(REFERENCE)["section_offsets"]
 

@@ -49,8 +49,14 @@ VARIANT: pa.StructType = pa.struct(
 )
 #: How a map section is a column: as a map of structs, which is exact, or as a VARIANT.
 MapsAs = Literal["map", "variant"]
+_PART = {"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()}
+# Spark asks of each number whether it is null, unless the type says that it never is.
 _OFFSETS = pa.list_(
-    pa.struct({"code": pa.int16(), "offset": pa.int64(), "content": pa.int64(), "end": pa.int64()})
+    pa.field(
+        "item",
+        pa.struct([pa.field(name, kind, nullable=False) for name, kind in _PART.items()]),
+        nullable=False,
+    )
 )
 
 

@@ -92,6 +92,35 @@ def for_spark(schema: pa.Schema) -> StructType:
     return made
 
 
+def widened(
+    batches: Iterator[pa.RecordBatch], work: Work, new: pa.Schema, names: Sequence[str], count: int
+) -> Iterator[pa.RecordBatch]:
+    """Yield the first columns of batches and the new ones, as `mapped` says.
+
+    Nothing of a batch is held while the next one comes, so that its memory is used anew.
+
+    Args:
+        batches: what comes from Spark.
+        work: makes the new columns.
+        new: their schema.
+        names: what the columns that come are called.
+        count: how many of them come first.
+    """
+    for given in batches:
+        pieces = in_pieces(given.rename_columns(names), work)
+        del given
+        for batch, found in pieces:
+            arrays = [
+                array if array.type == field.type else array.cast(field.type)
+                for array, field in zip(found, new, strict=True)
+            ]
+            schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
+            made = pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
+            del batch, found, arrays
+            yield made
+            del made
+
+
 def mapped(
     df: DataFrame, work: Work, new: pa.Schema, *, keep: Sequence[str], read: Sequence[str]
 ) -> DataFrame:
@@ -114,20 +143,7 @@ def mapped(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tell(pure_place())
-        for given in batches:
-            pieces = in_pieces(given.rename_columns(names), work)
-            # Memory that is free before the next batch comes is used anew.
-            del given
-            for batch, found in pieces:
-                arrays = [
-                    array if array.type == field.type else array.cast(field.type)
-                    for array, field in zip(found, new, strict=True)
-                ]
-                schema = pa.schema([*(batch.schema.field(index) for index in range(count)), *new])
-                made = pa.RecordBatch.from_arrays([*batch.columns[:count], *arrays], schema=schema)
-                del batch, found, arrays
-                yield made
-                del made
+        return widened(batches, work, new, names, count)
 
     # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
     narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
