@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import datetime
+import inspect
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import attrs
 import pytest
+from hypothesis import given
 
 from amqp10msg import (
     Array,
@@ -34,6 +38,7 @@ from amqp10msg.composite import (
 from amqp10msg.composite import composite as registered
 from amqp10msg.primitives import string, symbols, uint
 from amqp10msg.sections import KINDS
+from amqp10msg.testing import sections
 
 # Field name, type, mandatory, multiple, default: from the XML of Part 3 (and of Part 2, 2.8.14,
 # and Part 4 for error and the transactions), by hand.
@@ -280,29 +285,75 @@ def test_breaking_the_declaration_is_refused(octets: str, rule: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value, path",
+    "make, path",
     [
-        (Header(priority=256), "header.priority"),
-        (Header(ttl=-1), "header.ttl"),
-        (Header(durable=1), "header.durable"),  # type: ignore[arg-type]
-        (Header(priority=UInt(4 + 1)), "header.priority"),
-        (Properties(message_id=-1), "properties.message-id"),
-        (Properties(message_id=1.5), "properties.message-id"),  # type: ignore[arg-type]
-        (Properties(content_type="ü"), "properties.content-type"),
-        (Properties(to=b"q"), "properties.to"),  # type: ignore[arg-type]
-        (Properties(subject="\ud800"), "properties.subject"),
-        (delivery.Received(None, 1), "received"),  # type: ignore[arg-type]
+        (lambda: Header(priority=256), "header.priority"),
+        (lambda: Header(ttl=-1), "header.ttl"),
+        (lambda: Header(durable=1), "header.durable"),  # type: ignore[arg-type]
+        (lambda: Header(priority=UInt(4 + 1)), "header.priority"),
+        (lambda: Properties(message_id=-1), "properties.message-id"),
+        (lambda: Properties(message_id=1.5), "properties.message-id"),  # type: ignore[arg-type]
+        (lambda: Properties(content_type="ü"), "properties.content-type"),
+        (lambda: Properties(to=b"q"), "properties.to"),  # type: ignore[arg-type]
+        (lambda: Properties(subject="\ud800"), "properties.subject"),
+        (lambda: delivery.Received(None, 1), "received"),  # type: ignore[arg-type]
         (
-            delivery.Rejected(error=delivery.Error("amqp:x", description=1)),  # type: ignore[arg-type]
+            lambda: delivery.Rejected(error=delivery.Error("amqp:x", description=1)),  # type: ignore[arg-type]
             "rejected.error.error.description",
         ),
     ],
 )
-def test_wrong_value_names_its_field(value: Any, path: str) -> None:
+def test_wrong_value_names_its_field(make: Callable[[], Any], path: str) -> None:
     with pytest.raises(EncodeError) as caught:
-        encode_composite(value)
+        encode_composite(make())
 
     assert path == caught.value.path
+
+
+@pytest.mark.parametrize(
+    "make, text",
+    [
+        (lambda: Header(ttl="5s"), "header.ttl: must be uint, not '5s'"),  # type: ignore[arg-type]
+        (
+            lambda: Header(ttl=datetime.timedelta(seconds=1)),  # type: ignore[arg-type]
+            (
+                "header.ttl: must be uint, not datetime.timedelta(seconds=1): "
+                "give a number of milliseconds, value // timedelta(milliseconds=1)"
+            ),
+        ),
+        (
+            lambda: Properties(user_id="guest"),  # type: ignore[arg-type]
+            "properties.user-id: must be binary, not 'guest': encode it, value.encode()",
+        ),
+        (lambda: Header(True, 4.0), "header.priority: must be ubyte, not 4.0"),  # type: ignore[arg-type]
+        (
+            lambda: attrs.evolve(Properties(), to=b"q"),  # type: ignore[arg-type]
+            "properties.to: must be string, not b'q'",
+        ),
+    ],
+)
+def test_a_wrong_type_is_refused_where_it_is_given(make: Callable[[], Any], text: str) -> None:
+    with pytest.raises(EncodeError) as caught:
+        make()
+
+    assert text == str(caught.value)
+
+
+@pytest.mark.parametrize("cls", [Header, Properties])
+def test_constructors_that_look_at_their_arguments_keep_their_signature(cls: Any) -> None:
+    parameters = inspect.signature(cls).parameters
+
+    assert [field.name for field in attrs.fields(cls)] == list(parameters)
+    assert [field.default for field in attrs.fields(cls)] == [
+        parameter.default for parameter in parameters.values()
+    ]
+
+
+@given(sections("header") | sections("properties"))
+def test_what_can_be_encoded_can_be_built(section: Any) -> None:
+    fields = attrs.asdict(section, recurse=False)
+
+    assert type(section)(**fields) == section
 
 
 def test_declaring_a_composite_of_ones_own() -> None:

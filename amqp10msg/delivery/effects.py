@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, TypeVar
-
-import attrs
 
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
 from amqp10msg.delivery.states import DeliveryState, MessageState
@@ -104,4 +103,7 @@ def _counted(header: Header | None) -> Header:
         raise EncodeError(
             f"must be a number to count on from, not {count!r}", "header.delivery-count"
         )
-    return attrs.evolve(header, delivery_count=min(int(count) + 1, _MAX_COUNT))
+    # Not evolved: what was read leniently may hold other values that no constructor takes.
+    counted = copy.copy(header)
+    counted.delivery_count = min(int(count) + 1, _MAX_COUNT)
+    return counted

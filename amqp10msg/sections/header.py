@@ -7,6 +7,7 @@ import attrs
 from amqp10msg import _core
 from amqp10msg.composite import composite
 from amqp10msg.primitives import boolean, milliseconds, ubyte, uint
+from amqp10msg.sections._types import check_types, fitting_types
 
 __all__ = ["Header"]
 
@@ -16,7 +17,8 @@ __all__ = ["Header"]
 class Header(_core.Record):
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 
-    Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
+    Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
+    says which field is wrong.
 
     Attributes:
         durable: the message must not be lost even if an intermediary is restarted unexpectedly.
@@ -33,5 +35,8 @@ class Header(_core.Record):
     first_acquirer: boolean = False
     delivery_count: uint = 0
 
+    def __attrs_post_init__(self) -> None:
+        check_types(self, Header)
 
-_core.make_fast(Header)
+
+_core.make_fast(Header, **fitting_types(Header))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import uuid
-from types import NoneType
 from typing import Annotated
 
 import attrs
@@ -20,6 +19,7 @@ from amqp10msg.primitives import (
     symbol,
     timestamp,
 )
+from amqp10msg.sections._types import check_types, fitting_types
 
 __all__ = ["Properties", "address", "identifier"]
 
@@ -41,7 +41,8 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 class Properties(_core.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).
 
-    Types and ranges are checked when it is encoded: `EncodeError` says which field is wrong.
+    Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
+    says which field is wrong.
 
     Attributes:
         message_id: identifies the message; an int is a ulong, else UUID, bytes or str (3.2.11 to
@@ -76,6 +77,8 @@ class Properties(_core.Record):
     group_sequence: sequence_no | None = None
     reply_to_group_id: string | None = None
 
+    def __attrs_post_init__(self) -> None:
+        check_types(self, Properties)
 
-_MOMENT = (NoneType, int, Timestamp)
-_core.make_fast(Properties, absolute_expiry_time=_MOMENT, creation_time=_MOMENT)
+
+_core.make_fast(Properties, **fitting_types(Properties))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable, Sequence
 from typing import Any
-
-import attrs
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.limits import UNLIMITED
@@ -120,7 +119,8 @@ def without_delivery(message: Any, options: RouteOptions) -> Any:
         return message
     if "x-exchange" in (message.message_annotations or {}):
         return message  # the translation knows what RabbitMQ adds
-    plain = attrs.evolve(header, first_acquirer=False, delivery_count=0)
+    plain = copy.copy(header)
+    plain.first_acquirer, plain.delivery_count = False, 0
     return message.evolve(header=None if plain == Header() else plain)
 
 
