@@ -382,3 +382,23 @@ def test_a_patched_attribute_is_read_when_encoding(monkeypatch: pytest.MonkeyPat
 
     assert Message("x", header=Header(ttl=7)).encode() == patched
     assert before == message.encode()
+
+
+# Entries of maps, which C passes over where they are.
+
+
+def test_a_map_with_a_way_of_its_own_is_passed_over_in_it() -> None:
+    class Upper(ApplicationProperties):
+        def __iter__(self) -> Any:
+            return iter(self.keys())
+
+        def keys(self) -> Any:
+            return list(map(str.upper, dict.keys(self)))
+
+        def __getitem__(self, key: str) -> Any:
+            return super().__getitem__(key.lower())
+
+    message = Message("x")
+    message.application_properties = Upper(a=1, b=2)
+
+    assert Message("x", application_properties={"A": 1, "B": 2}).encode() == message.encode()
