@@ -51,6 +51,9 @@ nitpick_ignore_regex = [
     ("py:class", r"(amqp10msg\.delivery\.node\.\w+\.)?(Entry|Outcome|View)"),
     # An alias of primitives, as autodoc spells it, and type variables.
     ("py:class", r"(amqp10msg\.[\w.]+\.)?(Annotated|AnyMessage|_?T)"),
+    # The AMQP types of fields, aliases too.
+    ("py:class", r"address|binary|boolean|identifier|milliseconds|sequence_no|string|symbol"),
+    ("py:class", r"ubyte|uint"),
     # Objects of packages beside this one, and aliases of names.
     ("py:exc", r"(cloudevents|msgspec|pydantic)\..*"),
     ("py:class", r"BaseCloudEvent|Context|Format|TextMapPropagator"),
