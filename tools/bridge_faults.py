@@ -108,13 +108,18 @@ class Proxy:
         self._place = place
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._open: list[socket.socket] = []
+        self._lock = threading.Lock()
         self.port: int = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
+        self._accepting.start()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # ends the accepting; closing does not
+        self._accepting.join()
         self._listener.close()
         self.cut()
 
@@ -128,7 +133,8 @@ class Proxy:
                     near.close()
                     continue
                 far.settimeout(None)
-                self._open += [near, far]
+                with self._lock:
+                    self._open += [near, far]
                 for one, other in ((near, far), (far, near)):
                     threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
 
@@ -143,7 +149,8 @@ class Proxy:
 
     def cut(self) -> None:
         """Reset all connections."""
-        taken, self._open = self._open, []
+        with self._lock:
+            taken, self._open = self._open, []
         for end in taken:
             with suppress(OSError):
                 end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
