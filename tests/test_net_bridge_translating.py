@@ -6,7 +6,7 @@ from typing import Any
 
 import attrs
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import Header, Message
@@ -68,6 +68,8 @@ def test_messages_of_0_9_1_together(found: list[BasicMessage], keep_names: bool)
     assert alone == prepared(ends, deliveries, keep_names=keep_names)
 
 
+@example(bytes.fromhex("0080000000000000007045 00537740"))  # a descriptor in eight bytes
+@example(bytes.fromhex("00a310616d71703a6865616465723a6c69737445 00537740"))
 @given(st.one_of(WIRES, st.binary(max_size=12)))
 def test_headers_are_read_alone(wire: bytes) -> None:
     try:

@@ -124,7 +124,8 @@ def offset_of(seen: bytes | BasicMessage) -> int | None:
         return int(found) if isinstance(found, int) else None
     # Not every message can be read: find the last annotation of the name, if none of the sender's.
     _, name, rest = seen.rpartition(b"\x0f" + OFFSET.encode())
-    return int(decode_value(rest[: skip_value(rest, 0)])) if name else None
+    found = decode_value(rest[: skip_value(rest, 0)]) if name else None
+    return int(found) if isinstance(found, int) else None
 
 
 def predicted(

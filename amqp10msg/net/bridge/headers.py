@@ -9,14 +9,15 @@ from amqp10msg.sections import Header
 
 __all__ = ["header_of"]
 
-_SECTION = b"\x00\x53\x70"
+_SECTION, _USUAL = b"\x00\x53\x70", b"\x00\x53"
 _LIST8, _EMPTY = 0xC0, 0x45
 
 
 def header_of(octets: bytes) -> Header | None:
     """Return the header of an encoded message; None where it has none, or none that can be read."""
     if not octets.startswith(_SECTION) or len(octets) < 5:
-        return None
+        # A descriptor may be written in other ways; another section stands behind the header.
+        return None if octets.startswith(_USUAL) else _read.__wrapped__(octets)
     code = octets[3]
     if code == _LIST8:
         # Messages of a queue have few different ones.
