@@ -7,8 +7,8 @@
 Messages wait in a durable classic queue; each contender moves all of them to another one, settling
 each when the target has it, one contender after the other in each round, in a changing order. The
 rate is that from the first look at the target that shows some on. Processor time is that of the
-contender, where it is a process of its own, and of both brokers, by message: it says more than the
-rate does on a machine with other work.
+contender, where it is a process of its own, and of both brokers, by message, from the same look on:
+it says more than the rate does on a machine with other work.
 
 All three have the same window: the prefetch or credit of the source, 1000 as shovels have it where
 nothing else is said. Each acknowledges on confirm, and the target keeps the messages on disk: both
@@ -29,15 +29,16 @@ import subprocess
 import sys
 import time
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 import pika
+from bridge_faults import Place
 
 ROOT = Path(__file__).parents[1]
-RABBITMQ = ROOT / ".ci/rabbitmq"
 WAYS = ("0-9-1 -> 1.0", "1.0 -> 0-9-1", "0-9-1 -> 0-9-1", "1.0 -> 1.0")
 
 
@@ -101,17 +102,17 @@ def fill(side: Side, count: int, size: int) -> None:
             channel.basic_publish("", side.queue, b"x" * size, properties)
 
 
-def processor(pids: list[int]) -> float:
-    """Return the processor time of processes, in seconds."""
-    ticks = 0
-    for pid in pids:
+def processor(pids: dict[str, int]) -> Counter[str]:
+    """Return the processor time of processes, in µs, by what they are."""
+    found: Counter[str] = Counter()
+    for name, pid in pids.items():
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        ticks += int(fields[11]) + int(fields[12])
-    return ticks / os.sysconf("SC_CLK_TCK")
+        found[name] += (int(fields[11]) + int(fields[12])) * 1_000_000 // os.sysconf("SC_CLK_TCK")
+    return found
 
 
 @contextlib.contextmanager
-def bridge(source: Side, target: Side, window: int) -> Iterator[list[int]]:
+def bridge(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
     """Run the bridge."""
     command = ["-m", "amqp10msg.cli", "bridge", "--from", source.url, "--to", target.url]
     with process([*command, "--log", "none", "--window", str(window)]) as pids:
@@ -119,7 +120,7 @@ def bridge(source: Side, target: Side, window: int) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def glued(source: Side, target: Side, window: int) -> Iterator[list[int]]:
+def glued(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
     """Run what is glued by hand."""
     way = "to-1.0" if target.protocol == "1.0" else "to-0-9-1"
     ends = [
@@ -132,18 +133,18 @@ def glued(source: Side, target: Side, window: int) -> Iterator[list[int]]:
 
 
 @contextlib.contextmanager
-def process(arguments: list[str]) -> Iterator[list[int]]:
+def process(arguments: list[str]) -> Iterator[dict[str, int]]:
     """Run a Python process until the end of the block."""
     running = subprocess.Popen([sys.executable, *arguments], cwd=ROOT, stdout=subprocess.DEVNULL)
     try:
-        yield [running.pid]
+        yield {"contender": running.pid}
     finally:
         running.kill()
         running.wait()
 
 
 @contextlib.contextmanager
-def shovel(source: Side, target: Side, window: int) -> Iterator[list[int]]:
+def shovel(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
     """Run a dynamic shovel in the new broker."""
     name = f"rate-{uuid.uuid4()}"
     given = {
@@ -160,44 +161,65 @@ def shovel(source: Side, target: Side, window: int) -> Iterator[list[int]]:
             "timestamp": 1_700_000_000,
         }
 
-    def control(*arguments: str) -> None:
-        subprocess.run([RABBITMQ, "ctl", "4", *arguments], check=True, stdout=subprocess.DEVNULL)
-
-    control("set_parameter", "shovel", name, json.dumps(given))
+    new = Place.at(target.place if source.old else source.place, "4")
+    new.control("ctl", "set_parameter", "shovel", name, json.dumps(given))
     try:
-        yield []
+        yield {}
     finally:
-        control("clear_parameter", "shovel", name)
+        new.control("ctl", "clear_parameter", "shovel", name)
 
 
 CONTENDERS = {"bridge": bridge, "shovel": shovel, "glued": glued}
 
 
-def measure(contender: Any, ends: list[Side], given: Any, brokers: list[int]) -> Any:
-    """Return messages a second, and processor time in µs a message."""
+@attrs.frozen
+class Made:
+    """What one contender did.
+
+    Attributes:
+        rate: messages a second.
+        costs: processor time in µs a message, by what spent it.
+    """
+
+    rate: float
+    costs: Counter[str]
+
+
+def measure(contender: Any, ends: list[Side], given: Any, brokers: dict[str, int]) -> Made:
+    """Have a contender move messages; measure from the first look at the target that shows some.
+
+    Args:
+        contender: one of `CONTENDERS`.
+        ends: the source and the target.
+        given: the arguments.
+        brokers: the process of each, by place.
+    """
     source, target = ends
     count = given.messages
     fill(source, count, given.size)
     with channel_of(target.place) as channel:
         channel.queue_declare(target.queue, durable=True)
-        before = processor(brokers)
         with contender(source, target, given.window) as pids:
+            spenders = {f"broker {place}": pid for place, pid in brokers.items()} | pids
             first = at = 0.0
             seen = there = 0
+            before = Counter[str]()
             patience = time.monotonic() + 120
             while there < count:
                 time.sleep(0.05)
                 there = channel.queue_declare(target.queue, passive=True).method.message_count
                 at = time.monotonic()
                 if not first and there:
-                    first, seen = at, there
+                    first, seen, before = at, there, processor(spenders)
                 if at > patience:
                     raise TimeoutError(f"{there} of {count} after 120 s")
-            took = processor([*brokers, *pids]) - before
+            took = processor(spenders) - before
     for side in ends:
         with channel_of(side.place) as channel:
             channel.queue_delete(side.queue)
-    return (count - seen) / (at - first), took / count * 1e6
+    moved = count - seen
+    costs = Counter({name: round(spent / moved) for name, spent in took.items()})
+    return Made(moved / (at - first), costs)
 
 
 def main() -> int:
@@ -212,10 +234,10 @@ def main() -> int:
     parser.add_argument("--way", action="append", choices=WAYS)
     parser.add_argument("--check", action="store_true", help="hold the bridge to the bounds")
     given = parser.parse_args()
-    brokers = [
-        int(subprocess.run([RABBITMQ, "pid", version], check=True, capture_output=True).stdout)
-        for version in "34"
-    ]
+    brokers = {
+        place: int(Place.at(place, version).control("pid"))
+        for place, version in ((given.old, "3"), (given.new, "4"))
+    }
     failed = 0
     for way in given.way or WAYS:
         protocols = way.split(" -> ")
@@ -223,7 +245,7 @@ def main() -> int:
         places = [given.new, given.old] if protocols == ["1.0", "0-9-1"] else [given.old, given.new]
         if protocols == ["1.0", "1.0"]:
             places = [given.new, given.new]
-        found: dict[str, list[tuple[float, float]]] = {name: [] for name in CONTENDERS}
+        found: dict[str, list[Made]] = {name: [] for name in CONTENDERS}
         for number in range(given.rounds):
             names = list(CONTENDERS)
             names = names[number % len(names) :] + names[: number % len(names)]
@@ -236,21 +258,26 @@ def main() -> int:
                 ]
                 made = measure(CONTENDERS[name], ends, given, brokers)
                 found[name].append(made)
-        best = {name: max(rate for rate, _ in made) for name, made in found.items() if made}
-        for name, made in found.items():
-            if made:
-                usual = statistics.median(rate for rate, _ in made)
-                cost = statistics.median(cost for _, cost in made)
+        for name, all_made in found.items():
+            if all_made:
+                usual = statistics.median(one.rate for one in all_made)
+                best = max(one.rate for one in all_made)
+                cost = statistics.median(one.costs.total() for one in all_made)
+                parts = {
+                    spender: statistics.median(one.costs[spender] for one in all_made)
+                    for spender in all_made[0].costs
+                }
+                said = ", ".join(f"{part:,.0f} {spender}" for spender, part in parts.items())
                 print(
-                    f"{way}: {name}: {usual:,.0f} a second (best {best[name]:,.0f}), "
-                    f"{cost:,.0f} us of processor time a message",
+                    f"{way}: {name}: {usual:,.0f} a second (best {best:,.0f}), "
+                    f"{cost:,.0f} us of processor time a message ({said})",
                     flush=True,
                 )
         for name, least in (("shovel", 1), ("glued", 3)):
-            if made := found[name]:
+            if theirs := found[name]:
                 ratio = statistics.median(
-                    ours / theirs
-                    for (ours, _), (theirs, _) in zip(found["bridge"], made, strict=True)
+                    one.rate / other.rate
+                    for one, other in zip(found["bridge"], theirs, strict=True)
                 )
                 print(f"{way}: the bridge has {ratio:.2f} times the rate of the {name}", flush=True)
                 failed += ratio < least
