@@ -102,6 +102,19 @@ def _has_java() -> bool:
     return True
 
 
+def _has_rhea() -> bool:
+    places = os.environ.get("NODE_PATH", "").split(os.pathsep)
+    return shutil.which("node") is not None and any(
+        (Path(place) / "rhea").is_dir() for place in filter(None, places)
+    )
+
+
+def _has_pyodide() -> bool:
+    from build_inspector import is_installed  # noqa: PLC0415  (it imports the package)
+
+    return is_installed()
+
+
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
 HERE: dict[str, Callable[[], bool]] = {
@@ -110,6 +123,8 @@ HERE: dict[str, Callable[[], bool]] = {
     "spark": lambda: find_spec("pyspark") is not None and _has_java(),
     "rabbitmq": lambda: "AMQP10MSG_RABBITMQ" in os.environ,
     "chromium": lambda: any(map(shutil.which, CHROMIUM)),
+    "rhea": _has_rhea,
+    "inspector": _has_pyodide,
 }
 
 

@@ -302,6 +302,14 @@ def test_every_page_is_reachable() -> None:
     assert reached("index") - {"index"} == pages
 
 
+@pytest.mark.parametrize("path", ["README.md", "docs/index.md"])
+def test_every_how_to_is_named_where_readers_begin(path: str) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    pages = {page.name for page in (ROOT / "docs" / "how-to").glob("*.md")}
+
+    assert pages == set(re.findall(r"how-to/([\w-]+\.md)\)", text))
+
+
 def test_examples_are_told_from_other_fences() -> None:
     text = (
         "a\n```python\nx = 1\n```\n1. b\n   ```pycon\n   >>> x\n   1\n   ```\n```{note}\nc\n```\n"

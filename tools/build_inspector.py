@@ -70,7 +70,7 @@ def pyodide() -> Path:
         MissingError: npm is missing, or cannot install it.
     """
     home = NODE / "node_modules" / "pyodide"
-    if _version(home) == PYODIDE:
+    if is_installed():
         return home
     npm = shutil.which("npm")
     if npm is None:
@@ -82,18 +82,19 @@ def pyodide() -> Path:
     wanted = f"pyodide@{PYODIDE}"
     command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(NODE), wanted]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if done.returncode or _version(home) != PYODIDE:
+    if done.returncode or not is_installed():
         said = done.stderr.decode(errors="replace").strip().splitlines() or ["it does not say why"]
         raise MissingError(f"npm cannot install {wanted}: {said[-1]}")
     return home
 
 
-def _version(home: Path) -> str:
+def is_installed() -> bool:
+    """Return whether Pyodide is here, in the version that the page takes."""
     try:
-        made = json.loads((home / "package.json").read_bytes())
+        made = json.loads((NODE / "node_modules" / "pyodide" / "package.json").read_bytes())
     except (OSError, ValueError):
-        return ""
-    return str(made.get("version"))
+        return False
+    return bool(made.get("version") == PYODIDE)
 
 
 def _zip(path: Path) -> None:
