@@ -16,70 +16,11 @@ from xml.etree import ElementTree as ET
 import attrs
 import pytest
 from click.testing import CliRunner
-from hypothesis import given
-from hypothesis import strategies as st
 
 from amqp10msg import conformance, corpus
 from amqp10msg.cli import main
 from amqp10msg.conformance import Peer, PeerResults, Result
-from amqp10msg.corpus import Case, Fault, agreement
-
-TEXTS = ("string", "symbol")
-INTEGERS = ("ubyte", "uint", "ulong", "int", "long")
-typed_values = st.recursive(
-    st.one_of(
-        st.just(["null"]),
-        st.builds(
-            lambda kind, text: [kind, text], st.sampled_from(["string", "symbol"]), st.text()
-        ),
-        st.builds(lambda kind, n: [kind, n], st.sampled_from(INTEGERS), st.integers(0, 127)),
-        st.builds(lambda flag: ["boolean", flag], st.booleans()),
-        st.builds(lambda bits: ["float", bits.hex()], st.binary(min_size=4, max_size=4)),
-    ),
-    lambda inner: st.builds(lambda items: ["list", items], st.lists(inner, max_size=3)),
-    max_leaves=6,
-)
-
-
-def retyped(typed: Any) -> Any:
-    """Say the same in other types of the same families."""
-    kind, *rest = typed
-    if kind in INTEGERS:
-        return ["integer", *rest]
-    if kind in ("string", "symbol"):
-        return ["octets", rest[0].encode().hex()]
-    if kind == "list":
-        return ["sequence", [retyped(item) for item in rest[0]]]
-    return typed
-
-
-def changed(typed: Any) -> Any:
-    """Change one value of those in it, if there is one that can be."""
-    kind, *rest = typed
-    if kind in INTEGERS:
-        return [kind, rest[0] + 1]
-    if kind in ("string", "symbol"):
-        return [kind, rest[0] + "x"]
-    if kind == "list":
-        return [kind, [*rest[0], ["null"]]]
-    return ["boolean", "no"]
-
-
-@given(typed_values)
-def test_agreement_knows_types_from_values(typed: Any) -> None:
-    other = retyped(typed)
-
-    assert "exact" == agreement(typed, json.loads(json.dumps(typed)))
-    assert ("exact" if other == typed else "value") == agreement(typed, other)
-    assert agreement(typed, changed(typed)) is None
-    assert agreement(typed, changed(other)) is None
-
-
-@pytest.mark.parametrize(
-    "found", [["uint"], ["number", "x"], ["octets", 5], {}, 7, "x", [[]], None]
-)
-def test_what_is_no_typed_json_agrees_with_nothing(found: Any) -> None:
-    assert agreement(["uint", 5], found) is None
+from amqp10msg.corpus import Case, Fault
 
 
 def case(name: str, **changes: Any) -> Case:

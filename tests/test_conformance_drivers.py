@@ -16,6 +16,7 @@ from amqp10msg.corpus import Case
 
 # What each of them reads, keeps and writes; and what it must refuse.
 VALUES = ("boolean-octet-true", "smallulong-255", "smallint-minus-1", "uuid-version-4", "list0")
+COMPOSITES = ("accepted", "rejected-error-full", "modified-octets", "source-full", "target-full")
 MESSAGES = ("data", "value-string", "sequence")
 TABLES = (
     *("basic-table-t-0", "basic-table-i-4", "basic-table-upper-s-1", "basic-table-upper-v-0"),
@@ -24,11 +25,11 @@ TABLES = (
 PROPERTIES = ("basic-properties-none", "basic-properties-content-type-2", "basic-properties-all")
 DECISIONS = ("decisions-selector-true-0", "decisions-resumption-1")
 CASES = {
-    "this-library": (*VALUES, *MESSAGES, *TABLES, *PROPERTIES, *DECISIONS),
-    "proton": VALUES,
+    "this-library": (*VALUES, *COMPOSITES, *MESSAGES, *TABLES, *PROPERTIES, *DECISIONS),
+    "proton": (*VALUES, *COMPOSITES),
     "proton-message": ("data", "value-string"),
-    "pyamqp": (*VALUES, "data", "value-string"),
-    "rhea": (*VALUES, *MESSAGES),
+    "pyamqp": (*VALUES, *COMPOSITES, "data", "value-string"),
+    "rhea": (*VALUES, *COMPOSITES, *MESSAGES),
     "pika": (*TABLES, *PROPERTIES),
     "pamqp": (*TABLES, *PROPERTIES),
     "aiormq": (*TABLES, *PROPERTIES),

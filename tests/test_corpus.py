@@ -214,7 +214,7 @@ def test_every_case_passes_leniently() -> None:
     assert [] == report.of("fail", "error", "skip"), report.text()
     by_id = {one.id: one for one in shipped()}
     for verdict in report.verdicts:
-        # Without strictness, all that says something is read; composites know no such thing.
+        # Without strictness, all that says something is read.
         one = by_id[verdict.case]
         if one.kind in QUESTIONS:
             continue

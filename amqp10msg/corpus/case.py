@@ -73,7 +73,8 @@ class Case:
         data: the bytes.
         typed: what they decode to, in typed JSON (`amqp10msg.notation`): one value, or a message's
             list of sections. Of a composite the value with the numeric descriptor, fields that
-            equal their default null, and without trailing nulls.
+            equal their default null, and without trailing nulls; of one that breaks its
+            declaration the value as it stands in the bytes.
         compact: the smallest encoding of `typed`, or None where the case leaves that open.
         error: why they are refused.
         violations: the rules of Part 3 that a message breaks, as (rule, severity), sorted; empty

@@ -22,6 +22,14 @@ from amqp10msg.limits import Limits
 from amqp10msg.notation import from_typed, to_typed
 from amqp10msg.validation import ProfileName, validate
 
+#: What a value may break that is meant as a composite.
+COMPOSITE_RULES = frozenset(
+    (
+        *("field-type", "mandatory-field-missing", "too-many-fields", "section-value-type"),
+        *("unknown-composite", "not-a-composite"),
+    )
+)
+
 
 class Amqp10msg:
     """This library.
@@ -52,12 +60,21 @@ class Amqp10msg:
                     Message.decode(data, limits=limits)  # says why this was kept and not read
                 return typed
             if kind == "composite":
-                return to_typed(decode_composite(data, limits=limits))
+                return self._composite(data)
             if kind in BASIC_KINDS:
                 return decode_basic(kind, data, limits)
             return to_typed(decode_value(data, limits=limits))
         except DecodeError as error:
             raise RefusedError(str(error), error.rule, error.offset) from error
+
+    def _composite(self, data: bytes) -> Any:
+        """Return a composite; leniently, what breaks its declaration as the value that it is."""
+        try:
+            return to_typed(decode_composite(data, limits=self.limits))
+        except DecodeError as error:
+            if self.strict or error.rule not in COMPOSITE_RULES:
+                raise
+            return to_typed(decode_value(data, limits=self.limits))
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Encode typed JSON of this kind."""
@@ -99,6 +116,8 @@ class Proton:
 
     def decode(self, kind: str, data: bytes) -> Any:
         """Decode bytes of this kind to typed JSON."""
+        if kind == "composite":
+            raise UnsupportedError("proton has no composites outside of connections")
         try:
             if kind == "message":
                 self._driver.check(data)

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from amqp10msg.conformance import PeerError, PeerResults, Result
-from amqp10msg.conformance.judging import without_defaults
+from amqp10msg.conformance.meaning import meaning
 from amqp10msg.conformance.results import digest_of
 from amqp10msg.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.errors import DecodeError
@@ -480,7 +480,7 @@ def _typed(octets: bytes) -> Any:
 
 def _kept(typed: Any) -> Any:
     """Return what must be kept of a message: its bare message, without what says nothing."""
-    said = without_defaults("message", typed)
+    said = meaning("message", typed)
     return [section for section in said if section[0] not in _TRANSPORT]
 
 

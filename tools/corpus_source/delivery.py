@@ -35,11 +35,15 @@ says(
     composite(0x23, ["uint", 0], ["ulong", 0]),
     compact="00 53 23 c0 03 02 43 44",
 )
-refused("received-empty", "00 53 23 45", "mandatory-field-missing", 3)
-refused("received-offset-missing", "00 53 23 c0 02 01 43", "mandatory-field-missing", 3)
-refused("received-number-null", "00 53 23 c0 03 02 40 44", "mandatory-field-missing", 3)
-refused("received-number-as-ulong", "00 53 23 c0 03 02 44 44", "field-type", 6)
-refused("received-three-fields", "00 53 23 c0 04 03 43 44 40", "too-many-fields", 3)
+U0, UL0 = ["uint", 0], ["ulong", 0]
+irregular("received-empty", "00 53 23 45", composite(0x23), "mandatory-field-missing", 3)
+for name, coded, fields, rule, offset in (
+    ("offset-missing", "c0 02 01 43", (U0,), "mandatory-field-missing", 3),
+    ("number-null", "c0 03 02 40 44", (NULL, UL0), "mandatory-field-missing", 3),
+    ("number-as-ulong", "c0 03 02 44 44", (UL0, UL0), "field-type", 6),
+    ("three-fields", "c0 04 03 43 44 40", (U0, UL0, NULL), "too-many-fields", 3),
+):
+    irregular(f"received-{name}", "00 53 23 " + coded, composite(0x23, *fields), rule, offset)
 
 at("Part 3, 3.4.2")
 says("accepted", "00 53 24 45", composite(0x24))
@@ -58,8 +62,16 @@ says(
     composite(0x24),
     compact="00 53 24 45",
 )
-refused("accepted-as-map", "00 53 24 c1 01 00", "section-value-type", 3)
-refused("accepted-with-field", "00 53 24 c0 02 01 41", "too-many-fields", 3)
+irregular(
+    "accepted-as-map",
+    "00 53 24 c1 01 00",
+    ["described", ["ulong", 0x24], ["map", []]],
+    "section-value-type",
+    3,
+)
+irregular(
+    "accepted-with-field", "00 53 24 c0 02 01 41", composite(0x24, TRUE), "too-many-fields", 3
+)
 
 at("Part 3, 3.4.3")
 says("rejected", "00 53 25 45", composite(0x25))
@@ -87,8 +99,20 @@ says(
         ),
     ),
 )
-refused("rejected-error-not-described", "00 53 25 " + list8(1, "c0 02 01 40"), "field-type", 6)
-refused("rejected-outcome-as-error", "00 53 25 " + list8(1, "00 53 24 45"), "field-type", 6)
+irregular(
+    "rejected-error-not-described",
+    "00 53 25 " + list8(1, "c0 02 01 40"),
+    composite(0x25, ["list", [NULL]]),
+    "field-type",
+    6,
+)
+irregular(
+    "rejected-outcome-as-error",
+    "00 53 25 " + list8(1, "00 53 24 45"),
+    composite(0x25, composite(0x24)),
+    "field-type",
+    6,
+)
 
 at("Part 3, 3.4.4")
 says("released", "00 53 26 45", composite(0x26))
@@ -121,8 +145,14 @@ says(
     "00 53 27 " + list8(3, "41 41 " + map8(2, sym("x-opt-reason") + string("retry"))),
     composite(0x27, TRUE, TRUE, ["map", [[["symbol", "x-opt-reason"], ["string", "retry"]]]]),
 )
-refused("modified-failed-as-uint", "00 53 27 c0 02 01 43", "field-type", 6)
-refused("modified-annotations-as-list", "00 53 27 c0 04 03 40 40 45", "field-type", 8)
+irregular("modified-failed-as-uint", "00 53 27 c0 02 01 43", composite(0x27, U0), "field-type", 6)
+irregular(
+    "modified-annotations-as-list",
+    "00 53 27 c0 04 03 40 40 45",
+    composite(0x27, NULL, NULL, ["list", []]),
+    "field-type",
+    8,
+)
 
 at("Part 2, 2.8.14")
 says("error", "00 53 1d " + not_found, composite(0x1D, ["symbol", "amqp:not-found"]))
@@ -132,8 +162,14 @@ says(
     composite(0x1D, ["symbol", "amqp:not-found"]),
     compact="00 53 1d " + not_found,
 )
-refused("error-empty", "00 53 1d 45", "mandatory-field-missing", 3)
-refused("error-condition-as-string", "00 53 1d " + list8(1, string("amqp:x")), "field-type", 6)
+irregular("error-empty", "00 53 1d 45", composite(0x1D), "mandatory-field-missing", 3)
+irregular(
+    "error-condition-as-string",
+    "00 53 1d " + list8(1, string("amqp:x")),
+    composite(0x1D, ["string", "amqp:x"]),
+    "field-type",
+    6,
+)
 
 at("Part 3, 3.5.3")
 says("source-minimal", "00 53 28 45", composite(0x28))
@@ -233,32 +269,31 @@ says(
     composite(0x28, *[NULL] * 6, ["symbol", "x-mode"]),
     "std-dist-mode is one provider of the archetype, not the only one",
 )
-refused("source-durable-3", "00 53 28 c0 04 02 40 52 03", "field-type", 7, "no terminus-durability")
-refused(
-    "source-expiry-policy-unknown",
-    "00 53 28 " + list8(3, "40 40 " + sym("later")),
-    "field-type",
-    8,
+for name, place, coded, value, offset, note in (
+    ("durable-3", 1, "52 03", ["uint", 3], 7, "no terminus-durability"),
+    ("expiry-policy-unknown", 2, sym("later"), ["symbol", "later"], 8, ""),
+    ("expiry-policy-string", 2, string("never"), ["string", "never"], 8, ""),
+    ("default-outcome-not-described", 8, "45", ["list", []], 14, ""),
+    (
+        *("outcomes-array-of-string", 9, "e0 04 01 a1 01 'x'"),
+        *(["array", "a1", [["string", "x"]]], 15, ""),
+    ),
+):
+    irregular(
+        f"source-{name}",
+        "00 53 28 " + list8(place + 1, "40" * place + coded),
+        composite(0x28, *[NULL] * place, value),
+        "field-type",
+        offset,
+        note,
+    )
+irregular(
+    "source-twelve-fields",
+    "00 53 28 " + list8(12, "40" * 12),
+    composite(0x28, *[NULL] * 12),
+    "too-many-fields",
+    3,
 )
-refused(
-    "source-expiry-policy-string",
-    "00 53 28 " + list8(3, "40 40 " + string("never")),
-    "field-type",
-    8,
-)
-refused(
-    "source-default-outcome-not-described",
-    "00 53 28 " + list8(9, "40" * 8 + "45"),
-    "field-type",
-    14,
-)
-refused(
-    "source-outcomes-array-of-string",
-    "00 53 28 " + list8(10, "40" * 9 + "e0 04 01 a1 01 'x'"),
-    "field-type",
-    15,
-)
-refused("source-twelve-fields", "00 53 28 " + list8(12, "40" * 12), "too-many-fields", 3)
 
 at("Part 3, 3.5.4")
 says("target-minimal", "00 53 29 45", composite(0x29))
@@ -299,8 +334,20 @@ says(
     composite(0x29),
     compact="00 53 29 45",
 )
-refused("target-timeout-negative", "00 53 29 " + list8(4, "40 40 40 54 ff"), "field-type", 9)
-refused("target-eight-fields", "00 53 29 " + list8(8, "40" * 8), "too-many-fields", 3)
+irregular(
+    "target-timeout-negative",
+    "00 53 29 " + list8(4, "40 40 40 54 ff"),
+    composite(0x29, NULL, NULL, NULL, ["int", -1]),
+    "field-type",
+    9,
+)
+irregular(
+    "target-eight-fields",
+    "00 53 29 " + list8(8, "40" * 8),
+    composite(0x29, *[NULL] * 8),
+    "too-many-fields",
+    3,
+)
 
 for clause, name, code in (
     ("3.5.10", "delete-on-close", 0x2B),
@@ -330,7 +377,9 @@ says("declare", "00 53 31 45", composite(0x31))
 at("Part 4, 4.5.3")
 says("discharge", "00 53 32 c0 04 01 a0 01 07", composite(0x32, ["binary", "07"]))
 says("discharge-fail", "00 53 32 c0 05 02 a0 01 07 41", composite(0x32, ["binary", "07"], TRUE))
-refused("discharge-without-transaction", "00 53 32 45", "mandatory-field-missing", 3)
+irregular(
+    "discharge-without-transaction", "00 53 32 45", composite(0x32), "mandatory-field-missing", 3
+)
 at("Part 4, 4.5.5")
 says("declared", "00 53 33 c0 04 01 a0 01 07", composite(0x33, ["binary", "07"]))
 at("Part 4, 4.5.8")
@@ -339,13 +388,21 @@ says(
     "00 53 34 c0 08 02 a0 01 07 00 53 24 45",
     composite(0x34, ["binary", "07"], composite(0x24)),
 )
-refused("transactional-state-empty", "00 53 34 45", "mandatory-field-missing", 3)
+irregular("transactional-state-empty", "00 53 34 45", composite(0x34), "mandatory-field-missing", 3)
 
 at("Part 1, 1.4")
-refused("composite-not-described", "45", "not-a-composite", 0)
-refused("composite-unknown", "00 53 7f 45", "unknown-composite", 0)
-refused(
-    "composite-uint-descriptor", "00 52 24 45", "unknown-composite", 0, "a descriptor is a ulong"
-)
-refused("composite-string-descriptor", "00 a1 12 'amqp:accepted:list' 45", "unknown-composite", 0)
+irregular("composite-not-described", "45", ["list", []], "not-a-composite", 0)
+for name, coded, descriptor in (
+    ("unknown", "53 7f", ["ulong", 0x7F]),
+    ("uint-descriptor", "52 24", ["uint", 0x24]),
+    ("string-descriptor", "a1 12 'amqp:accepted:list'", ["string", "amqp:accepted:list"]),
+):
+    irregular(
+        f"composite-{name}",
+        f"00 {coded} 45",
+        ["described", descriptor, ["list", []]],
+        "unknown-composite",
+        0,
+        "a descriptor is a ulong or a symbol" if name != "unknown" else "",
+    )
 refused("composite-list-truncated", "00 53 27 c0 05 02 41 41", "truncated", 5)

@@ -274,8 +274,12 @@ for name, (clause, code, fields) in COMPOSITES.items():
         for kind, value in VALUES.items():
             if kind in types:
                 continue
-            _, coded = _fields(name, place, value, smallest(value))
+            typed, coded = _fields(name, place, value, smallest(value))
             offset = 6 + sum(len(one) // 2 for one in coded[:place])
-            composites.refused(
-                f"{name}-{field}-of-{kind}", head + list_of(coded), "field-type", offset
+            composites.irregular(
+                f"{name}-{field}-of-{kind}",
+                head + list_of(coded),
+                ["described", ["ulong", code], ["list", typed]],
+                "field-type",
+                offset,
             )

@@ -15,6 +15,8 @@ from typing import Any
 from azure.servicebus._pyamqp import _decode, _encode
 from azure.servicebus._pyamqp.types import TYPE, VALUE, AMQPTypes
 
+_OUTCOMES = {name: code for code, name in _decode._COMPOSITES.items()}
+
 
 class Driver:
     """The functions that its connections call."""
@@ -28,13 +30,13 @@ class Driver:
         """Decode bytes of this kind, types as far as they are kept."""
         if kind == "message":
             return _sections(_decode.decode_payload(memoryview(data)))
-        if kind != "value":
-            raise NotImplementedError(f"no {kind} outside of connections")
+        if kind not in ("value", "composite"):
+            raise NotImplementedError(f"{kind} is not of AMQP 1.0, or not decided by a codec")
         return _typed(self._value(data))
 
     def encode(self, kind: str, typed: Any) -> bytes:
         """Encode typed JSON."""
-        if kind != "value":
+        if kind not in ("value", "composite"):
             raise NotImplementedError(f"{kind}: its encoder takes messages that it decoded")
         out = bytearray()
         _encode.encode_value(out, _wrapped(typed))
@@ -82,6 +84,11 @@ def _sections(message: Any) -> list[Any]:
 
 def _typed(value: Any) -> list[Any]:
     """Return typed JSON, with families of types where the type is not kept."""
+    if isinstance(value, dict) and len(value) == 1:
+        # An outcome is its name and its fields; keys that were decoded are bytes, and no str.
+        ((name, fields),) = value.items()
+        if name in _OUTCOMES:
+            return ["described", ["integer", _OUTCOMES[name]], _plain(fields)]
     descriptor = getattr(value, "descriptor", None)
     if descriptor is not None:
         return ["described", _typed(descriptor), _plain(value)]

@@ -33,14 +33,16 @@ class Driver:
         )
 
     def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind to typed JSON; `Message` does not show all that it reads."""
+        """Decode bytes of this kind to typed JSON; `Message` does not show all that it reads.
+
+        Outcomes and termini are described lists to the codec.
+        """
         if kind == "message":
             if self._message:
                 self.check(data)
                 return None
             return self._sections(data)
-        if kind != "value" or self._message:
-            raise NotImplementedError(f"no {kind} outside of connections")
+        self._must_be_value(kind)
         typed, used = self._value(data)
         if used != len(data):
             raise _RefusedError(f"{len(data) - used} trailing bytes after the value")
@@ -56,11 +58,14 @@ class Driver:
             message = self._proton.Message()
             message.decode(data)
             return message.encode()
-        if kind != "value" or self._message:
-            raise NotImplementedError(f"no {kind} outside of connections")
+        self._must_be_value(kind)
         holder = self._proton.Data()
         holder.decode(data)
         return holder.encode()
+
+    def _must_be_value(self, kind: str) -> None:
+        if self._message or kind not in ("value", "composite"):
+            raise NotImplementedError(f"no {kind} outside of connections")
 
     def _value(self, octets: bytes) -> tuple[Any, int]:
         data = self._proton.Data()

@@ -103,19 +103,22 @@ function message(data) {
   return sections;
 }
 
+// Outcomes and termini are described lists to its reader and writer.
+const VALUES = ["value", "composite"];
+
 module.exports = () => ({
   name: `rhea ${version("rhea")}`,
 
   decode(kind, data) {
     if (kind === "message") return message(data);
-    if (kind === "value") return value(data);
+    if (VALUES.includes(kind)) return value(data);
     throw new Unsupported(`${kind} is not tried on rhea`);
   },
 
   // Decodes, and encodes what was decoded.
   again(kind, data) {
     if (kind === "message") return rhea.message.encode(rhea.message.decode(data));
-    if (kind !== "value") throw new Unsupported(`${kind} is not tried on rhea`);
+    if (!VALUES.includes(kind)) throw new Unsupported(`${kind} is not tried on rhea`);
     const writer = new Writer();
     writer.write(new Reader(data).read());
     return writer.toBuffer();

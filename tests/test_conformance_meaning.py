@@ -1,0 +1,167 @@
+"""What typed JSON says, and whether two say the same: values, outcomes, termini and messages."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import DecodeError, corpus, decode_value
+from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
+from amqp10msg.conformance.meaning import meaning
+from amqp10msg.corpus import agreement
+from amqp10msg.notation import to_typed
+from amqp10msg.testing import composites
+
+INTEGERS = ("ubyte", "uint", "ulong", "int", "long")
+typed_values = st.recursive(
+    st.one_of(
+        st.just(["null"]),
+        st.builds(
+            lambda kind, text: [kind, text], st.sampled_from(["string", "symbol"]), st.text()
+        ),
+        st.builds(lambda kind, n: [kind, n], st.sampled_from(INTEGERS), st.integers(0, 127)),
+        st.builds(lambda flag: ["boolean", flag], st.booleans()),
+        st.builds(lambda bits: ["float", bits.hex()], st.binary(min_size=4, max_size=4)),
+    ),
+    lambda inner: st.builds(lambda items: ["list", items], st.lists(inner, max_size=3)),
+    max_leaves=6,
+)
+
+
+def retyped(typed: Any) -> Any:
+    """Say the same in other types of the same families."""
+    kind, *rest = typed
+    if kind in INTEGERS:
+        return ["integer", *rest]
+    if kind in ("string", "symbol"):
+        return ["octets", rest[0].encode().hex()]
+    if kind == "list":
+        return ["sequence", [retyped(item) for item in rest[0]]]
+    return typed
+
+
+def changed(typed: Any) -> Any:
+    """Change one value of those in it, if there is one that can be."""
+    kind, *rest = typed
+    if kind in INTEGERS:
+        return [kind, rest[0] + 1]
+    if kind in ("string", "symbol"):
+        return [kind, rest[0] + "x"]
+    if kind == "list":
+        return [kind, [*rest[0], ["null"]]]
+    return ["boolean", "no"]
+
+
+@given(typed_values)
+def test_agreement_knows_types_from_values(typed: Any) -> None:
+    other = retyped(typed)
+
+    assert "exact" == agreement(typed, json.loads(json.dumps(typed)))
+    assert ("exact" if other == typed else "value") == agreement(typed, other)
+    assert agreement(typed, changed(typed)) is None
+    assert agreement(typed, changed(other)) is None
+
+
+@pytest.mark.parametrize(
+    "found", [["uint"], ["number", "x"], ["octets", 5], {}, 7, "x", [[]], None]
+)
+def test_what_is_no_typed_json_agrees_with_nothing(found: Any) -> None:
+    assert agreement(["uint", 5], found) is None
+
+
+NULL = ["null"]
+LISTS = [
+    entry
+    for key, entry in COMPOSITES.items()
+    if isinstance(key, int) and "section" not in entry.provides and 0x1D <= key < 0x70
+]
+drawn = st.sampled_from(LISTS).flatmap(lambda entry: composites(entry.cls))
+
+
+def written_out(typed: Any) -> Any:
+    """Say the same with a symbolic descriptor, defaults that need not be, and nulls at the end."""
+    _, (_, code), (_, fields) = typed
+    entry = COMPOSITES[code]
+    found = [*fields, *[NULL] * (len(entry.fields) - len(fields))]
+    for place, row in enumerate(entry.fields):
+        if found[place] == NULL and row.default not in (None, ()):
+            found[place] = [row.type, getattr(row.default, "value", row.default)]
+        elif row.multiple:
+            array = ["array", "a3", [] if found[place] == NULL else [found[place]]]
+            found[place] = found[place] if found[place][0] == "array" else array
+    return ["described", ["symbol", entry.symbol], ["list", found]]
+
+
+@given(drawn)
+def test_all_ways_to_say_a_composite_mean_the_same(composite: Any) -> None:
+    typed = to_typed(composite)
+    value = to_typed(decode_value(encode_composite(composite)))
+
+    said = meaning("composite", typed)
+    assert said == meaning("composite", said)
+    assert said == meaning("composite", value)
+    assert said == meaning("composite", written_out(typed))
+    for loose in (False, True):
+        lost = meaning("composite", retyped_within(written_out(typed)), loose=loose)
+        assert agreement(meaning("composite", typed, loose=loose), lost)
+
+
+def retyped_within(typed: Any) -> Any:
+    """Lose the types, as some codecs do."""
+    if typed[0] == "described":
+        return ["described", *(retyped_within(part) for part in typed[1:])]
+    if typed[0] == "list":
+        return ["sequence", [retyped_within(item) for item in typed[1]]]
+    if typed[0] == "array" and len(typed) == 3:
+        return ["sequence", [retyped(item) for item in typed[2]]]
+    return retyped(typed)
+
+
+@given(drawn, st.data())
+def test_another_value_means_another(composite: Any, data: st.DataObject) -> None:
+    typed = to_typed(composite)
+    _, descriptor, (_, fields) = typed
+    place = data.draw(st.integers(0, len(fields)))
+    other = [*fields[:place], ["uuid", "0" * 32], *fields[place + 1 :]]
+
+    changed = meaning("composite", ["described", descriptor, ["list", other]], loose=True)
+    assert agreement(meaning("composite", typed, loose=True), changed) is None
+
+
+@pytest.mark.parametrize("loose", [False, True])
+def test_types_of_defaults_matter_where_they_are_known(loose: bool) -> None:
+    default, of_another_type = (
+        ["described", ["ulong", 0x28], ["list", [NULL, [kind, 0]]]] for kind in ("uint", "ubyte")
+    )
+
+    assert ["described", ["ulong", 0x28], ["list", []]] == meaning("composite", default)
+    same = meaning("composite", of_another_type, loose=loose) == meaning("composite", default)
+    assert same is loose
+
+
+def test_sections_without_a_field_say_nothing() -> None:
+    body = ["data", "78"]
+    header = ["header", [["boolean", False], ["ubyte", 4], NULL, ["boolean", False], ["uint", 0]]]
+
+    assert [body] == meaning("message", [header, ["properties", [NULL]], body])
+    kept = [["header", [["boolean", True]]], body]
+    assert kept == meaning("message", [["header", [["boolean", True], ["ubyte", 4]]], body])
+    assert ["list", [NULL]] == meaning("value", ["list", [NULL]])
+
+
+def test_cases_of_composites_say_what_their_bytes_say() -> None:
+    """Also those that break a declaration, which a codec without declarations reads."""
+    cases = [case for case in corpus.load() if case.kind == "composite" and case.typed is not None]
+
+    assert len(cases) > 800
+    for case in cases:
+        value = to_typed(decode_value(case.data))
+        if case.error is not None:
+            assert value == case.typed, case.id
+            with pytest.raises(DecodeError):
+                decode_composite(case.data)
+        assert meaning("composite", case.typed) == meaning("composite", value), case.id
