@@ -106,7 +106,7 @@ def test_many_messages_are_a_total() -> None:
     assert ["50", "standard", "input:1"] in [row[4:7] for row in rows]
     assert 1 == sum("refused: at byte 0: this is a message of AMQP 1.0" in line
                     for line in total.stdout.splitlines())  # fmt: skip
-    assert "51 messages: 0 without a loss for good, 50 with one, 1 refused" in total.stdout
+    assert "51 messages: 0 without permanent loss, 50 with it, 1 refused" in total.stdout
     assert len(total.stdout.splitlines()) < 10
     assert 50 == each.stdout.count("1 value lost")
 

@@ -111,9 +111,9 @@ class Losses:
     def sentence(self) -> str:
         """Return the sum in words."""
         whole = self.messages - self.lossy - self.refused
-        parts = [f"{whole:,} without a loss for good"]
+        parts = [f"{whole:,} without permanent loss"]
         if self.lossy:
-            parts.append(f"{self.lossy:,} with one")
+            parts.append(f"{self.lossy:,} with it")
         if self.refused:
             parts.append(f"{self.refused:,} refused")
         return f"{plural(self.messages, 'message')}: {', '.join(parts)}"

@@ -188,7 +188,7 @@ def _losses(stats: Stats) -> _Part:
         recoverable, reason = stats.reasons.get((path, action), (True, ""))
         shown = action if recoverable else ("drift", f"{action}, for good")
         rows.append((path or "message", shown, f"{count:,}", reason))
-    note = "What the messages of the other protocol do not say, or say in another way."
+    note = "What the translated messages lack, or hold in another form."
     head = ("path", "action", "messages", "why")
     return _Part("Lost in translation", note, **_table(head, ("", "", "n", ""), rows))
 

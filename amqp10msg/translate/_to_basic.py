@@ -321,7 +321,7 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
                 "carried" if mapped is None else "retyped",
                 value,
                 mapped,
-                "0-9-1 has no such property" if row is None else "0-9-1 cannot say it exactly",
+                "0-9-1 has no such property" if row is None else "0-9-1 cannot express it exactly",
                 recoverable=True,
             )
     if empty:
@@ -566,7 +566,9 @@ def _body(made: Reading, notes: Notes) -> None:
     made.certain = made.certain and body is not None and not isinstance(body, list)
     if body is None:
         made.carried[SHAPE] = []
-        notes.add("body", "carried", None, b"", "0-9-1 has always a payload", recoverable=True)
+        notes.add(
+            "body", "carried", None, b"", "a 0-9-1 message always has a payload", recoverable=True
+        )
         return
     if isinstance(body, list) and isinstance(body[0], Data):
         made.payload = b"".join([bytes(part.data) for part in body])
@@ -586,7 +588,7 @@ def _body(made: Reading, notes: Notes) -> None:
                 "retyped",
                 "sections",
                 "sections",
-                "unchanged, but a stream of RabbitMQ 4 encodes it anew, arrays for example",
+                "unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)",
                 recoverable=True,
             )
         return

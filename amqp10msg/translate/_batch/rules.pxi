@@ -28,7 +28,7 @@ ctypedef const char* text
 cdef const char* NO_TYPE = b"0-9-1 has no such type"
 cdef const char* OTHER_NAME = b"0-9-1 has no such type, or the name is another"
 cdef const char* NO_PROPERTY = b"0-9-1 has no such property"
-cdef const char* NOT_EXACT = b"0-9-1 cannot say it exactly"
+cdef const char* NOT_EXACT = b"0-9-1 cannot express it exactly"
 cdef const char* SAID_ANEW = b"redelivered says it; a broker on the way back says both anew"
 cdef const char* ONLY_WHETHER = b"0-9-1 says only whether it may have been delivered before"
 cdef const char* LOW_PRIORITY = b"a priority of 0-9-1 is 0 to 9"
@@ -36,7 +36,7 @@ cdef const char* IN_STREAM = (
     b"unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8"
 )
 cdef const char* ENCODED_ANEW = (
-    b"unchanged, but a stream of RabbitMQ 4 encodes it anew, arrays for example"
+    b"unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)"
 )
 # The type that says that the payload is encoded body sections.
 cdef const char* MARKER = b"amqp-1.0"
