@@ -333,7 +333,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "pure": [3],
         "large-decode": [2, 1.1],
         "large-linear": [2],
-        "filter": [3],
+        "filter": [3, 2],
         "startup": [60],
         "node": [1.5] * 4,
         "validate": [4, 4, 20],

@@ -33,8 +33,6 @@ from amqp10msg.delivery.filters import (
 )
 from tests.effort import cost
 
-pytestmark = pytest.mark.once
-
 CLASSES = [Selector, SqlFilter]
 
 

@@ -11,8 +11,6 @@ import pytest
 from amqp10msg import Described, Message, Symbol
 from amqp10msg.delivery.filters import EvaluationError, ExpressionError, parse
 
-pytestmark = pytest.mark.once
-
 VECTORS = Path(__file__).parent / "vectors" / "filters.jsonl"
 CASES = [json.loads(line) for line in VECTORS.read_text(encoding="utf-8").splitlines()]
 

@@ -290,7 +290,7 @@ class Filter(abc.ABC):
         """Return why a message that does not pass does not."""
         raise NotImplementedError
 
-    # Some hold closures, which cannot be copied: a copy is made from the arguments.
+    # Some hold compiled expressions, which cannot be copied: a copy is made from the arguments.
     def __reduce__(self) -> tuple[object, ...]:
         fields = [field for field in attrs.fields(type(self)) if field.init]
         return (_rebuild, (type(self), {one.alias: getattr(self, one.name) for one in fields}))

@@ -8,25 +8,25 @@ from typing import Any
 import attrs
 
 from amqp10msg.delivery.filters._base import Reason
-from amqp10msg.delivery.filters._compile import Evaluate
+from amqp10msg.delivery.filters._evaluators import Evaluator, value_of
 from amqp10msg.delivery.filters._syntax import Identifier, Logical, Node
 
 __all__ = ["reasons_of"]
 
 
 def reasons_of(
-    node: Node, compiled: Callable[[Node], Evaluate], text: str, message: Any, now: int | None
+    node: Node, compiled: Callable[[Node], Evaluator], text: str, message: Any, now: int | None
 ) -> Iterator[Reason]:
     """Find the smallest conditions that keep an expression from being true.
 
     Args:
         node: the syntax tree of the expression, or a part of it.
-        compiled: returns the function that evaluates a part.
+        compiled: returns what evaluates a part.
         text: the text that was parsed.
         message: the message.
         now: the time in ms since the Unix epoch, or None.
     """
-    result = compiled(node)(message, now)
+    result = value_of(compiled(node), message, now)
     if result is True:
         return
     if isinstance(node, Logical):
@@ -34,7 +34,10 @@ def reasons_of(
         for operand in node.operands:
             yield from reasons_of(operand, compiled, text, message, now)
         return
-    seen = {identifier.name: identifier.get(message, now) for identifier in _identifiers(node)}
+    seen = {
+        identifier.name: value_of(identifier.read, message, now)
+        for identifier in _identifiers(node)
+    }
     yield Reason(
         text[node.start : node.end], False if result is False else None, tuple(seen.items())
     )

@@ -2,63 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, Final
 
 from amqp10msg.composite import rows
+from amqp10msg.delivery.filters._evaluators import (
+    Applied,
+    Changed,
+    Entry,
+    Evaluator,
+    HeaderField,
+    PropertyField,
+)
 from amqp10msg.delivery.filters._parser import UnknownNameError
-from amqp10msg.delivery.filters._syntax import Getter
 from amqp10msg.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
-from amqp10msg.sections.properties import to_milliseconds
 
-__all__ = ["changed", "oasis_name", "rabbitmq_name", "selector_name"]
+__all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
 
 _HEADER: Final = {field.name: field for field in rows(Header)}
 _PROPERTIES: Final = {field.name: field for field in rows(Properties)}
 
 
-def _entry(section: str, key: str) -> Getter:
-    def get(message: Any, _now: int | None = None) -> Any:
-        entries = getattr(message, section)
-        return None if entries is None else entries.get(key)
-
-    return get
+def _header(name: str) -> Evaluator:
+    return HeaderField(name, _HEADER[name].default)
 
 
-def _header(name: str) -> Getter:
-    """Read a field of the header; its default if there is no header (Part 3, 3.2.1)."""
-    default = _HEADER[name].default
-
-    def get(message: Any, _now: int | None = None) -> Any:
-        header = message.header
-        return default if header is None else getattr(header, name)
-
-    return get
-
-
-def _property(name: str) -> Getter:
-    is_time = _PROPERTIES[name].type == "timestamp"
-
-    def get(message: Any, _now: int | None = None) -> Any:
-        properties = message.properties
-        if properties is None:
-            return None
-        value = getattr(properties, name)
-        return to_milliseconds(value) if is_time else value
-
-    return get
-
-
-def changed(get: Getter, change: Callable[[Any], Any]) -> Getter:
-    """Apply a function to the value of a getter, if it is set."""
-
-    def read(message: Any, _now: int | None = None) -> Any:
-        value = get(message, None)
-        return None if value is None else change(value)
-
-    return read
+def _property(name: str) -> Evaluator:
+    return PropertyField(name, _PROPERTIES[name].type == "timestamp")
 
 
 def _text_of(value: Any) -> Any:
@@ -69,23 +40,18 @@ def _text_of(value: Any) -> Any:
         return value
 
 
-_EXPIRY_TIME: Final = _property("absolute_expiry_time")
-
-
-def _expiration(message: Any, now: int | None = None) -> Any:
-    """Read JMSExpiration, which is 0 for a message that does not expire (JMS 2.0, 3.4.9)."""
-    moment = _EXPIRY_TIME(message, now)
-    return 0 if moment is None else moment
-
-
-_DELIVERY_MODE: Final = changed(
+# A message that does not expire has 0 (JMS 2.0, 3.4.9).
+_EXPIRATION: Final = Applied(
+    _property("absolute_expiry_time"), lambda moment: 0 if moment is None else moment
+)
+_DELIVERY_MODE: Final = Changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = changed(_header("delivery_count"), lambda count: count > 0)
-_USER_ID: Final = changed(_property("user_id"), _text_of)
+_REDELIVERED: Final = Changed(_header("delivery_count"), lambda count: count > 0)
+_USER_ID: Final = Changed(_property("user_id"), _text_of)
 
 # After the prefix "amqp.": fields of the header and the properties, and what Qpid computes.
-_AMQP_NAMES: Final[dict[str, Getter]] = {
+_AMQP_NAMES: Final[dict[str, Evaluator]] = {
     **{name: _header(name) for name in _HEADER},
     **{name: _property(name) for name in _PROPERTIES},
     "user_id": _USER_ID,
@@ -93,27 +59,27 @@ _AMQP_NAMES: Final[dict[str, Getter]] = {
     "redelivered": _REDELIVERED,
 }
 # JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
-_JMS_NAMES: Final[dict[str, Getter]] = {
-    "JMSCorrelationID": changed(_property("correlation_id"), to_jms_correlation_id),
+_JMS_NAMES: Final[dict[str, Evaluator]] = {
+    "JMSCorrelationID": Changed(_property("correlation_id"), to_jms_correlation_id),
     "JMSDeliveryMode": _DELIVERY_MODE,
-    "JMSDeliveryTime": _entry("message_annotations", "x-opt-delivery-time"),
+    "JMSDeliveryTime": Entry("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
-    "JMSExpiration": _expiration,
-    "JMSMessageID": changed(_property("message_id"), to_jms_message_id),
+    "JMSExpiration": _EXPIRATION,
+    "JMSMessageID": Changed(_property("message_id"), to_jms_message_id),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,
     "JMSReplyTo": _property("reply_to"),
     "JMSTimestamp": _property("creation_time"),
     "JMSType": _property("subject"),
-    "JMSXDeliveryCount": changed(_header("delivery_count"), lambda count: count + 1),
+    "JMSXDeliveryCount": Changed(_header("delivery_count"), lambda count: count + 1),
     "JMSXGroupID": _property("group_id"),
     "JMSXGroupSeq": _property("group_sequence"),
     "JMSXUserID": _USER_ID,
 }
 
 
-def selector_name(name: str) -> tuple[Getter, str | None]:
-    """Return the getter of a name in a selector.
+def selector_name(name: str) -> tuple[Evaluator, str | None]:
+    """Return what reads a name in a selector.
 
     Raises:
         UnknownNameError: there is no such field after ``amqp.``.
@@ -122,13 +88,13 @@ def selector_name(name: str) -> tuple[Getter, str | None]:
         field = name.removeprefix("amqp.")
         key = field.removeprefix("annotation.")
         if key and key != field:
-            return _entry("message_annotations", key), None
+            return Entry("message_annotations", key), None
         if field not in _AMQP_NAMES:
             known = [f"amqp.{known}" for known in (*_AMQP_NAMES, "annotation.<name>")]
             raise UnknownNameError(_unknown(name, known))
         return _AMQP_NAMES[field], None
     get = _JMS_NAMES.get(name)
-    return (_entry("application_properties", name), name) if get is None else (get, None)
+    return (Entry("application_properties", name), name) if get is None else (get, None)
 
 
 _SECTIONS: Final = {
@@ -148,14 +114,14 @@ _SECTIONS: Final = {
 _RABBITMQ_SECTIONS: Final = ("header", "properties", "application_properties")
 
 
-def oasis_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
-    """Return the getter of a name in an SQL filter expression (filtex 6.4.4.4).
+def oasis_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return what reads a name in an SQL filter expression (filtex 6.4.4.4).
 
     Raises:
         UnknownNameError: there is no such section, or no such field in it.
     """
     if isinstance(name, str):
-        return _entry("application_properties", name), name
+        return Entry("application_properties", name), name
     section, field = name
     known = _SECTIONS.get(section)
     if known is None:
@@ -167,11 +133,11 @@ def oasis_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
                 _unknown(f"{section}.{field}", [f"{section}.{one}" for one in fields])
             )
         return (_header if known == "header" else _property)(field), None
-    return _entry(known, field), field if known == "application_properties" else None
+    return Entry(known, field), field if known == "application_properties" else None
 
 
-def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
-    """Return the getter of a name that RabbitMQ 4.2 supports.
+def rabbitmq_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return what reads a name that RabbitMQ 4.2 supports.
 
     Raises:
         UnknownNameError: RabbitMQ does not have the name.

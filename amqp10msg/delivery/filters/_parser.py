@@ -13,13 +13,13 @@ from typing import Any, Final
 import attrs
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
+from amqp10msg.delivery.filters._evaluators import Evaluator
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
 from amqp10msg.delivery.filters._syntax import (
     Arithmetic,
     Between,
     Call,
     Compare,
-    Getter,
     Identifier,
     In,
     IsNull,
@@ -70,7 +70,7 @@ class Language:
 
     Attributes:
         tokens: splits the text into tokens.
-        resolve: returns the getter of a name and, of an application property, its key; takes the
+        resolve: returns what reads a name and, of an application property, its key; takes the
             token's value and raises `UnknownNameError`.
         functions: names of its functions and of numbers such as ``INF``.
         jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
@@ -81,7 +81,7 @@ class Language:
     """
 
     tokens: Callable[[str, FilterLimits], list[Token]]
-    resolve: Callable[[Any], tuple[Getter, str | None]]
+    resolve: Callable[[Any], tuple[Evaluator, str | None]]
     functions: frozenset[str]
     jms: bool
     plain_patterns: bool
@@ -208,10 +208,10 @@ class _Parser:
                 token,
             )
         try:
-            get, key = self.language.resolve(token.value)
+            read, key = self.language.resolve(token.value)
         except UnknownNameError as error:
             raise self.error(str(error), token) from None
-        return Identifier(token.start, token.end, name, key, get)
+        return Identifier(token.start, token.end, name, key, read)
 
     def logical(self, left: Node, power: int) -> Node:
         """Parse a chain of one operator; it does not count as nesting."""

@@ -7,22 +7,22 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from amqp10msg.delivery.filters._evaluators import Changed, Evaluator
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
-from amqp10msg.delivery.filters._names import changed, rabbitmq_name
-from amqp10msg.delivery.filters._syntax import Getter
+from amqp10msg.delivery.filters._names import rabbitmq_name
 from amqp10msg.primitives import Char
 
 __all__ = ["rabbitmq_43_like", "rabbitmq_43_name", "rabbitmq_43_test", "seen"]
 
 
-def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Getter, str | None]:
-    """Return the getter of a name, whose values are those that RabbitMQ sees.
+def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return what reads a name, with the values that RabbitMQ sees.
 
     Raises:
         UnknownNameError: RabbitMQ does not have the name.
     """
     get, _ = rabbitmq_name(name)
-    return changed(get, seen), None
+    return Changed(get, seen), None
 
 
 def seen(value: Any) -> Any:

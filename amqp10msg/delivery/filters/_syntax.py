@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import attrs
+
+from amqp10msg.delivery.filters._evaluators import Evaluator
 
 __all__ = [
     "Arithmetic",
     "Between",
     "Call",
     "Compare",
-    "Getter",
     "Identifier",
     "In",
     "IsNull",
@@ -24,10 +25,6 @@ __all__ = [
     "Sign",
     "Token",
 ]
-
-#: Returns a value of a message, or None if it is not set. The second argument is the time in ms
-#: since the Unix epoch, which only functions need.
-Getter: TypeAlias = Callable[[Any, int | None], Any]
 
 
 @attrs.frozen
@@ -71,7 +68,7 @@ class Identifier(Node):
 
     name: str
     key: str | None
-    get: Getter = attrs.field(eq=False, repr=False)
+    read: Evaluator = attrs.field(eq=False, repr=False)
 
 
 @attrs.frozen

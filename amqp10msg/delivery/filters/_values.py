@@ -1,7 +1,10 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """Comparison and arithmetic of AMQP values.
 
 A value is a number, a text, a boolean, a binary, or of another kind that is only tested for
 equality. Values are not converted from one kind to another. None is unknown.
+
+Runs as it is, and compiled with the C types of `_values.pxd`.
 """
 
 from __future__ import annotations

@@ -16,7 +16,8 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
     register,
 )
-from amqp10msg.delivery.filters._compile import Evaluate, compile_expression
+from amqp10msg.delivery.filters._compile import compile_expression
+from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, matches, value_of
 from amqp10msg.delivery.filters._explain import reasons_of
 from amqp10msg.delivery.filters._lexer import SQL_FUNCTIONS, selector_tokens, sql_tokens
 from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
@@ -39,10 +40,6 @@ _DIALECTS: Final = {
 }
 
 
-def _always(_: Any, __: int | None) -> bool:
-    return True
-
-
 @attrs.frozen
 class _Expression(Filter):
     """An expression, compiled when the filter is made."""
@@ -51,7 +48,7 @@ class _Expression(Filter):
     limits: FilterLimits = attrs.field(
         default=DEFAULT_FILTER_LIMITS, kw_only=True, eq=False, repr=False
     )
-    _evaluate: Evaluate = attrs.field(init=False, eq=False, repr=False, default=_always)
+    _evaluate: Evaluator = attrs.field(init=False, eq=False, repr=False, default=ALWAYS)
     _tree: Node | None = attrs.field(init=False, eq=False, repr=False, default=None)
     _longest: int = attrs.field(init=False, eq=False, repr=False, default=0)
 
@@ -79,24 +76,14 @@ class _Expression(Filter):
         """Return the tree and its weight; None if every message passes."""
         raise NotImplementedError
 
-    def _compiled(self, node: Node) -> Evaluate:
-        """Return the closure of a part of the tree."""
+    def _compiled(self, node: Node) -> Evaluator:
+        """Return what evaluates a part of the tree."""
         raise NotImplementedError
 
-    # One call less than by way of `_passes`, for what is asked most often.
-    def matches(
-        self,
-        message: Message,
-        *,
-        now: int | None = None,
-        local: bool | None = None,  # noqa: ARG002
-    ) -> bool:
-        if not isinstance(message, Message):
-            raise not_a_message(message)
-        return self._evaluate(message, now) is True
+    matches = matches
 
     def _passes(self, message: Message, now: int | None, _local: bool | None) -> bool:
-        return self._evaluate(message, now) is True
+        return value_of(self._evaluate, message, now) is True
 
     def result(self, message: Message, *, now: int | None = None) -> Any:
         """Return what the expression evaluates to: True, False, or None for unknown.
@@ -105,7 +92,7 @@ class _Expression(Filter):
         """
         if not isinstance(message, Message):
             raise not_a_message(message)
-        return self._evaluate(message, now)
+        return value_of(self._evaluate, message, now)
 
     def _reasons(self, message: Message, now: int | None) -> tuple[Reason, ...]:
         if self._tree is None:
@@ -159,7 +146,7 @@ class Selector(_Expression):
     def _parsed(self, text: str) -> tuple[Node, int] | None:
         return parse_expression(text, _SELECTOR, self.limits) if text.strip(" \t\f\r\n") else None
 
-    def _compiled(self, node: Node) -> Evaluate:
+    def _compiled(self, node: Node) -> Evaluator:
         return compile_expression(node, self._longest, octets=False)
 
 
@@ -219,7 +206,7 @@ class SqlFilter(_Expression):
             raise ExpressionError("the expression is empty", text, 0)
         return parse_expression(text, language, self.limits)
 
-    def _compiled(self, node: Node) -> Evaluate:
+    def _compiled(self, node: Node) -> Evaluator:
         return compile_expression(
             node,
             self._longest,
