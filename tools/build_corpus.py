@@ -22,11 +22,14 @@ from corpus_source import (
     delivery,
     fields,
     fields_of_basic,
+    filters,
     limited,
     numbers,
     recorded,
     sections,
+    termini,
     texts,
+    translations,
     wrong_content,
     wrong_sections,
 )
@@ -55,13 +58,15 @@ def files() -> dict[str, list[Case]]:
         ],
         "recorded.jsonl": recorded.cases(),
     }
+    questions = [*decisions.cases, *filters.cases, *termini.questions, *translations.cases]
     known = {_content(case) for cases in found.values() for case in cases}
     # What was generated leaves out what was written by hand.
     for name, cases in (
         ("bounds.jsonl", bounds.chapter.cases),
         ("fields.jsonl", [*fields.messages.cases, *fields.composites.cases]),
+        ("termini.jsonl", termini.chapter.cases),
         ("basic.jsonl", [*fields_of_basic.tables.cases, *fields_of_basic.properties.cases]),
-        ("decisions.jsonl", decisions.cases),
+        ("decisions.jsonl", questions),
     ):
         found[name] = []
         for case in cases:

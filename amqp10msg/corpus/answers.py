@@ -10,6 +10,10 @@
 - ``translation``: what a message becomes in the other protocol by the profile ``given["profile"]``:
   from 1.0, ``basic`` (property flags and list) and ``body``; from 0-9-1 (flags and list in
   ``given["basic"]``), ``message``. All in hex, or ``{"refused": true}``.
+- ``terminus``: which rules a source, a target, a coordinator or a declare breaks, where the
+  ``role`` of the end that sends it, the ``link_name``, the ``container_id``, the ``modes`` that its
+  node supports and the ``coordinator`` (hex) are as given. The answer has ``violations``: lists of
+  a rule, ``error`` or ``warning``, and the offset of the field.
 """
 
 from __future__ import annotations
@@ -19,14 +23,25 @@ from typing import Any
 
 from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
-from amqp10msg.delivery import DeliveryState, Received, encode, resume
+from amqp10msg.delivery import (
+    Declare,
+    DeliveryState,
+    Received,
+    Source,
+    check_declare,
+    check_source,
+    check_target,
+    decode,
+    encode,
+    resume,
+)
 from amqp10msg.delivery.filters import EvaluationError, parse
 from amqp10msg.translate import Circumstances, TranslationError, to_amqp10, to_basic
 
 __all__ = ["QUESTIONS", "answer"]
 
 #: The kinds of cases that ask for a decision.
-QUESTIONS = ("filter", "resumption", "translation")
+QUESTIONS = ("filter", "resumption", "translation", "terminus")
 _TAG = b"tag"
 _ABSENT = "none"
 
@@ -39,9 +54,13 @@ def answer(kind: str, data: bytes, given: Mapping[str, Any]) -> Any:
         data: the message; of a resumption, its payload.
         given: what the question is about.
     """
-    return {"filter": _filter, "resumption": _resumption, "translation": _translation}[kind](
-        data, given
-    )
+    answers = {
+        "filter": _filter,
+        "resumption": _resumption,
+        "translation": _translation,
+        "terminus": _terminus,
+    }
+    return answers[kind](data, given)
 
 
 def _filter(data: bytes, given: Mapping[str, Any]) -> Any:
@@ -86,6 +105,19 @@ def _state(state: DeliveryState | None) -> Any:
     if isinstance(state, Received):
         return [int(state.section_number), int(state.section_offset)]
     return None if state is None else encode(state).hex()
+
+
+def _terminus(data: bytes, given: Mapping[str, Any]) -> Any:
+    terminus = decode(data)
+    known = dict(given)
+    if isinstance(terminus, Declare):
+        coordinator = decode(bytes.fromhex(known["coordinator"]))
+        found = check_declare(data, coordinator)
+    elif isinstance(terminus, Source):
+        found = check_source(data, **known)
+    else:
+        found = check_target(data, **known)
+    return {"violations": [[one.rule, one.severity, one.offset] for one in found]}
 
 
 def _translation(data: bytes, given: Mapping[str, Any]) -> Any:

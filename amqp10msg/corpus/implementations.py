@@ -26,7 +26,7 @@ from amqp10msg.validation import ProfileName, validate
 COMPOSITE_RULES = frozenset(
     (
         *("field-type", "mandatory-field-missing", "too-many-fields", "section-value-type"),
-        *("unknown-composite", "not-a-composite"),
+        *("field-key-type", "unknown-composite", "not-a-composite"),
     )
 )
 

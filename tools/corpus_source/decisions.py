@@ -191,6 +191,62 @@ for number, (sender, receiver, action, transfer, start) in enumerate(_ROWS, 1):
         note=f"row {number} of the example" if in_example else "the receiver alone has it",
     )
 
+# The same for every outcome: what the example says of accepted and released.
+_OUTCOMES = {
+    "accepted": _ACCEPTED,
+    "rejected": "00532545",
+    "released": _RELEASED,
+    "modified": octets("00 53 27 " + list8(2, "41 41")).hex(),
+}
+#: Names, both ends' states, what is decided as in the rows above, and what attach frames say.
+_MORE: list[tuple[str, Any, Any, str, Any, dict[str, Any]]] = []
+for name, outcome in _OUTCOMES.items():
+    settle = (outcome, True, True, False)
+    abort = (None, False, True, True)
+    _MORE += [
+        (f"null-{name}", None, outcome, "settle", settle, {}),
+        (f"place-{name}", _received(1, 5), outcome, "settle", settle, {}),
+        (f"{name}-none", outcome, _ABSENT, "nothing", None, {}),
+        (f"{name}-null", outcome, None, "abort", abort, {}),
+        (f"{name}-place", outcome, _received(0, 9), "abort", abort, {}),
+        (f"none-{name}", _ABSENT, outcome, "nothing", None, {}),
+    ]
+    for other, theirs in _OUTCOMES.items():
+        same = (None, True, True, False)
+        stated = (outcome, False, True, False)
+        action, transfer = ("settle", same) if other == name else ("restate", stated)
+        _MORE.append((f"{name}-{other}", outcome, theirs, action, transfer, {}))
+# Absence in an incomplete map says nothing, and no new delivery is made (Part 2, 2.7.3).
+_INCOMPLETE: tuple[tuple[str, Any, Any], ...] = (
+    *(("null-none", None, _ABSENT), ("place-none", _received(1, 5), _ABSENT)),
+    *(("accepted-none", _ACCEPTED, _ABSENT), ("none-null", _ABSENT, None)),
+    ("none-accepted", _ABSENT, _ACCEPTED),
+)
+for name, mine, theirs in _INCOMPLETE:
+    if theirs == _ABSENT:
+        incomplete = {"receiver_incomplete": True}
+        _MORE.append((f"{name}-receiver-incomplete", mine, theirs, "nothing", None, incomplete))
+    if mine in (None, _ABSENT):
+        incomplete = {"sender_incomplete": True}
+        _MORE.append((f"{name}-sender-incomplete", mine, theirs, "nothing", None, incomplete))
+for end in ("sender", "receiver"):
+    settle = (_ACCEPTED, True, True, False)
+    given = {f"{end}_incomplete": True}
+    _MORE.append((f"null-accepted-{end}-incomplete", None, _ACCEPTED, "settle", settle, given))
+for name, mine, theirs, action, transfer, given in _MORE:
+    decided = {"action": action}
+    if transfer is not None:
+        decided |= dict(zip(("state", "settled", "resume", "aborted"), transfer, strict=True))
+    _add(
+        f"resumption-{name}",
+        "resumption",
+        "",
+        {"sender": mine, "receiver": theirs, **given},
+        decided,
+        clause="Part 2, 2.6.13" if given else "Part 3, 3.4.6",
+        origin="written by hand from the specification",
+    )
+
 # Translations: what brokers did, recorded by this project.
 _VERSIONS = {"3.10.8": "rabbitmq-3.10", "4.0.5": "rabbitmq-4.0", "4.3.6": "rabbitmq-4.3"}
 _EACH = 36

@@ -39,14 +39,15 @@ PROPERTIES = (
 )
 
 
-def _short(text: str) -> str:
+def short(text: str) -> str:
+    """A short string in hex."""
     octets = text.encode()
     return f"{len(octets):02x}{octets.hex()}"
 
 
-def _table(*fields: tuple[str, str]) -> str:
+def table(*fields: tuple[str, str]) -> str:
     """A table of names and encoded fields, in hex."""
-    octets = "".join(_short(name) + field for name, field in fields)
+    octets = "".join(short(name) + field for name, field in fields)
     return f"{len(octets) // 2:08x}{octets}"
 
 
@@ -87,7 +88,7 @@ def _samples() -> dict[str, list[tuple[Any, str]]]:
     found["F"] = [
         (["F", []], "00000000"),
         (["F", [["a", ["V"]]]], "00000003016156"),
-        (["F", [["a", ["F", [["b", ["t", True]]]]]]], _table(("a", "46" + _table(("b", "7401"))))),
+        (["F", [["a", ["F", [["b", ["t", True]]]]]]], table(("a", "46" + table(("b", "7401"))))),
     ]
     found["A"] = [
         (["A", []], "00000000"),
@@ -105,15 +106,15 @@ for letter, samples in SAMPLES.items():
     code = f"{ord(letter):02x}"
     case = letter if letter.islower() else f"upper-{letter.lower()}"
     for number, (typed, octets) in enumerate(samples):
-        tables.says(f"table-{case}-{number}", _table(("k", code + octets)), ["F", [["k", typed]]])
+        tables.says(f"table-{case}-{number}", table(("k", code + octets)), ["F", [["k", typed]]])
         inner = f"{len(octets) // 2 + 1:08x}{code}{octets}"
         tables.says(
             f"table-array-of-{case}-{number}",
-            _table(("k", "41" + inner)),
+            table(("k", "41" + inner)),
             ["F", [["k", ["A", [typed]]]]],
         )
     typed, octets = samples[0] if samples[0][1] else samples[-1]
-    whole = _table(("k", code + octets))
+    whole = table(("k", code + octets))
     for size in range(4, len(whole) // 2):
         tables.refused(f"table-{case}-cut-{size}", whole[: 2 * size], "truncated", 0)
     tables.refused(f"table-{case}-more", whole + "00", "trailing", len(whole) // 2)
@@ -121,19 +122,19 @@ for count in (2, 10, 100):
     many = [(f"k{number}", "49" + f"{number:08x}") for number in range(count)]
     tables.says(
         f"table-of-{count}",
-        _table(*many),
+        table(*many),
         ["F", [[f"k{number}", ["I", number]] for number in range(count)]],
     )
 tables.says(
     "table-same-name-twice",
-    _table(("k", "7401"), ("k", "7400")),
+    table(("k", "7401"), ("k", "7400")),
     ["F", [["k", ["t", True]], ["k", ["t", False]]]],
     "the grammar allows it",
 )
 for text in ("", "é", "x" * 127, "x" * 128, "x" * 255, "$", "#a", "a b"):
     tables.says(
         f"table-name-{len(text.encode())}-{text.encode()[:2].hex() or 'none'}",
-        _table((text, "56")),
+        table((text, "56")),
         ["F", [[text, ["V"]]]],
     )
 
@@ -145,7 +146,7 @@ for place, (name, form) in enumerate(PROPERTIES):
     flags = f"{1 << 15 - place:04x}"
     values: list[tuple[Any, str]]
     if form == "text":
-        values = [(text, _short(text)) for text in _TEXTS]
+        values = [(text, short(text)) for text in _TEXTS]
     elif form == "byte":
         values = [(number, f"{number:02x}") for number in (0, 1, 2, 9, 10, 255)]
     elif form == "time":
@@ -153,7 +154,7 @@ for place, (name, form) in enumerate(PROPERTIES):
     else:
         values = [([], "00000000")]
         values += [
-            ([["k", typed]], _table(("k", f"{ord(letter):02x}{octets}")))
+            ([["k", typed]], table(("k", f"{ord(letter):02x}{octets}")))
             for letter, samples in SAMPLES.items()
             for typed, octets in samples[:1]
         ]

@@ -1,0 +1,250 @@
+"""Translations that no broker made for us: the lossless profile, and that of Qpid Broker-J.
+
+What is lossless is defined by this project's table of correspondences. Broker-J's is read from
+`MessageConverter_0_8_to_1_0` and `MessageConverter_1_0_to_v0_8`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqp10msg.corpus import Case
+from corpus_source._forms import smallest
+from corpus_source.fields_of_basic import PROPERTIES, short, table
+from corpus_source.filters import pairs, string, symbol
+
+cases: list[Case] = []
+
+LOSSLESS, QPID = "lossless", "qpid-broker-j"
+_ORIGINS = {
+    LOSSLESS: "written by hand from the table of correspondences of the profile",
+    QPID: "written by hand from the source of Qpid Broker-J's converters",
+}
+NULL, TRUE, FALSE = ["null"], ["boolean", True], ["boolean", False]
+_FORMS = dict(PROPERTIES)
+_CODES = {"header": 0x70, "message-annotations": 0x72, "properties": 0x73}
+_CODES["application-properties"] = 0x74
+#: Places of the fields of properties.
+_PLACES = {
+    "message-id": 0,
+    "user-id": 1,
+    "to": 2,
+    "subject": 3,
+    "reply-to": 4,
+    "correlation-id": 5,
+    "content-type": 6,
+    "content-encoding": 7,
+    "creation-time": 9,
+    "group-id": 10,
+}
+
+
+def basic(properties: dict[str, Any]) -> str:
+    """Property flags and property list, in hex; headers are names and encoded fields."""
+    flags = 0
+    octets = ""
+    for place, (name, form) in enumerate(PROPERTIES):
+        if name not in properties:
+            continue
+        flags |= 1 << 15 - place
+        value = properties[name]
+        if form == "text":
+            octets += short(value)
+        elif form == "table":
+            octets += table(*value.items())
+        else:
+            octets += f"{value:0{2 if form == 'byte' else 16}x}"
+    return f"{flags:04x}{octets}"
+
+
+def section(name: str, content: Any) -> str:
+    """A section of fields or of entries, in hex; nothing where there is nothing in it."""
+    if not content[1]:
+        return ""
+    return smallest(["described", ["ulong", _CODES[name]], content])
+
+
+def fields(named: dict[str, Any]) -> list[Any]:
+    """The list of the properties section."""
+    row: list[Any] = []
+    for name in sorted(named, key=_PLACES.__getitem__):
+        row += [NULL] * (_PLACES[name] - len(row))
+        row.append(named[name])
+    return ["list", row]
+
+
+def message(
+    header: list[Any],
+    annotations: dict[str, Any],
+    properties: dict[str, Any],
+    application: dict[str, Any],
+    body: str = "005375a00178",
+) -> str:
+    """A message in hex."""
+    return (
+        section("header", ["list", header])
+        + section("message-annotations", pairs(symbol, annotations))
+        + section("properties", fields(properties))
+        + section("application-properties", pairs(string, application))
+        + body
+    )
+
+
+def _add(profile: str, way: str, name: str, data: str, given: dict[str, Any], answer: Any) -> None:
+    cases.append(
+        Case(
+            id=f"translation-{profile}-{way}-{name}",
+            kind="translation",
+            data=bytes.fromhex(data),
+            given={"profile": profile, **given},
+            answer=answer,
+            clause=f"Translation, {profile}",
+            origin=_ORIGINS[profile],
+        )
+    )
+
+
+_V = "5300000001" + "76"
+#: Of 0-9-1: a name, properties; of 1.0: fields of the header by place, annotations, fields of
+#: properties, application properties.
+_LOSSLESS: tuple[tuple[str, dict[str, Any], dict[int, Any], Any, Any, Any], ...] = (
+    ("none", {}, {}, {}, {}, {}),
+    *(
+        (name, {name: text}, {}, {}, {field: made}, {})
+        for name, text, field, made in (
+            ("content-type", "text/plain", "content-type", symbol("text/plain")),
+            ("content-encoding", "gzip", "content-encoding", symbol("gzip")),
+            ("correlation-id", "c-1", "correlation-id", string("c-1")),
+            ("reply-to", "r", "reply-to", string("r")),
+            ("message-id", "m-1", "message-id", string("m-1")),
+            ("user-id", "u", "user-id", ["binary", "75"]),
+            ("timestamp", 1_700_000_000, "creation-time", ["timestamp", 1_700_000_000_000]),
+        )
+    ),
+    ("delivery-mode-2", {"delivery-mode": 2}, {0: TRUE}, {}, {}, {}),
+    (
+        *("delivery-mode-1", {"delivery-mode": 1}, {}),
+        *({"x-opt-basic-delivery-mode": ["ubyte", 1]}, {}, {}),
+    ),
+    ("priority", {"priority": 7}, {1: ["ubyte", 7]}, {}, {}, {}),
+    ("expiration", {"expiration": "60000"}, {2: ["uint", 60_000]}, {}, {}, {}),
+    *(
+        (name, {name: "t"}, {}, {f"x-opt-basic-{name}": string("t")}, {}, {})
+        for name in ("type", "app-id", "cluster-id")
+    ),
+    ("header-x", {"headers": {"x-k": _V}}, {}, {"x-opt-x-k": string("v")}, {}, {}),
+    ("header-x-opt", {"headers": {"x-opt-k": _V}}, {}, {"x-opt-k": string("v")}, {}, {}),
+    *(
+        (f"header-{name}", {"headers": {"k": field}}, {}, {}, {}, {"k": made})
+        for name, field, made in (
+            ("string", _V, string("v")),
+            ("boolean", "7401", TRUE),
+            ("int", "4900000005", ["int", 5]),
+            ("long", "6c0000000000000005", ["long", 5]),
+            ("short", "730005", ["short", 5]),
+            ("byte", "6205", ["byte", 5]),
+            ("ubyte", "4205", ["ubyte", 5]),
+            ("ushort", "750005", ["ushort", 5]),
+            ("uint", "6900000005", ["uint", 5]),
+            ("double", "643ff8000000000000", ["double", "3ff8000000000000"]),
+            ("float", "663fc00000", ["float", "3fc00000"]),
+            ("binary", "780000000200ff", ["binary", "00ff"]),
+            ("timestamp", "540000000000000005", ["timestamp", 5_000]),
+            ("null", "56", NULL),
+        )
+    ),
+)
+for name, properties, head, kept, row, application in _LOSSLESS:
+    # As RabbitMQ 4 delivers: a header section is always there.
+    header = [FALSE, NULL, NULL, TRUE, ["uint", 0]]
+    for place, value in head.items():
+        header[place] = value
+    routed = {"x-exchange": string("ex"), "x-routing-key": string("rk")}
+    made = message(header, {**kept, **routed}, row, application)
+    given = {"basic": basic(properties), "exchange": "ex", "routing_key": "rk"}
+    _add(LOSSLESS, "to-1.0", name, "78", given, {"message": made})
+    if name in ("delivery-mode-1", "type", "app-id", "cluster-id", "header-x"):
+        continue  # these come back only as they went
+    plain = [head.get(place, NULL) for place in range(max(head) + 1)] if head else []
+    sent = message(plain, kept, row, application)
+    answer = {"basic": basic(properties), "body": "78"}
+    _add(LOSSLESS, "to-0-9-1", name, sent, {}, answer)
+
+_QPID_TO_1_0: tuple[tuple[str, dict[str, Any], dict[int, Any], dict[str, Any], Any], ...] = (
+    ("none", {}, {}, {}, {}),
+    *(
+        (name, {name: text}, {}, {field: made}, {})
+        for name, text, field, made in (
+            ("correlation-id", "c-1", "correlation-id", string("c-1")),
+            ("reply-to", "r", "reply-to", string("r")),
+            ("message-id", "m-1", "message-id", string("m-1")),
+            ("user-id", "u", "user-id", ["binary", "75"]),
+            # Broker-J reads milliseconds.
+            ("timestamp", 1_700_000_000_000, "creation-time", ["timestamp", 1_700_000_000_000]),
+            ("type", "t", "subject", string("t")),
+        )
+    ),
+    ("delivery-mode-2", {"delivery-mode": 2}, {0: TRUE}, {}, {}),
+    ("delivery-mode-1", {"delivery-mode": 1}, {}, {}, {}),
+    ("priority", {"priority": 7}, {1: ["ubyte", 7]}, {}, {}),
+    ("app-id", {"app-id": "a"}, {}, {}, {}),
+    ("cluster-id", {"cluster-id": "c"}, {}, {}, {}),
+    *(
+        (f"header-{name}", {"headers": {key: field}}, {}, {}, {key: made})
+        for name, key, field, made in (
+            ("string", "k", _V, string("v")),
+            ("x", "x-k", _V, string("v")),
+            ("boolean", "k", "7401", TRUE),
+            ("int", "k", "4900000005", ["int", 5]),
+            ("long", "k", "6c0000000000000005", ["long", 5]),
+            ("double", "k", "643ff8000000000000", ["double", "3ff8000000000000"]),
+            ("binary", "k", "780000000200ff", ["binary", "00ff"]),
+        )
+    ),
+    ("subject", {"headers": {"qpid.subject": _V}, "type": "t"}, {}, {"subject": string("v")}, {}),
+    ("group-id", {"headers": {"JMSXGroupID": _V}}, {}, {"group-id": string("v")}, {}),
+)
+for name, properties, head, row, application in _QPID_TO_1_0:
+    # A priority that is not said is 0 to Broker-J.
+    header = [head.get(0, NULL), head.get(1, ["ubyte", 0])]
+    made = message(header, {}, {**row, "to": string("ex/rk")}, application)
+    given = {"basic": basic(properties), "exchange": "ex", "routing_key": "rk"}
+    _add(QPID, "to-1.0", name, "78", given, {"message": made})
+
+_OCTETS = "application/octet-stream"
+_QPID_TO_BASIC: tuple[tuple[str, dict[int, Any], dict[str, Any], Any, dict[str, Any]], ...] = (
+    ("none", {}, {}, {}, {}),
+    ("durable", {0: TRUE}, {}, {}, {"delivery-mode": 2}),
+    ("priority", {1: ["ubyte", 7]}, {}, {}, {"priority": 7}),
+    *(
+        (f"{field}-{value[0]}", {}, {field: value}, {}, said)
+        for field, value, said in (
+            ("message-id", string("m-1"), {"message-id": "m-1"}),
+            ("message-id", ["ulong", 7], {"message-id": "7"}),
+            ("user-id", ["binary", "75"], {"user-id": "u"}),
+            ("subject", string("v"), {"headers": {"qpid.subject": _V}, "type": "v"}),
+            ("reply-to", string("r"), {"reply-to": "r"}),
+            ("correlation-id", string("c"), {"correlation-id": "c"}),
+            ("content-type", symbol("text/plain"), {"content-type": "text/plain"}),
+            ("content-encoding", symbol("gzip"), {"content-encoding": "gzip"}),
+            ("creation-time", ["timestamp", 1_700_000_000_000], {"timestamp": 1_700_000_000_000}),
+            ("group-id", string("v"), {"headers": {"JMSXGroupID": _V}}),
+        )
+    ),
+    *(
+        (f"property-{made[0]}", {}, {}, {"k": made}, {"headers": {"k": field}})
+        for field, made in (
+            (_V, string("v")),
+            ("7401", TRUE),
+            ("4900000005", ["int", 5]),
+            ("6c0000000000000005", ["long", 5]),
+            ("643ff8000000000000", ["double", "3ff8000000000000"]),
+        )
+    ),
+)
+for name, head, row, application, said in _QPID_TO_BASIC:
+    header = [head.get(place, NULL) for place in range(max(head) + 1)] if head else []
+    sent = message(header, {}, row, application)
+    properties = {"content-type": _OCTETS, "delivery-mode": 1, "priority": 4, **said}
+    answer = {"basic": basic(properties), "body": "78"}
+    _add(QPID, "to-0-9-1", name, sent, {}, answer)
