@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 
 from amqp10msg import (
     Message,
+    Properties,
+    encode_value,
     validate,
 )
 from amqp10msg.basic import (
@@ -18,7 +20,9 @@ from amqp10msg.basic import (
     BasicProperties,
     FieldTable,
 )
+from amqp10msg.testing import composites
 from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate._padding import nulls_behind, padded
 from amqp10msg.translate.residual import NAME, pack, pack_text, unpack, unpack_text
 from tests.lossless import octets_of, sent
 
@@ -124,3 +128,48 @@ def _unsorted(content: Any) -> bool:
     if isinstance(content, dict):
         return True
     return isinstance(content, list) and any(map(_unsorted, content))
+
+
+def residual_of(basic: BasicMessage) -> Any:
+    """What a 0-9-1 message carries along, {} for nothing."""
+    return unpack_text(dict(basic.properties.headers or {}).get(NAME, "")) or {}
+
+
+@given(composites(Properties), st.integers(1, 13))
+def test_nulls_behind_the_last_field_are_one_number(given_: Properties, fields: int) -> None:
+    """RabbitMQ 4 writes thirteen fields, whatever they hold."""
+    canonical = encode_value(given_)
+    octets = padded(canonical, fields)
+    before = residual_of(to_basic(Message(b"", properties=given_)).message)
+    made = to_basic(Message.decode(octets + Message(b"").encode()))
+    kept = residual_of(made.message)
+    back = to_amqp10(sent(made.message)).message
+
+    assert octets + Message(b"").encode() == back.encode()
+    if octets != canonical and 0x73 not in before and 0 not in before:
+        nulls = {fields - 1: b"\x40"}
+        assert before | {0x173: before.get(0x173, {}) | nulls} == kept
+        assert fields == nulls_behind(octets, canonical)
+
+
+def test_nulls_that_a_broker_wrote_are_no_original_of_what_is_set_later() -> None:
+    octets = padded(encode_value(Properties(message_id="m-1")), 13)
+    basic = sent(to_basic(Message.decode(octets + Message(b"").encode())).message)
+    basic.properties.message_id = "m-2"
+    basic.properties.content_type = "text/plain"
+    back = to_amqp10(basic)
+    expected = Properties(message_id="m-2", content_type="text/plain")
+
+    assert () == back.losses
+    assert padded(encode_value(expected), 13) + Message(b"").encode() == back.message.encode()
+
+
+def test_nulls_that_a_broker_adds_to_what_was_0_9_1_are_not_of_it() -> None:
+    basic = BasicMessage(BasicProperties(message_id="m-1", headers={"tags": ["a", "b"]}))
+    message = to_amqp10(basic).message
+    octets = message.encode().replace(
+        encode_value(message.properties), padded(encode_value(message.properties), 13)
+    )
+    back = to_basic(Message.decode(octets)).message
+
+    assert octets_of(sent(basic)) == octets_of(sent(back))

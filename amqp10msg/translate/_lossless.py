@@ -25,6 +25,7 @@ from amqp10msg.translate._contents import PLACES, SPARSE, UNMARKED, WHOLE, is_of
 from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
+from amqp10msg.translate._padding import NULL
 from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import Reading, exact_octets, read, usual
 from amqp10msg.translate.report import Notes
@@ -142,6 +143,10 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
     )
     wanted = (*_KEPT, 0x74) if inexpressible else _KEPT
     kept = {code: value for code, value in made.carried.items() if code in wanted}
+    if fields := kept.pop(SPARSE + 0x73, None):
+        fields = {index: octets for index, octets in fields.items() if octets != NULL}
+        if fields:
+            kept[SPARSE + 0x73] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
     for place, loss in enumerate(notes.losses):
         if loss.recoverable and loss.path.startswith(("header", "message-annotations")):

@@ -47,6 +47,7 @@ from amqp10msg.translate._headers import (
     header_value,
     property_name,
 )
+from amqp10msg.translate._padding import NULL, padded
 from amqp10msg.translate._to_amqp10 import MARKER, Natural, body_of, is_delivered, natural
 from amqp10msg.translate._to_basic import with_headers
 from amqp10msg.translate._values import NOTHING, to_field
@@ -247,6 +248,7 @@ def _properties(
     if raw is None and sparse is None:
         return (b"" if mine is None else _core.encode_value(_PROPERTIES.build(mine))), set()
     mine = [None] * len(_FIELDS) if mine is None else mine.copy()
+    said = 0  # so many fields stand there, with a value or without
     if raw is not None:
         original = list(_PROPERTIES.values(Message.decode(raw).properties))
         indexes = list(range(len(_FIELDS)))
@@ -254,7 +256,9 @@ def _properties(
         original = [None] * len(_FIELDS)
         for index, octets in sparse.items():
             original[index] = _core.decode_value(octets)
-        indexes = sorted(sparse)
+        indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
+        if len(indexes) < len(sparse):
+            said = max(sparse) + 1
     kept: set[str] = set()
     changed = False
     given = _GIVEN.values(basic.properties)
@@ -278,9 +282,8 @@ def _properties(
             kept.add(_FIELDS[index])
     if raw is not None and not changed:
         return bytes(raw), kept
-    for value in mine:
-        if value is not None:
-            return _core.encode_value(_PROPERTIES.build(mine)), kept
+    if said or mine.count(None) < len(mine):
+        return padded(_core.encode_value(_PROPERTIES.build(mine)), said), kept
     return b"", kept
 
 

@@ -35,6 +35,7 @@ from amqp10msg.translate._headers import (
     header_of,
     property_name,
 )
+from amqp10msg.translate._padding import NULL, nulls_behind
 from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
@@ -617,9 +618,15 @@ def exact_octets(made: Reading) -> None:
         section = getattr(made.message, kind.attribute)
         if code in made.carried:
             made.carried[code] = octets
-        elif section is None or _section_octets(code, section) != octets:
-            made.carried[code] = octets
-            made.carried.pop(SPARSE + code, None)
+            continue
+        canonical = b"" if section is None else _section_octets(code, section)
+        if canonical == octets:
+            continue
+        if code == 0x73 and canonical and (fields := nulls_behind(octets, canonical)):
+            made.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
+            continue
+        made.carried[code] = octets
+        made.carried.pop(SPARSE + code, None)
 
 
 def decorated_of(made: Reading) -> bytes | None:

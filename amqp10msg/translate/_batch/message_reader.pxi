@@ -255,6 +255,7 @@ cdef class MessageReader:
         cdef cursor stop = section.at + section.n
         cdef Py_ssize_t count = 0, i
         cdef Value v
+        cdef bint has_value = False
         if section.n == 4:  # an empty list
             self.made.properties = section[0]
             return GOOD
@@ -264,10 +265,18 @@ cdef class MessageReader:
         for i in range(count):
             if read_value(&p, stop, &v) == ODD:
                 return ODD
-            if v.kind != NULL_KIND and self.field(<int> i, &v) == ODD:
+            if v.kind == NULL_KIND:
+                continue
+            has_value = True
+            if self.field(<int> i, &v) == ODD:
                 return ODD
-        if v.kind == NULL_KIND:  # which need not be said
+        if not has_value:
             self.made.properties = section[0]
+        elif v.kind == NULL_KIND:  # which need not be said, nor those before it
+            self.made.keeps_field = True
+            self.made.keeps[count - 1] = True
+            self.made.fields[count - 1].at = p - 1
+            self.made.fields[count - 1].n = 1
         return GOOD if p == section.at + section.n else ODD
 
     cdef int field(self, int index, Value* v) except -1:
