@@ -46,7 +46,7 @@ def test_what_is_published_is_read_again(
     header = encode_content_header(properties, len(body))
     most = max(4096, len(header) + 8)
     try:
-        octets = publish(1, exchange, key, header, body, most)
+        octets = b"".join(publish(1, exchange, key, header, body, most))
     except UnicodeEncodeError:
         return  # a surrogate that stands for no byte: no name of a delivery has one
     reader = FrameReader(most)

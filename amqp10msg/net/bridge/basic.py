@@ -191,7 +191,8 @@ class BasicTarget(BasicPeer):
             return
         self._published += 1
         self._unconfirmed[self._published] = (delivery, outgoing)
-        self.write(frames)
+        self._out += frames
+        self.touch()
 
     def on_content(self, content: Content) -> None:
         """Note what came back: its confirm follows."""

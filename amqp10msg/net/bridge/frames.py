@@ -6,6 +6,7 @@ go through as the bytes that they are.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -36,6 +37,8 @@ METHOD, HEADER, BODY = 1, 2, 3
 DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
 #: Of a frame: type, channel, size of its payload; and its end.
 _FRAME = struct.Struct(">BHL")
+#: The end of one, and what the next one begins with.
+_NEXT = struct.Struct(">BBHL")
 _END = b"\xce"
 _END_OCTET = 0xCE
 _CONTENT = struct.Struct(">HHQ")
@@ -209,38 +212,43 @@ def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
 
 def publish(
     channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
-) -> bytes:
+) -> list[bytes]:
     """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
+
+    They are pieces, to be joined with those of other messages: a body is copied once.
 
     Raises:
         FrameError: a name is too long, or the content header is.
     """
-    names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
-    if max(map(len, names)) > 255:
-        raise FrameError("the name of an exchange and a routing key have 255 bytes at most")
     most = max_frame - 8
     if len(header) > most:
         raise FrameError(
             f"the content header has {len(header)} bytes, and frames of this broker hold {most}"
         )
-    arguments = b"".join(
-        (
-            _PUBLISH.pack(_BASIC, 40, 0),
-            *(bytes((len(name),)) + name for name in names),
-            b"\x01",
+    method = _publish(channel, exchange, key)
+    size = len(body)
+    if 0 < size <= most:
+        head, foot = (
+            _FRAME.pack(HEADER, channel, len(header)),
+            _NEXT.pack(_END_OCTET, BODY, channel, size),
         )
-    )
-    pieces = [
-        _FRAME.pack(METHOD, channel, len(arguments)),
-        arguments,
-        _END + _FRAME.pack(HEADER, channel, len(header)),
-        header,
-        _END,
-    ]
-    for at in range(0, len(body), most):
-        piece = body if len(body) <= most else body[at : at + most]
+        return [method, head, header, foot, body, _END]
+    pieces = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
+    for at in range(0, size, most):
+        piece = body[at : at + most]
         pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
-    return b"".join(pieces)
+    return pieces
+
+
+@functools.lru_cache(256)
+def _publish(channel: int, exchange: str, key: str) -> bytes:
+    """Return the frame of the method, which is the same for many messages."""
+    names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
+    if max(map(len, names)) > 255:
+        raise FrameError("the name of an exchange and a routing key have 255 bytes at most")
+    said = b"".join(bytes((len(name),)) + name for name in names)
+    arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), said)
+    return _FRAME.pack(METHOD, channel, len(arguments)) + arguments + _END
 
 
 def method(channel: int, what: Any) -> bytes:

@@ -56,7 +56,9 @@ def sender_of(
     translate = None
     if translates and options.change is None and not options.keep_names:
         names = functools.partial(_names, target)
-        translate = translator_of(target.protocol == "1.0", options.profile, names, statistics)
+        to_1_0 = target.protocol == "1.0"
+        fixed = ("", target.queue) if target.queue is not None else None
+        translate = translator_of(to_1_0, options.profile, names, statistics, fixed)
 
     def prepare(delivery: Delivery) -> Outgoing | Exception | None:
         try:

@@ -58,6 +58,7 @@ class Delivery:
         sent: when it was sent last, in seconds of the loop's clock.
         first: when it was refused first, on the same clock; 0.0 where it was not.
         identity: its message-id with its type, where the route looks for duplicates.
+        size: bytes of the message.
     """
 
     octets: bytes
@@ -76,10 +77,10 @@ class Delivery:
     sent: float = 0.0
     first: float = 0.0
     identity: str | None = None
+    size: int = attrs.field(init=False)
 
-    @property
-    def size(self) -> int:
-        """Bytes of the message."""
+    @size.default
+    def _size(self) -> int:
         return len(self.octets) + len(self.content_header or b"")
 
     @property
@@ -88,7 +89,7 @@ class Delivery:
         return (self.content_header or b"") + self.octets
 
 
-@attrs.frozen
+@attrs.define
 class Outgoing:
     """One message as it is to be sent.
 

@@ -7,7 +7,7 @@ wants to see each message, are translated one by one.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -23,7 +23,11 @@ Translate = Callable[[Sequence[Delivery]], list[Outgoing | None]]
 
 
 def translator_of(
-    to_1_0: bool, profile: str, names: Callable[[Any], tuple[str, str]], statistics: Statistics
+    to_1_0: bool,
+    profile: str,
+    names: Callable[[Any], tuple[str, str]],
+    statistics: Statistics,
+    fixed: tuple[str, str] | None = None,
 ) -> Translate | None:
     """Return what translates deliveries without their delivery's own facts; None where nothing can.
 
@@ -32,6 +36,7 @@ def translator_of(
         profile: the translation.
         names: returns exchange and routing key to publish with, of what has those two attributes.
         statistics: takes the losses.
+        fixed: what `names` returns, where it is the same for all.
     """
     found = kernel("amqp10" if to_1_0 else "basic", profile)
     if found is None:
@@ -50,13 +55,17 @@ def translator_of(
 
     def to_basic(deliveries: Sequence[Delivery]) -> list[Outgoing | None]:
         rows = len(deliveries)
-        odd, (_, *texts, _, losses) = found.run(rows, _column([one.octets for one in deliveries]))
-        left = set(odd)
+        wires = [one.octets for one in deliveries]
+        odd, (_, *texts, _, losses) = found.run(rows, _column(wires))
         made: list[Outgoing | None] = []
-        for row, (header, body, exchange, key) in enumerate(zip(*map(_cells, texts), strict=True)):
-            given = _Names(exchange, key)
-            is_odd = row in left or (not given.is_known and _was_under_way(deliveries[row].octets))
-            made.append(None if is_odd else Outgoing(body, header, *names(given)))
+        for wire, header, body, exchange, key in zip(wires, *map(_cells, texts), strict=True):
+            if exchange or key or not _was_under_way(wire):
+                at, by = fixed or names(_Names(exchange, key))
+                made.append(Outgoing(body, header, at, by))
+            else:
+                made.append(None)
+        for row in odd:
+            made[row] = None
         _count(made, losses, statistics)
         return made
 
@@ -70,10 +79,6 @@ class _Names:
 
     def __init__(self, exchange: bytes, key: bytes) -> None:
         self._exchange, self._key = exchange, key
-
-    @property
-    def is_known(self) -> bool:
-        return bool(self._exchange or self._key)
 
     @property
     def exchange(self) -> str:
@@ -101,9 +106,9 @@ def _ends(octets: bytes) -> array[int]:
     return ends
 
 
-def _cells(buffers: tuple[Any, bytes, bytes]) -> Iterator[bytes]:
+def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
     _, ends, data = buffers
-    return (data[start:end] for start, end in pairwise(_ends(ends)))
+    return [data[start:end] for start, end in pairwise(_ends(ends))]
 
 
 def _count(made: list[Outgoing | None], losses: Any, statistics: Statistics) -> None:

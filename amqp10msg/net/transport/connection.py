@@ -267,7 +267,9 @@ class Connection:
             # What comes before the answer to our end is of no interest, and need not be sound.
             return
         performative, end = read_composite(body, limits=_LIMITS)
-        if isinstance(performative, Close):
+        if type(performative) is Transfer and session is not None and not ended:
+            self._on_frame(session, performative, body[end:])
+        elif isinstance(performative, Close):
             self._on_close(performative)
         elif self.closed:
             pass
@@ -285,14 +287,17 @@ class Connection:
             if isinstance(performative, End):
                 self._on_end(channel, session, performative)
             elif not session.ended:
-                try:
-                    session.on_frame(performative, body[end:])
-                except SessionFaultError as fault:
-                    self.handler.on_end(session, fault.error)
-                    session.end(fault.error)
+                self._on_frame(session, performative, body[end:])
         else:
             name = type(performative).__name__.lower()
             raise ConnectionFaultError("amqp:not-allowed", f"{name} is not expected here")
+
+    def _on_frame(self, session: Session, performative: Any, payload: bytes) -> None:
+        try:
+            session.on_frame(performative, payload)
+        except SessionFaultError as fault:
+            self.handler.on_end(session, fault.error)
+            session.end(fault.error)
 
     # What the peer does.
 
