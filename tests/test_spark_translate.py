@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib
 import json
+import random
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -77,6 +78,26 @@ def test_there_and_back_is_lossless(spark_session: Any) -> None:
 
     assert WIRES == [row["wire"] for row in back]
     assert [[]] * len(WIRES) == [[x for x in row["losses"] if not x["recoverable"]] for row in back]
+
+
+@pytest.mark.parametrize("to", ["basic", "amqp10"])
+def test_mixed_messages_come_back_as_the_same_bytes(
+    spark_session: Any, to: Literal["amqp10", "basic"]
+) -> None:
+    # In short what `python tools/spark_round_trips.py` does with a million.
+    trips = pytest.importorskip("spark_round_trips", reason="the tools are not here")
+    chosen = random.Random(1)
+    table = (
+        trips.amqp10_table(chosen, 400)
+        if to == "basic"
+        else trips.basic_table(trips.basic_messages(chosen, 400))
+    )
+
+    found = trips.there_and_back(spark_session.createDataFrame(table), to)
+
+    assert (400, {}, 0, ()) == (found.messages, found.refused, found.differing, found.samples)
+    # RabbitMQ's own headers are all that is lost, and that is reported.
+    assert found.reported < 400 // 4
 
 
 _ERRORS = ("error_code", "error_clause", "error_offset", "error_text")

@@ -173,3 +173,18 @@ def test_nulls_that_a_broker_adds_to_what_was_0_9_1_are_not_of_it() -> None:
     back = to_basic(Message.decode(octets)).message
 
     assert octets_of(sent(basic)) == octets_of(sent(back))
+
+
+@pytest.mark.parametrize("name", ["x-stream-offset", "x-delivery-count", "x-acquired-count"])
+@pytest.mark.parametrize("letter, value", [("S", "v"), ("t", True), ("T", 5), ("I", 5)])
+def test_a_header_that_only_has_a_name_of_rabbitmq_comes_back(
+    name: str, letter: str, value: Any
+) -> None:
+    # What RabbitMQ adds under such a name is a long, and no part of the message.
+    headers = FieldTable.of([("a", "I", 1), (name, letter, value)])
+    basic = BasicMessage(BasicProperties(headers=headers), b"x", "orders", "created")
+
+    made = to_amqp10(basic)
+
+    assert [] == [loss for loss in made.losses if not loss.recoverable]
+    assert octets_of(basic) == octets_of(to_basic(made.message).message)

@@ -500,7 +500,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         made.entries.append((found[0], letter, item))
         if letter in "xAF" and not saved:
             _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
-        if delivered and found[0] in COUNTS:
+        if delivered and found[0] in COUNTS and not saved:
             exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
             exact = False
