@@ -14,6 +14,7 @@ pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
 
 import pyarrow.parquet as pq  # noqa: E402
+from pyspark.errors import PySparkException  # noqa: E402
 from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
@@ -151,6 +152,27 @@ def test_a_filter_is_an_option(spark_session: Any, tmp_path: Path) -> None:
 def test_a_wrong_filter_is_told(tmp_path: Path, option: str, value: str, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         spark.Amqp10({"path": str(tmp_path), option: value}).reader(StructType())
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        ({"form": "nope"}, "there is no form 'nope': use "),
+        ({"prefixx": "1"}, "unknown option 'prefixx': use "),
+        ({"path": "none/*"}, "none/*: there is no such file"),
+    ],
+)
+def test_what_is_wrong_is_told_in_a_line(
+    spark_session: Any, options: dict[str, str], text: str
+) -> None:
+    reader = spark_session.read.format("amqp10").options(**{"path": __file__, **options})
+
+    with pytest.raises(PySparkException) as caught:
+        reader.load().collect()
+
+    said = str(caught.value)
+    assert text in said.splitlines()[0]
+    assert "Traceback" not in said
 
 
 def job(df: Any, out: Path, mode: str = "append", **options: str) -> None:

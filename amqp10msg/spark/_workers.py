@@ -1,4 +1,4 @@
-"""What a worker of Spark has to say of itself: that it runs without the compiled kernel."""
+"""What workers of Spark say: that they run without the compiled kernel; what a caller did wrong."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import os
 import platform
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import amqp10msg
@@ -36,3 +38,20 @@ def tell(place: str | None) -> None:
     if place is not None and place not in _told:
         _told.add(place)
         warnings.warn(place, RuntimeWarning, stacklevel=3)
+
+
+@contextmanager
+def plainly() -> Iterator[None]:
+    """Have the driver hear what a caller did wrong in a line, without the stack of this worker.
+
+    Raises:
+        ValueError: as it comes from within.
+        OSError: likewise.
+    """
+    try:
+        yield
+    except (ValueError, OSError):
+        # Each worker has the former; Spark looks for the latter when it sends the error.
+        if "SPARK_BUFFER_SIZE" in os.environ:
+            os.environ["SPARK_HIDE_TRACEBACK"] = "1"
+        raise

@@ -39,6 +39,7 @@ from amqp10msg.jobs.inputs import (
     ranges_of,
 )
 from amqp10msg.jobs.options import READING, number_of, refuse_unknown
+from amqp10msg.spark._workers import plainly
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 
 _MAX_FILES = "maxFilesPerTrigger"
@@ -85,13 +86,15 @@ class Amqp10(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> JobWriter:
         """Return the sink that does a job."""
-        return JobWriter(self.options, schema.fieldNames(), overwrite)
+        with plainly():
+            return JobWriter(self.options, schema.fieldNames(), overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> StreamJobWriter:  # noqa: N802
         """Return the sink of a stream that does a job batch by batch."""
-        if overwrite:
-            raise ValueError("amqp10 as a sink of streams appends: use outputMode('append')")
-        return StreamJobWriter(self.options, schema.fieldNames())
+        with plainly():
+            if overwrite:
+                raise ValueError("amqp10 as a sink of streams appends: use outputMode('append')")
+            return StreamJobWriter(self.options, schema.fieldNames())
 
 
 @attrs.frozen
@@ -103,6 +106,7 @@ class _Options:
     reading: Reading
 
     @classmethod
+    @plainly()
     def of(cls, options: Any) -> _Options:
         if not options.get("path"):
             raise ValueError("no path is given: load(path) names a file, a folder or a pattern")
@@ -140,6 +144,7 @@ class _Files:
 
 
 class _Reader(_Files, DataSourceReader):
+    @plainly()
     def partitions(self) -> list[InputPartition]:
         paths = self._options.paths()
         if not paths:
@@ -166,6 +171,7 @@ class _StreamReader(_Files, DataSourceStreamReader, SupportsTriggerAvailableNow)
         paths = self._options.paths()
         self._end = paths[-1] if paths else ""
 
+    @plainly()
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         paths = self._options.paths()
         seen = [path for path in paths if path <= start["last"]]
