@@ -95,7 +95,7 @@ def as_brokers() -> dict[str, tuple[Job, list[dict[str, Any]]]]:
     """What is translated as RabbitMQ does it, by the name of the figure's row."""
     given = general(GENERAL)
     made: dict[str, tuple[Job, list[dict[str, Any]]]] = {}
-    for version in ("4.3", "4.0"):
+    for version in ("4.3", "4.0", "3.10", "4.0-stream", "3.10-stream"):
         profile = f"rabbitmq-{version}"
         there = [to_basic(Message.decode(octets), PROFILES[profile]).message for octets in given]
         name = f"as RabbitMQ {version}" if made else ours.NAME

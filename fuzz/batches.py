@@ -1,7 +1,7 @@
 """``python -m fuzz.batches``: the kernel of `translate.batches` against the translator.
 
 Batches of randomly mutated messages are translated by both, to 0-9-1 and to 1.0, without loss and
-as RabbitMQ 4 does it; a difference in a byte, a loss or an error is printed, and kept in
+as every RabbitMQ does it; a difference in a byte, a loss or an error is printed, and kept in
 fuzz/findings.
 
 Under sanitizers, build a copy of the tree with AMQP10MSG_SANITIZE and run this in it with libasan
@@ -11,6 +11,7 @@ preloaded and PYTHONMALLOC=malloc: the messages of a batch end where their memor
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import json
 import random
@@ -24,6 +25,7 @@ import pyarrow as pa
 from amqp10msg import AmqpError, Message
 from amqp10msg.basic import encode_content_header
 from amqp10msg.jobs.translating import BASIC, Translator
+from amqp10msg.translate import PROFILES as KNOWN
 from amqp10msg.translate import to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel
 from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
@@ -31,7 +33,8 @@ from bench.translation import BODY, HEADER
 from fuzz.columns import FINDINGS, exactly, seeds
 from fuzz.mutate import mutate
 
-PROFILES = ("lossless", "rabbitmq-4.0", "rabbitmq-4.3")
+BROKERS = tuple(profile for profile in KNOWN if profile.startswith("rabbitmq-"))
+PROFILES = ("lossless", *BROKERS)
 TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
 TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
 # The usual messages, which the kernel translates itself.
@@ -57,9 +60,12 @@ def contents(known: Sequence[bytes]) -> list[tuple[bytes, bytes]]:
     for octets in known:
         try:
             message = Message.decode(octets)
-            basics = [to_basic(message).message, to_basic(message, "rabbitmq-4.0").message]
         except AmqpError:
             continue
+        basics = []
+        for profile in ("lossless", "rabbitmq-3.10", "rabbitmq-4.0"):
+            with contextlib.suppress(AmqpError):
+                basics.append(to_basic(message, KNOWN[profile]).message)
         found += [
             (encode_content_header(made.properties, len(made.body)), made.body) for made in basics
         ]
@@ -91,6 +97,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m fuzz.batches", description=__doc__)
     parser.add_argument("--inputs", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--profile", nargs="+", choices=PROFILES, help="all by default")
     chosen = parser.parse_args()
     if kernel("basic", "lossless") is None:
         parser.error("the kernel is not compiled: python setup.py build_ext --inplace")
@@ -113,8 +120,8 @@ def main() -> int:
         columns = columns_of(rows, draw)
         if set(columns) != set(BASIC.names):
             raise RuntimeError("a message of 0-9-1 has other columns")
-        # Every other batch is one without loss, as there is most that can go wrong.
-        profile = draw.choice(("lossless", "lossless", "rabbitmq-4.0", "rabbitmq-4.3"))
+        # Every fourth batch is one without loss, as there is most that can go wrong.
+        profile = draw.choice(chosen.profile or ("lossless", "lossless", *BROKERS))
         wire = {"wire": exactly(octets)}
         for translator, given in ((TO_BASIC[profile], wire), (TO_AMQP10[profile], columns)):
             if differs(translator, given):

@@ -1,4 +1,4 @@
-"""Translation of batches as RabbitMQ 4 does it: what the thorough way gives, row by row.
+"""Translation of batches as RabbitMQ does it: what the thorough way gives, row by row.
 
 The translator, which takes messages one by one, is the oracle, as in `test_jobs_batches`.
 """
@@ -53,7 +53,7 @@ from tests.test_jobs_batches import (  # noqa: E402
     usual_basic,
 )
 
-PROFILES = ("rabbitmq-4.0", "rabbitmq-4.3")
+PROFILES = tuple(name for name in KNOWN if name.startswith("rabbitmq-"))
 TO_BASIC = {profile: Translator("basic", profile) for profile in PROFILES}
 TO_AMQP10 = {profile: Translator("amqp10", profile) for profile in PROFILES}
 # Annotations that the broker takes for its own, or nearly.
@@ -62,12 +62,20 @@ OWN = st.dictionaries(
         [
             *("x-exchange", "x-routing-key", "x-basic-type", "x-basic-priority", "x-cc", "x-ccc"),
             *("x-death", "x-opt-deaths", "x-opt-rabbitmq-received-time", "x-opt-a", "x-'", "y"),
+            "x-stream-filter-value",
         ]
     ).map(Symbol),
     st.one_of(TEXTS, SIMPLE, st.none()),
     max_size=3,
 )
 ADDRESSES = st.sampled_from(["/queues/q", "/queues/a%20b", "/queues/", "/queue/q", "é" * 200])
+
+# Headers that version 4 knows, and those that 3.10 does.
+NEW_NAMES = ("BCC", "x-exchange", "x-basic-type", "x-stream-filter-value", "é", "x-é", "n'")
+OLD_NAMES = (
+    *("x-amqp-1.0-message-annotations", "x-amqp-1.0-properties", "x-amqp-1.0-app-properties"),
+    *("x-amqp-1.0-footer", "x-stream-offset"),
+)
 
 
 @st.composite
@@ -101,8 +109,8 @@ def published(draw: st.DrawFn) -> BasicMessage:
         cluster = draw(st.sampled_from([None, "c"]))
         properties = attrs.evolve(properties, type=type_, reply_to=reply, cluster_id=cluster)
     if draw(st.booleans()):
-        names = ("BCC", "x-exchange", "x-basic-type", "x-amqp-1.0-footer", "é", "x-é", "n'")
-        texts = ("v", "\0", "\udcff", "é" * 2049, "x" * 4096)
+        names = draw(st.sampled_from([NEW_NAMES, OLD_NAMES]))
+        texts = ("v", "\0", "\udcff", "é" * 2049, "x" * 4096, "", "\0Ss\x45", "\0Sr\x45")
         entry = (draw(st.sampled_from(names)), "S", draw(st.sampled_from(texts)))
         entries = properties.headers.entries if isinstance(properties.headers, FieldTable) else []
         properties = attrs.evolve(properties, headers=FieldTable.of([*entries, entry]))
@@ -124,10 +132,10 @@ def odd_rows(to: str, profile: str, given: dict[str, Any]) -> list[int]:
     return odd
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@given(wires=st.lists(st.one_of(sent(), messages().map(Message.encode)), max_size=6))
-def test_messages_of_1_0(profile: str, wires: list[bytes]) -> None:
-    assert_same(TO_BASIC[profile], {"wire": pa.array(wires, pa.binary())})
+@given(st.lists(st.one_of(sent(), messages().map(Message.encode)), max_size=6))
+def test_messages_of_1_0(wires: list[bytes]) -> None:
+    for translator in TO_BASIC.values():
+        assert_same(translator, {"wire": pa.array(wires, pa.binary())})
 
 
 @given(
@@ -141,10 +149,10 @@ def test_messages_of_1_0_that_are_damaged_or_in_other_encodings(wires: list[byte
         assert_same(translator, {"wire": pa.array(wires, pa.binary())})
 
 
-@pytest.mark.parametrize("profile", PROFILES)
-@given(found=st.lists(st.one_of(published(), basic_messages()), max_size=6))
-def test_messages_of_0_9_1(profile: str, found: list[BasicMessage]) -> None:
-    assert_same(TO_AMQP10[profile], columns(found))
+@given(st.lists(st.one_of(published(), basic_messages()), max_size=6))
+def test_messages_of_0_9_1(found: list[BasicMessage]) -> None:
+    for translator in TO_AMQP10.values():
+        assert_same(translator, columns(found))
 
 
 @given(st.lists(sent(), max_size=5), st.data())
@@ -188,6 +196,8 @@ USUAL = {
 @pytest.mark.parametrize("name", USUAL)
 def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
     wire = {"wire": pa.array([USUAL[name]], pa.binary())}
+    if "3.10" in profile and name == "ids that are numbers":
+        pytest.skip("version 3.10 does not deliver it")
     basic = columns_of([cells_of(to_basic(Message.decode(USUAL[name]), KNOWN[profile]).message)])
 
     assert [] == odd_rows("basic", profile, wire)

@@ -1,6 +1,6 @@
 """The kernel that translates batches: columns of bytes in, columns of bytes out.
 
-It does what `to_basic` and `to_amqp10` do in the profiles lossless, rabbitmq-4.0 and rabbitmq-4.3,
+It does what `to_basic` and `to_amqp10` do in the profiles lossless and of RabbitMQ,
 for the usual messages; any other is an odd row, and is left to them. No bytes are copied on the way
 in, and no object is made for a message.
 """
@@ -10,12 +10,14 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any
 
+import attrs
+
 from amqp10msg._core import COMPILED
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
 from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
-from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
+from amqp10msg.translate.rabbitmq.version import RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, shortstr
@@ -26,8 +28,12 @@ __all__ = ["kernel"]
 _ODD_NAMES = [
     name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
-# The versions of RabbitMQ that the kernel knows, by their profile.
-_VERSIONS = {f"rabbitmq-{version.name}": version for version in (RABBITMQ_4_0, RABBITMQ_4_3)}
+# The versions of RabbitMQ, by their profile.
+_VERSIONS = {
+    f"rabbitmq-{version.name}{suffix}": attrs.evolve(version, stream=bool(suffix))
+    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3)
+    for suffix in ("", "-stream")
+}
 # What `_is_symbol` said: texts repeat themselves. The kernel keeps it small.
 _SYMBOLS: dict[Any, bool] = {}
 
@@ -67,16 +73,20 @@ def kernel(
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
 
+    given_to_all = (_is_symbol, rewritten, _SYMBOLS, _ODD_NAMES)
     if version is None:
         translator = made.ToBasic if to == "basic" else made.ToAmqp10
-        return translator(_is_symbol, rewritten, _SYMBOLS, _ODD_NAMES)
+        return translator(*given_to_all)
     user = None if given.user is None else octets(given.user)
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None
+    is_old = version.name == RABBITMQ_3_10.name
     if to == "basic":
-        return made.RabbitMQToBasic(_is_symbol, rewritten, _SYMBOLS, _ODD_NAMES).configured(
-            user, version.durable_by_default, version.queue_addresses
+        to_basic = made.RabbitMQ3ToBasic if is_old else made.RabbitMQToBasic
+        return to_basic(*given_to_all).configured(
+            user, version.durable_by_default, version.queue_addresses, version.stream
         )
-    return made.RabbitMQToAmqp10(_is_symbol, rewritten, _SYMBOLS, _ODD_NAMES).configured(
-        user, version.queue_addresses, version.metadata_first, version.trims
+    to_amqp10 = made.RabbitMQ3ToAmqp10 if is_old else made.RabbitMQToAmqp10
+    return to_amqp10(*given_to_all).configured(
+        user, version.queue_addresses, version.metadata_first, version.trims, version.stream
     )

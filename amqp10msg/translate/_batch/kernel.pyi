@@ -19,8 +19,15 @@ class ToBasic:
 
 class RabbitMQToBasic(ToBasic):
     def configured(
-        self, user: bytes | None, durable_by_default: bool, queue_addresses: bool, /
+        self,
+        user: bytes | None,
+        durable_by_default: bool,
+        queue_addresses: bool,
+        stream: bool,
+        /,
     ) -> RabbitMQToBasic: ...
+
+class RabbitMQ3ToBasic(RabbitMQToBasic): ...
 
 class ToAmqp10:
     def __init__(
@@ -43,5 +50,13 @@ class ToAmqp10:
 
 class RabbitMQToAmqp10(ToAmqp10):
     def configured(
-        self, user: bytes | None, queue_addresses: bool, metadata_first: bool, trims: bool, /
+        self,
+        user: bytes | None,
+        queue_addresses: bool,
+        metadata_first: bool,
+        trims: bool,
+        stream: bool,
+        /,
     ) -> RabbitMQToAmqp10: ...
+
+class RabbitMQ3ToAmqp10(RabbitMQToAmqp10): ...

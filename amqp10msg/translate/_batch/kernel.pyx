@@ -10,8 +10,8 @@ encodings that this library would choose, or in long forms of them, with one sec
 and with losses that a residual keeps and the rows of the correspondence alone explain. Any other
 message makes the row an odd one: what it wrote is taken back, and the thorough way translates it.
 So it never says what is wrong. A message of 0-9-1 with a residual becomes what that says, where
-this becomes the very same message again. Of what the profiles of RabbitMQ 4 say, it knows what
-becomes of the same messages in a queue.
+this becomes the very same message again. Of what the profiles of RabbitMQ say, it knows what
+becomes of the same messages.
 
 Every size is compared with what is left before it is used: a cursor never passes the `stop` that it
 was given. Output grows before it is written to.
@@ -41,3 +41,5 @@ include "content_reader.pxi"
 include "to_amqp10.pxi"
 include "rabbitmq_to_basic.pxi"
 include "rabbitmq_to_amqp10.pxi"
+include "rabbitmq3_to_basic.pxi"
+include "rabbitmq3_to_amqp10.pxi"

@@ -1,4 +1,4 @@
-# From content headers of 0-9-1 to encoded 1.0 messages, as a queue of RabbitMQ 4 delivers them.
+# From content headers of 0-9-1 to encoded 1.0 messages, as RabbitMQ 4 delivers them.
 
 cdef const char* IS_BASIC_TYPE = b"it becomes the annotation x-basic-type"
 cdef const char* IS_GROUP_ID = b"it becomes the group-id"
@@ -25,24 +25,30 @@ cdef bint is_longstr_text(Value* v) noexcept nogil:
     return v.n <= 4096 and not bytes_found(v.at, v.n) & NUL and is_utf8(v.at, v.n)
 
 
-@cython.final
 cdef class RabbitMQToAmqp10(ToAmqp10):
-    """Translates messages of 0-9-1 as a queue of RabbitMQ 4.0 or later does."""
+    """Translates messages of 0-9-1 as RabbitMQ 4.0 or later does."""
 
     cdef bytes user
-    cdef bint queue_addresses, metadata_first, trims
+    cdef bint queue_addresses, metadata_first, trims, stream
+    cdef int delivery_count  # how it is written, which is always 0
 
-    def configured(self, bytes user, bint queue_addresses, bint metadata_first, bint trims):
+    def __cinit__(self, *_):
+        self.delivery_count = 0x43
+
+    def configured(
+        self, bytes user, bint queue_addresses, bint metadata_first, bint trims, bint stream
+    ):
         """Return this, set up for a version.
 
         Args:
             user: the name that a user-id must be; None to leave messages with one to the others.
-            queue_addresses, metadata_first, trims: as `BrokerVersion` has them.
+            queue_addresses, metadata_first, trims, stream: as `BrokerVersion` has them.
         """
         self.user = user
         self.queue_addresses = queue_addresses
         self.metadata_first = metadata_first
         self.trims = trims
+        self.stream = stream
         return self
 
     cdef int row(self, Span* header) except -1:
@@ -112,6 +118,11 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
                     or is_text(entry.name, entry.size, b"x-exchange")
                     or is_text(entry.name, entry.size, b"x-routing-key")
                     or is_text(entry.name, entry.size, b"x-basic-type")
+                    or (self.stream and entry.value.kind == NULL_KIND)
+                    or (
+                        is_text(entry.name, entry.size, FILTER_VALUE)
+                        and (entry.letter != c"S" or entry.kept)
+                    )
                 ):
                     return ODD
             elif is_route(entry.name, entry.size):
@@ -164,7 +175,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
         else:
             octet(list_, 0x40)
         octet(list_, 0x42 if g.redelivered else 0x41)
-        octet(list_, 0x43)
+        octet(list_, self.delivery_count)
         begin_section(o, 0x70)
         return put_compound(o, 0xC0, 5, list_)
 
@@ -183,7 +194,8 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
             say(&self.losses.before.data, b'"S"')
             say(&self.losses.after.data, b'"binary"')
             end_final_loss(&self.losses, b"retyped", True, NO_TEXT)
-        if v.kind != BOOLEAN:
+        # A stream reads annotations, and writes them again as it likes.
+        if v.kind != BOOLEAN or (self.stream and begins(entry.name, entry.size, b"x-")):
             return put_value(o, v)
         octet(o, 0x56)
         return octet(o, v.number != 0)

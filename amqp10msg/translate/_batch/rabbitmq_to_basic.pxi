@@ -1,4 +1,4 @@
-# From encoded 1.0 messages to content headers of 0-9-1, as a queue of RabbitMQ 4 delivers them.
+# From encoded 1.0 messages to content headers of 0-9-1, as RabbitMQ 4 delivers them.
 
 cdef const char* SECTIONS_ARE_PAYLOAD = b"the encoded sections are the payload"
 cdef const char* BROKERS_OWN = b"the broker's own annotation"
@@ -10,6 +10,7 @@ cdef const char* WHOLE_SECONDS = b"0-9-1 has whole seconds"
 cdef const char* SINCE_1970 = b"0-9-1 has whole seconds since 1970"
 cdef const char* IS_APP_ID = b"it becomes the app-id"
 cdef const char* IS_QUEUE_NAME = b"an address of a queue becomes its name"
+cdef const char* FILTER_VALUE = b"x-stream-filter-value"
 cdef const char* QUEUES = b"/queues/"
 
 # How the names of annotations begin that may be the broker's own: `_OWN_ANNOTATIONS` there.
@@ -27,24 +28,26 @@ cdef inline bint is_own(Value* key) noexcept nogil:
     return False
 
 
-@cython.final
 cdef class RabbitMQToBasic(ToBasic):
-    """Translates messages of 1.0 as a queue of RabbitMQ 4.0 or later does."""
+    """Translates messages of 1.0 as RabbitMQ 4.0 or later does."""
 
     cdef bytes user
-    cdef bint durable_by_default, queue_addresses
+    cdef bint durable_by_default, queue_addresses, stream
     cdef Entries gathered
 
-    def configured(self, bytes user, bint durable_by_default, bint queue_addresses):
+    def configured(
+        self, bytes user, bint durable_by_default, bint queue_addresses, bint stream
+    ):
         """Return this, set up for a version.
 
         Args:
             user: the name that a user-id must be; None to leave messages with one to the others.
-            durable_by_default, queue_addresses: as `BrokerVersion` has them.
+            durable_by_default, queue_addresses, stream: as `BrokerVersion` has them.
         """
         self.user = user
         self.durable_by_default = durable_by_default
         self.queue_addresses = queue_addresses
+        self.stream = stream
         self.ulong_prefix = b""
         return self
 
@@ -97,7 +100,7 @@ cdef class RabbitMQToBasic(ToBasic):
         return self.write_fields(fields)
 
     cdef int remember(self, Span* section) except -1:
-        """Set what a queue remembers of the header section."""
+        """Set what a broker remembers of the header section."""
         cdef Made* made = &self.made
         cdef Value[5] values
         cdef cursor p, stop
@@ -122,8 +125,11 @@ cdef class RabbitMQToBasic(ToBasic):
                 return ODD
         if values[0].kind == BOOLEAN:
             durable = values[0].number != 0
-        made.there[DELIVERY_MODE] = durable
-        made.given[DELIVERY_MODE].number = 2
+        # A stream keeps a header section, and has one written where there is none.
+        made.there[DELIVERY_MODE] = durable or (
+            self.stream and (section.at == NULL or values[0].kind == BOOLEAN)
+        )
+        made.given[DELIVERY_MODE].number = 2 if durable else 1
         made.there[PRIORITY] = values[1].kind == UBYTE
         made.given[PRIORITY].number = values[1].number
         made.there[EXPIRATION] = values[2].kind == UINT
@@ -159,6 +165,10 @@ cdef class RabbitMQToBasic(ToBasic):
             if of_annotations:
                 if not begins(key.at, key.n, b"x-"):
                     return ODD
+                if is_text(key.at, key.n, FILTER_VALUE) and entry.value.kind != STRING:
+                    return ODD  # which ends the session of who sends it to a stream
+                if self.stream and entry.value.kind == NULL_KIND:
+                    return ODD  # likewise
                 if is_own(&key):
                     if entry.value.kind != STRING:
                         return ODD
