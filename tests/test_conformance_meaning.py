@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import DecodeError, corpus, decode_value
+from amqp10msg import DecodeError, conformance, corpus, decode_value
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
-from amqp10msg.conformance.meaning import meaning
-from amqp10msg.corpus import agreement
+from amqp10msg.conformance.meaning import apart, meaning
+from amqp10msg.corpus import Case, agreement
 from amqp10msg.notation import to_typed
 from amqp10msg.testing import composites
 
@@ -96,6 +97,32 @@ def written_out(typed: Any) -> Any:
     return ["described", ["symbol", entry.symbol], ["list", found]]
 
 
+@pytest.mark.parametrize(
+    "byte, read, how",
+    [
+        (2, True, "value"),
+        (255, True, "value"),
+        (2, 2, "exact"),
+        (2, False, None),
+        (True, 2, "value"),
+    ],
+)
+def test_whatever_is_not_0_is_true_in_0_9_1(byte: int, read: Any, how: str | None) -> None:
+    table, other = (["F", [["t", ["A", [["t", value]]]]]] for value in (byte, read))
+
+    assert how == agreement(table, other)
+
+
+@pytest.mark.parametrize("typed", [["uint", 5], ["d", "4014000000000000"], ["float", "40a00000"]])
+def test_doubles_that_may_be_integers(typed: Any) -> None:
+    assert "value" == agreement(["list", [typed]], ["list", [["numeric", 5]]])
+    assert agreement(typed, ["numeric", 6]) is None
+    assert agreement(["string", "5"], ["numeric", 5]) is None
+    # Who keeps them apart has to keep them right.
+    other = ["integer", 5] if typed[0] != "uint" else ["number", 5.0]
+    assert agreement(typed, other) is None
+
+
 @given(drawn)
 def test_all_ways_to_say_a_composite_mean_the_same(composite: Any) -> None:
     typed = to_typed(composite)
@@ -151,6 +178,64 @@ def test_sections_without_a_field_say_nothing() -> None:
     kept = [["header", [["boolean", True]]], body]
     assert kept == meaning("message", [["header", [["boolean", True], ["ubyte", 4]]], body])
     assert ["list", [NULL]] == meaning("value", ["list", [NULL]])
+    for other in (["map", []], ["boolean", True], NULL):
+        assert [["header", other], body] == meaning("message", [["header", other], body])
+
+
+@pytest.mark.parametrize(
+    "before, after, said",
+    [
+        ([], [["header", [["boolean", True]]]], 'header is inserted: [["boolean", true]]'),
+        ([["footer", []]], [], "footer is left out"),
+        ([["data", "61"]], [["data", "62"]], 'data is "62", not "61"'),
+        ([["data", "61"], ["data", ""]], [["data", ""]], 'data is [""], not ["61", ""]'),
+        (
+            [["data", "61"], ["data", "62"]],
+            [["data", "62"], ["data", "61"]],
+            "data stands in reverse order",
+        ),
+        (
+            [["data", "61"], ["footer", []]],
+            [["footer", []], ["data", "61"]],
+            "sections stand in another order",
+        ),
+    ],
+)
+def test_what_is_apart_is_said_by_section(before: Any, after: Any, said: str) -> None:
+    assert said == apart("message", before, after)
+
+
+@pytest.mark.parametrize("kind", ["message", "composite", "value"])
+@pytest.mark.parametrize(
+    "answer", ["x", ["uint"], [[]], {"a": 1}, [["header"]], [7], [["list", 5]]]
+)
+def test_an_answer_that_is_no_typed_json_is_a_finding(kind: str, answer: Any) -> None:
+    typed = ["described", ["ulong", 0x24], ["list", []]]
+    one = Case(
+        id="odd",
+        kind=kind,
+        data=b"",
+        typed=[["data", "78"]] if kind == "message" else typed,
+        clause="Part 1, 1.4",
+        origin="this test",
+    )
+
+    found = conformance.judge(one, Answering(answer))
+
+    assert ("fail", False) == (found.outcome, found.facets["kept"])
+    assert found.reason.startswith("read ")
+
+
+class Answering(corpus.Program):
+    """A program that reads everything as the same, and does nothing else."""
+
+    def __init__(self, answer: Any) -> None:
+        self.typed = answer
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        if request["do"] != "decode":
+            raise corpus.UnsupportedError(request["do"])
+        return {"typed": self.typed}
 
 
 def test_cases_of_composites_say_what_their_bytes_say() -> None:

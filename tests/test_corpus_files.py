@@ -48,9 +48,9 @@ def any_case(draw: st.DrawFn, identity: st.SearchStrategy[str] = words) -> Case:
     typed = draw(st.none() | typed_values)
     violations = draw(
         st.none()
-        | st.lists(st.tuples(words, st.sampled_from(["error", "warning"])), unique=True).map(
-            lambda pairs: tuple(sorted(pairs))
-        )
+        | st.lists(
+            st.tuples(words, st.sampled_from(["error", "warning"]), st.just(0)), unique=True
+        ).map(lambda found: tuple(sorted(found)))
     )
     return Case(
         id=draw(identity),
@@ -171,8 +171,12 @@ def test_cbor_sequence_that_is_cut_off_anywhere(tmp_path: Path) -> None:
         ({"typed": None}, "one of typed and error"),
         ({"typed": None, "error": Fault("x", 0), "compact": b"C"}, "typed, which is missing"),
         ({"violations": ()}, "only a message"),
-        ({"kind": "message", "violations": (("a", "fatal"),)}, "one of error, warning"),
-        ({"kind": "message", "violations": (("b", "error"), ("a", "error"))}, "must be sorted"),
+        ({"kind": "message", "violations": (("a", "fatal", 0),)}, "one of error, warning"),
+        ({"kind": "message", "violations": (("a", "error", 9_999),)}, "outside the data"),
+        (
+            {"kind": "message", "violations": (("b", "error", 0), ("a", "error", 0))},
+            "must be sorted",
+        ),
         ({"error": Fault("x", 2)}, "outside the data"),
         ({"limits": {}}, "limits are depth, items, zero_width, size"),
         ({"limits": {"width": 3}}, "limits are depth, items, zero_width, size"),

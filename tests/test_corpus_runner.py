@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -58,16 +58,16 @@ class Scripted:
         octets: bytes = self._answer("encode")
         return octets
 
-    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:  # noqa: ARG002
-        pairs: list[tuple[str, str]] = self._answer("validate")
-        return pairs
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:  # noqa: ARG002
+        found: list[Sequence[Any]] = self._answer("validate")
+        return found
 
 
 READ = case(typed=["boolean", True], compact=b"\x41")
 REFUSED = case(typed=None, error=Fault("truncated", 1))
 BOTH = case(error=Fault("truncated", 1))
 ARRAY = case(typed=["array", "a3", [["symbol", "a"]]])
-BREAKS = case(kind="message", typed=[], violations=(("a", "error"), ("b", "warning")))
+BREAKS = case(kind="message", typed=[], violations=(("a", "error", 0), ("b", "warning", 1)))
 
 
 @pytest.mark.parametrize(
@@ -106,6 +106,20 @@ BREAKS = case(kind="message", typed=[], violations=(("a", "error"), ("b", "warni
             Scripted([], None, [("a", "error"), ("b", "error")]),
             "fail",
             "does not report b (warning); reports b (error)",
+        ),
+        (BREAKS, Scripted([], None, [("a", "error", 0), ("b", "warning", 1)]), "pass", ""),
+        # Of several places the first one counts.
+        (
+            BREAKS,
+            Scripted([], None, [("a", "error", 1), ("a", "error", 0), ("b", "warning")]),
+            "pass",
+            "",
+        ),
+        (
+            BREAKS,
+            Scripted([], None, [("a", "error", 1), ("b", "warning", 1)]),
+            "fail",
+            "reports a at 1, not at 0",
         ),
     ],
 )

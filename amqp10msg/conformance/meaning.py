@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -9,8 +10,10 @@ import amqp10msg.delivery  # noqa: F401  (registers its composites)
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.corpus import FAMILIES, agreement
 
-__all__ = ["meaning"]
+__all__ = ["apart", "meaning"]
 
+# What is shown of a value in a sentence.
+_SHOWN = 160
 _NULL = ["null"]
 # Types of descriptors that are of the families of ulong and symbol.
 _LIKE = FAMILIES["integer"] | FAMILIES["octets"]
@@ -37,9 +40,45 @@ def meaning(kind: str, typed: Any, *, loose: bool = False) -> Any:
     return _composite(typed, loose) if kind == "composite" else typed
 
 
+def apart(kind: str, expected: Any, found: Any) -> str:
+    """Say in words what was found in the place of what is expected.
+
+    Args:
+        kind: of a case.
+        expected: typed JSON; of a message, as `meaning` returns it.
+        found: likewise.
+    """
+    if kind != "message":
+        return f"{_shown(found)}, not {_shown(expected)}"
+    names, others = ([section[0] for section in one] for one in (expected, found))
+    told = [
+        f"{name} is inserted: {_shown(content)}" for name, content in found if name not in names
+    ]
+    told += [f"{name} is left out" for name in dict.fromkeys(names) if name not in others]
+    for name in dict.fromkeys(name for name in names if name in others):
+        before, after = (
+            [content for one, content in part if one == name] for part in (expected, found)
+        )
+        if before == after:
+            continue
+        if len(before) > 1 and before == after[::-1]:
+            told.append(f"{name} stands in reverse order")
+        else:
+            one_each = len(before) == len(after) == 1
+            said, wanted = (before[0], after[0])[::-1] if one_each else (after, before)
+            told.append(f"{name} is {_shown(said)}, not {_shown(wanted)}")
+    return ", ".join(told) or "sections stand in another order"
+
+
+def _shown(typed: Any) -> str:
+    text = json.dumps(typed, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
 def _section(section: Any, loose: bool) -> Any:
     name, content = section
-    if name not in _SECTIONS or not isinstance(content, list):
+    # A section of another type than its own holds a value, whose type comes first.
+    if name not in _SECTIONS or not all(isinstance(field, list) for field in content):
         return section
     fields = _fields(COMPOSITES[_SECTIONS[name]], content, loose)
     return [name, fields] if fields else None

@@ -213,7 +213,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
         found = findings(peer, cases)
         lines += ["", f"## {peer.name}", ""]
         if not found:
-            lines.append("Nothing was found.")
+            lines.append("No case failed.")
             continue
         lines += [
             "| what | clause | cases | the smallest, and what was found |",

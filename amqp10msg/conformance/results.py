@@ -23,7 +23,7 @@ FACETS = {
     "identical": "and is the smallest encoding, byte for byte",
     "refused": "what must be refused is refused",
     "cause": "and for the right rule, at the right place",
-    "rules": "the rules that a message breaks are found, and no others",
+    "rules": "the rules that a message breaks are found, and no others, where they are broken",
     "answered": "what becomes of a message or a delivery is decided as the specification says",
 }
 #: What is asked besides, of live brokers alone.

@@ -129,7 +129,9 @@ def _case(case: Case) -> dict[str, Any]:
     if case.error is not None:
         made["error"] = [case.error.rule, case.error.offset]
     if case.violations:
-        made["violations"] = [f"{rule} ({level})" for rule, level in case.violations]
+        made["violations"] = [
+            f"{rule} at {offset} ({level})" for rule, level, offset in case.violations
+        ]
     if case.compact is not None and case.compact != case.data:
         made["compact"] = case.compact.hex()[:_MAX_TEXT]
     for name in ("limits", "given"):

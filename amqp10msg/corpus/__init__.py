@@ -10,7 +10,7 @@ specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea.
 against this library or any other `Implementation`.
 """
 
-from amqp10msg.corpus.agreement import FAMILIES, Agreement, agreement
+from amqp10msg.corpus.agreement import FAMILIES, Agreement, agreement, other_rules
 from amqp10msg.corpus.answers import QUESTIONS
 from amqp10msg.corpus.basic_kinds import BASIC_KINDS
 from amqp10msg.corpus.case import Case, CorpusError, Fault
@@ -47,5 +47,6 @@ __all__ = [
     "demo_messages",
     "dump",
     "load",
+    "other_rules",
     "run",
 ]

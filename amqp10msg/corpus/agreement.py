@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import math
 import struct
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 from amqp10msg.notation import from_typed
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = ["FAMILIES", "Agreement", "agreement"]
+__all__ = ["FAMILIES", "Agreement", "agreement", "other_rules"]
 
 #: ``exact``: types and values. ``value``: the values, in other types of the same families. None:
 #: something else was read.
@@ -30,6 +31,8 @@ FAMILIES: dict[str, frozenset[str]] = {
     "sequence": frozenset(("list", "array", "A")),
     "decimal": frozenset(("decimal32", "decimal64", "decimal128")),
 }
+# An integer, or a number with a fraction of 0: an implementation cannot tell.
+_NUMERIC = '["numeric", '
 
 
 def agreement(expected: Any, found: Any) -> Agreement:
@@ -37,8 +40,8 @@ def agreement(expected: Any, found: Any) -> Agreement:
 
     An implementation that does not keep a type has the type's family in its place:
     ``["integer", 5]``, ``["number", 0.5]``, ``["octets", "78"]`` (hex of bytes or text),
-    ``["sequence", […]]``, ``["decimal", "1.50"]``; an array may have the type in place of its
-    constructor.
+    ``["sequence", […]]``, ``["decimal", "1.50"]``; where all numbers are doubles to it, one without
+    a fraction is ``["numeric", 5]``. An array may have the type in place of its constructor.
 
     Args:
         expected: typed JSON of the case.
@@ -50,10 +53,40 @@ def agreement(expected: Any, found: Any) -> Agreement:
     if _canonical(_precise(expected, found)) == _canonical(_precise(found, found)):
         return "exact"
     try:
-        same = _canonical(_loose(expected)) == _canonical(_loose(found))
+        one_kind = _NUMERIC in json.dumps(found)
+        same = _canonical(_loose(expected, one_kind)) == _canonical(_loose(found, one_kind))
     except (TypeError, ValueError, LookupError, struct.error):  # not typed JSON
         return None
     return "value" if same else None
+
+
+def other_rules(expected: Iterable[Sequence[Any]], found: Iterable[Sequence[Any]]) -> str:
+    """Return in words where the violations that were found are not the expected ones, or "".
+
+    Args:
+        expected: `Case.violations`.
+        found: lists of a rule, its severity and, where the implementation says it, the offset.
+    """
+    want = {(rule, severity): offset for rule, severity, offset in expected}
+    have: dict[tuple[str, str], int | None] = {}
+    for rule, severity, *place in found:
+        before = have.get((rule, severity))
+        (offset,) = place or (None,)
+        have[rule, severity] = offset if before is None or offset is None else min(before, offset)
+    reasons = [
+        f"{what} {', '.join(f'{rule} ({severity})' for rule, severity in sorted(apart))}"
+        for what, apart in (
+            ("does not report", want.keys() - have.keys()),
+            ("reports", have.keys() - want.keys()),
+        )
+        if apart
+    ]
+    reasons += [
+        f"reports {rule} at {have[rule, severity]}, not at {want[rule, severity]}"
+        for rule, severity in sorted(want.keys() & have.keys())
+        if have[rule, severity] not in (None, want[rule, severity])
+    ]
+    return "; ".join(reasons)
 
 
 def _canonical(typed: Any) -> str:
@@ -82,26 +115,33 @@ _BY_HEX = {f"{code:02x}": row.type for code, row in FORMAT_CODES.items()}
 _TYPE_NAMES = set(_BY_HEX.values())
 
 
-def _loose(typed: Any) -> Any:
-    """Return typed JSON with families in the place of types."""
+def _loose(typed: Any, one_kind: bool) -> Any:
+    """Return typed JSON with families in the place of types.
+
+    With `one_kind`, numbers are of one family, whether they have a fraction or not.
+    """
     if not isinstance(typed, list):
         return typed
     kind = typed[0] if typed and isinstance(typed[0], str) else ""
+    if kind == "t" and isinstance(typed[-1], int):
+        return [kind, bool(typed[-1])]  # 0-9-1, 4.2.1: whatever is not 0 is true
     family = _FAMILY_OF.get(kind) if len(typed) > 1 else None
     if family is None:
-        return [_loose(item) for item in typed]
+        return [_loose(item, one_kind) for item in typed]
     if family == "sequence":
         *_, items = typed[:3] if kind == "array" else typed[:2]
         for descriptor in reversed(typed[3] if len(typed) > 3 else []):
             items = [["described", descriptor, item] for item in items]
-        return [family, [_loose(item) for item in items]]
+        return [family, [_loose(item, one_kind) for item in items]]
     value = typed[1]
     if isinstance(value, list):  # a name, not a type
-        return [kind, _loose(value)]
+        return [kind, _loose(value, one_kind)]
     if family == "number":
         if isinstance(value, str):
             bits = bytes.fromhex(value)
             (value,) = struct.unpack(">f" if len(bits) == 4 else ">d", bits)
+        if one_kind and math.isfinite(value) and value == int(value):
+            return _loose(["integer", int(value)], one_kind)
         # What is no number is none whatever its bits: those are of the type, not of the value.
         value = "nan" if math.isnan(value) else struct.pack(">d", value).hex()
     elif family == "octets" and kind in ("string", "symbol", "S"):
@@ -114,3 +154,4 @@ def _loose(typed: Any) -> Any:
 
 
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
+_FAMILY_OF["numeric"] = "integer"

@@ -77,8 +77,8 @@ class Case:
             declaration the value as it stands in the bytes.
         compact: the smallest encoding of `typed`, or None where the case leaves that open.
         error: why they are refused.
-        violations: the rules of Part 3 that a message breaks, as (rule, severity), sorted; empty
-            for a sound message, None where the case does not say.
+        violations: the rules of Part 3 that a message breaks, as (rule, severity, offset of the
+            first place), sorted; empty for a sound message, None where the case does not say.
         profile: the set of rules that `violations` is about.
         limits: what decoding may cost, by the names of `Limits`, such as ``{"items": 3}``; None
             for its defaults. An implementation without limits skips the case.
@@ -102,7 +102,7 @@ class Case:
     typed: Any = None
     compact: bytes | None = None
     error: Fault | None = None
-    violations: tuple[tuple[str, str], ...] | None = None
+    violations: tuple[tuple[str, str, int], ...] | None = None
     profile: str = "oasis"
     limits: Mapping[str, int] | None = None
     given: Mapping[str, Any] | None = None
@@ -135,8 +135,10 @@ class Case:
             yield "compact is the encoding of typed, which is missing"
         if self.violations is not None and self.kind != "message":
             yield "only a message can have violations"
-        if any(severity not in SEVERITIES for _, severity in self.violations or ()):
-            yield f"a violation is (rule, severity), the severity one of {', '.join(SEVERITIES)}"
+        if any(severity not in SEVERITIES for _, severity, _ in self.violations or ()):
+            yield f"the severity of a violation is one of {', '.join(SEVERITIES)}"
+        if any(not 0 <= offset <= len(self.data) for _, _, offset in self.violations or ()):
+            yield "the offset of a violation is outside the data"
         if self.violations is not None and list(self.violations) != sorted(self.violations):
             yield "violations must be sorted"
         if self.limits is not None and not _are_limits(self.limits):
@@ -159,7 +161,7 @@ class Case:
             "typed": self.typed,
             "compact": None if self.compact is None else octets(self.compact),
             "error": None if self.error is None else attrs.asdict(self.error),
-            "violations": None if violations is None else [list(pair) for pair in violations],
+            "violations": None if violations is None else [list(one) for one in violations],
             "profile": None if self.profile == "oasis" else self.profile,
             "limits": None if self.limits is None else dict(self.limits),
             "given": None if self.given is None else dict(self.given),
@@ -198,7 +200,9 @@ class Case:
             if "error" in given:
                 given["error"] = Fault(**given["error"])
             if "violations" in given:
-                given["violations"] = tuple((rule, level) for rule, level in given["violations"])
+                given["violations"] = tuple(
+                    (rule, level, offset) for rule, level, offset in given["violations"]
+                )
         except (TypeError, ValueError) as error:
             raise CorpusError(str(error), where) from None
         return cls(**given)

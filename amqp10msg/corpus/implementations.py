@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from amqp10msg import (
@@ -85,10 +85,10 @@ class Amqp10msg:
             return bytes(made.encode())
         return encode_value(from_described(made) if kind == "composite" else made)
 
-    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Return the rules that a message violates."""
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
+        """Return the rules that a message violates, with their severities and offsets."""
         found = validate(data, cast("ProfileName", profile), limits=self.limits)
-        return {(violation.rule, violation.severity) for violation in found}
+        return {(violation.rule, violation.severity, violation.offset) for violation in found}
 
     def answer(self, kind: str, data: bytes, given: Any) -> Any:
         """Return what becomes of a message or a delivery."""
@@ -131,6 +131,6 @@ class Proton:
         """Raise `UnsupportedError`."""
         raise UnsupportedError(f"proton does not encode a {kind} in the smallest form")
 
-    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
         """Raise `UnsupportedError`."""
         raise UnsupportedError(f"proton cannot validate {len(data)} bytes by {profile}")

@@ -54,8 +54,9 @@ class Program:
     A refusal may hold ``rule`` and ``offset``. ``decode`` may be asked with ``"limits": {…}``, and
     answered with ``{"typed": null}`` by an implementation that reads, but cannot show what it read.
     ``again`` is decoding, and encoding what was decoded. The answer to ``validate`` is
-    ``{"violations": [[rule, severity], …]}``. A program that ends, takes too long or takes too much
-    memory is started again for the next request. As a context manager, it ends the program.
+    ``{"violations": [[rule, severity, offset], …]}``, the offset if the program knows it. A program
+    that ends, takes too long or takes too much memory is started again for the next request. As a
+    context manager, it ends the program.
 
     Args:
         command: the program and its arguments.
@@ -97,10 +98,11 @@ class Program:
         """Ask the program to encode typed JSON of this kind."""
         return bytes.fromhex(self.ask({"do": "encode", "kind": kind, "typed": typed})["data"])
 
-    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
         """Ask the program for the rules that a message violates."""
         answer = self.ask({"do": "validate", "data": data.hex(), "profile": profile})
-        return [(rule, severity) for rule, severity in answer["violations"]]
+        found: list[Sequence[Any]] = answer["violations"]
+        return found
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Send a request and return the answer.

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
 import attrs
 
-from amqp10msg.corpus.agreement import agreement
+from amqp10msg.corpus.agreement import agreement, other_rules
 from amqp10msg.corpus.case import Case
 from amqp10msg.errors import AmqpError
 
@@ -69,8 +69,11 @@ class Implementation(Protocol):
         """Encode typed JSON, in the smallest encoding."""
         ...
 
-    def validate(self, data: bytes, profile: str) -> Iterable[tuple[str, str]]:
-        """Return the rules that a message violates, as (rule, severity), in any order."""
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
+        """Return the rules that a message violates, in any order.
+
+        Each is (rule, severity), or (rule, severity, offset) where the implementation says it.
+        """
         ...
 
 
@@ -253,14 +256,7 @@ class _Trial:
         if case.violations is None:
             return None
         found = self.implementation.validate(case.data, case.profile)
-        have, want = ({tuple(pair) for pair in pairs} for pairs in (found, case.violations))
-        if have == want:
-            return ""
-        return "; ".join(
-            f"{what} {', '.join(f'{rule} ({severity})' for rule, severity in sorted(pairs))}"
-            for what, pairs in (("does not report", want - have), ("reports", have - want))
-            if pairs
-        )
+        return other_rules(case.violations, found)
 
     def answer(self) -> str | None:
         case = self.case

@@ -24,6 +24,7 @@ def write_parquet(cases: Iterable[Case], path: Path) -> None:
     """
     pa, pq = _pyarrow()
     text, octets = pa.string(), pa.binary()
+    violation = pa.struct([("rule", text), ("severity", text), ("offset", pa.int32())])
     schema = pa.schema(
         [
             pa.field("id", text, nullable=False),
@@ -32,7 +33,7 @@ def write_parquet(cases: Iterable[Case], path: Path) -> None:
             pa.field("typed", text),
             pa.field("compact", octets),
             pa.field("error", pa.struct([("rule", text), ("offset", pa.int32())])),
-            pa.field("violations", pa.list_(pa.struct([("rule", text), ("severity", text)]))),
+            pa.field("violations", pa.list_(violation)),
             pa.field("profile", text, nullable=False),
             *(pa.field(name, text) for name in ("limits", "given", "answer")),
             *(pa.field(name, text, nullable=False) for name in ("clause", "origin", "licence")),
@@ -57,7 +58,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
             if name in made:
                 made[name] = json.loads(made[name])
         if "violations" in made:
-            made["violations"] = [[one["rule"], one["severity"]] for one in made["violations"]]
+            made["violations"] = [list(one.values()) for one in made["violations"]]
         yield made
 
 
@@ -67,8 +68,10 @@ def _row(case: Case) -> dict[str, Any]:
         if name in made:
             made[name] = json.dumps(made[name], ensure_ascii=False)
     if "violations" in made:
-        pairs = made["violations"]
-        made["violations"] = [{"rule": rule, "severity": level} for rule, level in pairs]
+        made["violations"] = [
+            {"rule": rule, "severity": level, "offset": offset}
+            for rule, level, offset in made["violations"]
+        ]
     return {"profile": case.profile, **made}
 
 

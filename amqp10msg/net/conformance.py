@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from amqp10msg.conformance import PeerError, PeerResults, Result
-from amqp10msg.conformance.meaning import meaning
+from amqp10msg.conformance.meaning import apart, meaning
 from amqp10msg.conformance.results import digest_of
 from amqp10msg.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.errors import DecodeError
@@ -448,19 +448,7 @@ def _difference(sent: Any, found: Any) -> str:
     """Say which sections of the bare message are others."""
     if sent is None or found is None:
         return "" if sent is None else "what comes back cannot be read"
-    before, after = _kept(sent), _kept(found)
-    names = [section[0] for section in before]
-    told = [f"{name} is inserted" for name, _ in after if name not in names]
-    left = [section[0] for section in after]
-    told += [f"{name} is left out" for name in names if name not in left]
-    for name in dict.fromkeys(name for name in names if name in left):
-        contents, others = (
-            [section[1] for section in part if section[0] == name] for part in (before, after)
-        )
-        if contents != others:
-            turned = len(contents) > 1 and contents == others[::-1]
-            told.append(f"{name} {'stands in reverse order' if turned else 'says something else'}")
-    return ", ".join(told)
+    return apart("message", _kept(sent), _kept(found))
 
 
 def _bare(octets: bytes) -> bytes | None:

@@ -120,7 +120,7 @@ class Chapter:
     ) -> None:
         """Add octets that must be read. They are the smallest encoding unless `compact` is given.
 
-        `breaks` lists the rules that a message breaks: ``"rule, rule (warning)"``.
+        `breaks` lists the rules that a message breaks, and where: ``"rule@6, rule@12 (warning)"``.
         """
         self._add(
             name,
@@ -151,15 +151,16 @@ class Chapter:
     ) -> None:
         """Add octets that can be read and that a strict reader refuses, for `rule` at `offset`.
 
-        `breaks` lists the rules that a message breaks, where it is not `rule` alone.
+        `breaks` lists the rules that a message breaks, and where, if it is not `rule` alone.
         """
+        fault = Fault(rule, offset)
         self._add(
             name,
             data,
             note,
             typed=typed,
-            error=Fault(rule, offset),
-            violations=_violations(breaks or rule) if self.kind == "message" else None,
+            error=fault,
+            violations=_violations(breaks or rule, fault) if self.kind == "message" else None,
             profile=profile,
         )
 
@@ -175,19 +176,23 @@ class Chapter:
         limits: dict[str, int] | None = None,
     ) -> None:
         """Add octets that must be refused, for `rule` at `offset`."""
+        fault = Fault(rule, offset)
         self._add(
             name,
             data,
             note,
-            error=Fault(rule, offset),
-            violations=_violations(breaks) if breaks else None,
+            error=fault,
+            violations=_violations(breaks, fault) if breaks else None,
             limits=limits,
         )
 
 
-def _violations(rules: str) -> tuple[tuple[str, str], ...]:
+def _violations(rules: str, fault: Fault | None = None) -> tuple[tuple[str, str, int], ...]:
     found = []
     for rule in filter(None, rules.split(", ")):
         name, _, severity = rule.partition(" ")
-        found.append((name, severity.strip("()") or "error"))
+        name, _, place = name.partition("@")
+        if not place and fault is not None and fault.rule.startswith(name):
+            place = str(fault.offset)
+        found.append((name, severity.strip("()") or "error", int(place)))
     return tuple(sorted(found))

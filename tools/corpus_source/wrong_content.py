@@ -1,5 +1,6 @@
 """Messages whose sections hold what they must not: Part 3, 3.2.1 to 3.2.10."""
 
+import re
 from typing import Any
 
 from corpus_source._write import Chapter, list8, map8, string, sym
@@ -91,12 +92,14 @@ def content(
         "amqp-sequence": (" 00 53 76 45", ["amqp-sequence", []]),
     }
     octets, typed = bodies[body]
+    # All of them are found in the field.
+    placed = ", ".join(re.sub(r"^([\w-]+)", rf"\1@{6 + place}", one) for one in breaks.split(", "))
     says(
         name,
         "00 53 73 " + list8(place + 1, "40" * place + sym(text)) + octets,
         [["properties", [*[NULL] * place, ["symbol", text]]], typed],
         note,
-        breaks=breaks,
+        breaks=placed,
     )
 
 
@@ -215,21 +218,21 @@ for code, name in ((0x71, "delivery-annotations"), (0x72, "message-annotations")
         before + section + map8(2, "53 01 41") + behind,
         typed_message([["ulong", 1], ["boolean", True]]),
         "all ulong keys are reserved",
-        breaks="annotation-key-reserved (warning)",
+        breaks=f"annotation-key-reserved@{first + 6} (warning)",
     )
     says(
         f"{name}-key-reserved",
         before + section + map8(2, sym("priority") + "41") + behind,
         typed_message([["symbol", "priority"], ["boolean", True]]),
         "symbols that do not begin with x- are reserved",
-        breaks="annotation-key-reserved (warning)",
+        breaks=f"annotation-key-reserved@{first + 6} (warning)",
     )
     says(
         f"{name}-key-upper-case",
         before + section + map8(2, sym("X-opt-a") + "41") + behind,
         typed_message([["symbol", "X-opt-a"], ["boolean", True]]),
         "X- is not x-",
-        breaks="annotation-key-reserved (warning)",
+        breaks=f"annotation-key-reserved@{first + 6} (warning)",
     )
 
 at("Part 3, 3.2.2")
@@ -242,7 +245,7 @@ for name, value, typed in (
         f"delivery-annotations-rejected-{name}",
         "00 53 71 " + map8(2, sym("rejected") + value) + BODY,
         [["delivery-annotations", [[["symbol", "rejected"], typed]]], TYPED_BODY],
-        breaks="delivery-annotations-rejected-type",
+        breaks="delivery-annotations-rejected-type@16",
     )
 at("Part 3, 3.2.3")
 says(
@@ -250,7 +253,7 @@ says(
     "00 53 72 " + map8(2, sym("rejected") + "41") + BODY,
     [["message-annotations", [[["symbol", "rejected"], ["boolean", True]]]], TYPED_BODY],
     "the key is given out for delivery annotations only",
-    breaks="annotation-key-reserved (warning)",
+    breaks="annotation-key-reserved@6 (warning)",
 )
 
 # What RabbitMQ 4 refuses, or accepts and cannot deliver, of what the specification allows.
@@ -261,7 +264,7 @@ says(
     "00 53 72 " + map8(2, sym("x-opt-a") + "40") + BODY,
     [["message-annotations", [[["symbol", "x-opt-a"], NULL]]], TYPED_BODY],
     "accepted, and ends the consumers' sessions",
-    breaks="rabbitmq-annotation-null",
+    breaks="rabbitmq-annotation-null@15",
     profile=rabbitmq,
 )
 says(
@@ -271,7 +274,7 @@ says(
         ["message-annotations", [[["symbol", "x-opt-a"], ["double", "7ff8000000000000"]]]],
         TYPED_BODY,
     ],
-    breaks="rabbitmq-annotation-number (warning)",
+    breaks="rabbitmq-annotation-number@15 (warning)",
     profile=rabbitmq,
 )
 says(
@@ -284,14 +287,14 @@ says(
         ],
         TYPED_BODY,
     ],
-    breaks="rabbitmq-array-constructor",
+    breaks="rabbitmq-array-constructor@15",
     profile=rabbitmq,
 )
 says(
     "rabbitmq-annotation-key-reserved",
     "00 53 72 " + map8(2, sym("priority") + "41") + BODY,
     [["message-annotations", [[["symbol", "priority"], ["boolean", True]]]], TYPED_BODY],
-    breaks="annotation-key-reserved",
+    breaks="annotation-key-reserved@6",
     profile=rabbitmq,
 )
 at("Part 3, 3.2.5")
@@ -305,7 +308,7 @@ says(
         ],
         TYPED_BODY,
     ],
-    breaks="rabbitmq-described-value",
+    breaks="rabbitmq-described-value@9",
     profile=rabbitmq,
 )
 at("Part 3, 3.2.4")
@@ -313,7 +316,7 @@ says(
     "rabbitmq-user-id-empty",
     "00 53 73 c0 04 02 40 a0 00" + BODY,
     [["properties", [NULL, ["binary", ""]]], TYPED_BODY],
-    breaks="rabbitmq-user-id-empty",
+    breaks="rabbitmq-user-id-empty@7",
     profile=rabbitmq,
 )
 at("Part 3, 3.2")

@@ -13,14 +13,14 @@ NULL = ["null"]
 typed: Any
 
 at("Part 3, 3.2")
-says("no-sections", "", [], "nothing at all", breaks="body-missing")
+says("no-sections", "", [], "nothing at all", breaks="body-missing@0")
 says(
     "no-body",
     "00 53 70 45 00 53 74 c1 01 00",
     [["header", []], ["application-properties", []]],
-    breaks="body-missing",
+    breaks="body-missing@10",
 )
-says("no-body-but-footer", "00 53 78 c1 01 00", [["footer", []]], breaks="body-missing")
+says("no-body-but-footer", "00 53 78 c1 01 00", [["footer", []]], breaks="body-missing@0")
 irregular(
     "header-behind-properties",
     "00 53 73 45 00 53 70 45" + BODY,
@@ -134,7 +134,7 @@ irregular(
     "unknown-section",
     0,
     "a descriptor is a ulong or a symbol",
-    breaks="body-missing, unknown-section",
+    breaks="body-missing@6, unknown-section",
 )
 irregular(
     "section-string-descriptor",
@@ -142,7 +142,7 @@ irregular(
     [["unknown", ["described", ["string", "amqp:data:binary"], ["binary", "78"]]]],
     "unknown-section",
     0,
-    breaks="body-missing, unknown-section",
+    breaks="body-missing@22, unknown-section",
 )
 irregular(
     "not-a-section",
@@ -158,7 +158,7 @@ irregular(
     "not-a-section",
     0,
     "a value, not a message",
-    breaks="body-missing, not-a-section",
+    breaks="body-missing@7, not-a-section",
 )
 refused("message-truncated", "00 53 75 a0 05 'hel'", "truncated", 5, breaks="truncated")
 refused("message-cut-in-descriptor", "00 53", "truncated", 2, breaks="truncated")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from amqp10msg import corpus
@@ -29,9 +29,9 @@ class Driver:
         """Encode typed JSON of this kind."""
         return self._ours.encode(kind, typed)
 
-    def validate(self, data: bytes, profile: str) -> list[tuple[str, str]]:
-        """Return the rules that a message violates."""
-        return sorted(self._ours.validate(data, profile))
+    def validate(self, data: bytes, profile: str) -> list[Sequence[Any]]:
+        """Return the rules that a message violates, with their severities and offsets."""
+        return sorted(self._ours.validate(data, profile), key=str)
 
     def answer(self, kind: str, data: bytes, given: Any) -> Any:
         """Return what becomes of a message or a delivery."""
