@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -267,6 +268,37 @@ def test_a_narrow_page_does_not_scroll_sideways(shown: Browser, scheme: str) -> 
     finally:
         shown.call("Emulation.clearDeviceMetricsOverride")
         shown.call("Emulation.setEmulatedMedia", features=[])
+
+
+@pytest.mark.xdist_group("chromium")
+@pytest.mark.parametrize("width", [400, 1000, 1200])
+def test_a_page_of_many_implementations_fits(browser: Browser, tmp_path: Path, width: int) -> None:
+    """Tables that are wider than the page scroll by themselves, and can be reached with keys."""
+    columns = dict.fromkeys(conformance.facets_of(PEERS) | conformance.BROKER_FACETS, False)
+    found = [attrs.evolve(one, facets=columns) for one in PEERS[0].results]
+    many = [
+        PeerResults(
+            f"an-implementation-{number}", f"an-implementation 1.0.{number} (a part)", found
+        )
+        for number in range(13)
+    ]
+    path = tmp_path / "many.html"
+    path.write_text(conformance.scoreboard(many, cases()), encoding="utf-8")
+    browser.call(
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=800,
+        deviceScaleFactor=1,
+        mobile=width < 600,
+    )
+    try:
+        browser.open(path.as_uri())
+        wait(browser)
+        assert browser.run("document.documentElement.scrollWidth") <= width
+        wide = "[...document.querySelectorAll('.wide')]"
+        assert browser.run(f"{wide}.every(e => e.tabIndex === 0 && e.getAttribute('aria-label'))")
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
 
 
 @pytest.mark.xdist_group("chromium")

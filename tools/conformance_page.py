@@ -29,13 +29,19 @@ HEAD = """\
 `make conformance` held these to the {count:,} cases of corpus 1.0.0, each in processes of its own,
 and wrote this page. What is not asked of an implementation is blank: it has no public function for
 it. [Hold an implementation to the corpus](../how-to/conformance.md) says what the columns mean;
-*typed* and *identical* are no requirement. *Live* are brokers, through which the messages among the
-cases went; of a broker, a *crash* is a session or connection that it ended with an internal error
-or without a word, while its other connections went on. These are facts about the versions named,
-as far as the drivers in `amqp10msg/corpus/drivers` reach; a finding that is wrong is a fault of the
-driver or of the corpus, so please report it.
+*typed* and *identical* are no requirement. Codecs are asked about outcomes and termini as the
+described lists that they are, and need not refuse what only a declaration forbids. *Live* are
+brokers, through which the messages among the cases went; of a broker, a *crash* is a session or
+connection that it ended with an internal error or without a word, while its other connections went
+on.
 
-Of many cases of one clause the smallest is shown, with its bytes.
+These are facts about the versions named, as far as the drivers in `amqp10msg/corpus/drivers` reach,
+and no judgement of whole products: many of these bytes no peer of theirs may ever send, and what an
+application sees depends on more than a codec. A finding that is wrong is a fault of the driver or
+of the corpus, so please report it.
+
+Of many cases of one clause the smallest is shown, with its bytes; one cause may stand in several
+rows.
 
 """
 

@@ -15,6 +15,13 @@ const NAMES = [
   ["app-id", "appId"], ["cluster-id", "clusterId"],
 ];
 
+// The bits of a double, which JSON cannot always show.
+function bits(value) {
+  const buffer = Buffer.alloc(8);
+  buffer.writeDoubleBE(value);
+  return buffer.toString("hex");
+}
+
 // A field: its letter, or a family of letters where amqplib keeps none, and the value.
 function field(value) {
   if (value === null) return ["V"];
@@ -22,7 +29,7 @@ function field(value) {
   if (typeof value === "string") return ["S", value];
   // All numbers are doubles: one without a fraction may have been either.
   if (typeof value === "number") {
-    return Number.isInteger(value) ? ["integer", BigInt(value)] : ["number", value];
+    return Number.isInteger(value) ? ["numeric", BigInt(value)] : ["number", bits(value)];
   }
   if (Buffer.isBuffer(value)) return ["octets", value.toString("hex")];
   if (Array.isArray(value)) return ["A", value.map(field)];
@@ -48,7 +55,8 @@ module.exports = () => ({
     const made = decoded(kind, data);
     if (kind === "field-table") return ["F", table(made)];
     const found = NAMES.filter(([, name]) => made[name] !== undefined);
-    const typed = (name, value) => (name === "headers" ? table(value) : value);
+    const exact = (value) => (typeof value === "number" ? BigInt(value) : value);
+    const typed = (name, value) => (name === "headers" ? table(value) : exact(value));
     return ["properties", found.map(([wire, name]) => [wire, typed(name, made[name])])];
   },
 

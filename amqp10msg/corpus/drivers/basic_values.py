@@ -56,12 +56,18 @@ def seconds(moment: datetime.datetime) -> int:
     return int(moment.timestamp())
 
 
-def properties(made: Any, names: dict[str, str]) -> list[Any]:
-    """Return the properties that are there, with the specification's names."""
+def properties(made: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
+    """Return the properties that are there, with the specification's names.
+
+    Args:
+        made: what the library read.
+        names: its attributes, where they are called otherwise.
+        absent: what stands for a property that is not there, where it is not None.
+    """
     found: list[Any] = []
     for name in PROPERTIES:
         value = getattr(made, names.get(name, name))
-        if value is None or (name == "cluster_id" and value == ""):
+        if value is None or value == absent.get(name):
             continue
         if name == "headers":
             value = table(value)

@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from basic_values import properties, table  # type: ignore[import-not-found]
 
 _NAMES = {"type": "message_type"}
+# Its default, which an empty one cannot be told from.
+_ABSENT = {"cluster_id": ""}
 
 
 class Driver:
@@ -40,7 +42,7 @@ class Driver:
         """Decode properties or a table; types as far as they are kept."""
         made = self._decoded(kind, data)
         if kind == "basic-properties":
-            return ["properties", properties(made, _NAMES)]
+            return ["properties", properties(made, _NAMES, _ABSENT)]
         return ["F", table(made)]
 
     def again(self, kind: str, data: bytes) -> Any:

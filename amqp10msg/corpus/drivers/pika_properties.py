@@ -34,7 +34,7 @@ class Driver:
         """Decode properties or a table; types as far as they are kept."""
         made = self._decoded(kind, data)
         return (
-            ["properties", properties(made, {})]
+            ["properties", properties(made, {}, {})]
             if kind == "basic-properties"
             else ["F", table(made)]
         )
