@@ -55,6 +55,14 @@ POISON_HEADERS: list[tuple[str, str, Any]] = [
     ("x-amqp-1.0-footer", "x", b"\xff"),
     ("x-stream-filter-value", "I", 5),
     ("x-stream-filter-value", "S", "k" * 4097),
+    # What streams take for what they stored, and what brokers write over.
+    ("x-basic-expiration", "S", "abc"),
+    ("x-basic-foo", "I", 5),
+    ("x-cc", "S", "q"),
+    ("x-opt-deaths", "S", "never"),
+    ("x-routing-key", "S", "q"),
+    ("x-delivery-count", "l", 5),
+    ("x-stream-offset", "I", 5),
 ]
 
 
@@ -75,6 +83,14 @@ POISON_MESSAGES: list[Message] = [
     Message(b"", message_annotations={"x-amqp-1.0-properties": b"\xff"}),
     Message(b"", message_annotations={"x-stream-filter-value": 5}),
     Message(b"", message_annotations={"x-opt-x-stream-filter-value": b"b"}),
+    *(
+        Message(b"", message_annotations={name: "v"})
+        for name in ("x-opt-x-basic-expiration", "x-opt-x-cc", "x-cc", "x-opt-x-delivery-count")
+    ),
+    *(
+        Message(b"", application_properties={name: "v", "a": 1})
+        for name in ("x-basic-foo", "x-cc", "x-exchange", "x-delivery-count", "x-last-death-queue")
+    ),
 ]
 
 
@@ -114,8 +130,8 @@ def basic_poison(basic: BasicMessage) -> list[str]:
         for name, letter, value in (table.entries if table is not None else ())
         if undeliverable(value)
         or (letter == "V" and name.startswith("x-"))
-        or name.startswith("x-amqp-1.0-")
-        or name in {"CC", "BCC"}
+        or name.startswith(("x-amqp-1.0-", "x-basic-"))
+        or name in {"CC", "BCC", "x-cc", "x-opt-deaths", "x-exchange", "x-routing-key"}
         or (name == "x-stream-filter-value" and not isinstance(value, str))
     ]
 

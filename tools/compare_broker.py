@@ -23,7 +23,7 @@ import json
 import random
 import sys
 from collections import Counter
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -123,8 +123,14 @@ def offset_of(seen: bytes | BasicMessage) -> int | None:
         found = headers.get(OFFSET) if headers is not None else None
         return int(found) if isinstance(found, int) else None
     # Not every message can be read: find the last annotation of the name, if none of the sender's.
-    _, name, rest = seen.rpartition(b"\x0f" + OFFSET.encode())
-    found = decode_value(rest[: skip_value(rest, 0)]) if name else None
+    place, found = 0, None
+    with suppress(DecodeError):
+        while place < len(seen):
+            end = skip_value(seen, place)
+            _, name, rest = seen[place:end].rpartition(b"\x0f" + OFFSET.encode())
+            if name and seen.startswith(b"\0\x53\x72", place):
+                found = decode_value(rest[: skip_value(rest, 0)])
+            place = end
     return int(found) if isinstance(found, int) else None
 
 

@@ -13,7 +13,7 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.tables import FieldTable
+from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Array, UInt
@@ -132,14 +132,18 @@ def without_facts(
 
 
 def _unstreamed(entry: Any) -> Any:
-    """Return an entry of a header with the bytes that a stream made a long string of."""
-    name, letter, value = entry
+    """Return a header, or an entry within, with the bytes that a stream made a long string of."""
+    *name, letter, value = entry
+    if letter == "A":
+        return *name, "A", FieldArray.of([_unstreamed(one) for one in value.entries])
+    if letter == "F":
+        return *name, "F", FieldTable.of([_unstreamed(one) for one in value.entries])
     if letter != "S" or not isinstance(value, str):
         return entry
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        return name, "x", value.encode("utf-8", "surrogateescape")
+        return *name, "x", value.encode("utf-8", "surrogateescape")
     return entry
 
 

@@ -5,10 +5,12 @@ cimport cython
 cdef set _TAKEN
 cdef set _SECTIONS
 cdef set _INTERNAL
+cdef set _OF_BROKER
 cdef dict _SYMBOLS
 cdef dict _FOUND
 
 
+cdef bint _is_of_broker(name) except -1
 cpdef annotation_of(name)
 cpdef header_of(key)
 cpdef property_name(key)

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.primitives import Symbol
+from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate._values import NOTHING, to_field, to_value
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
@@ -19,6 +20,7 @@ __all__ = [
     "LONGEST_ROUTE",
     "ROUTES",
     "SECTIONS",
+    "STORED_ROUTES",
     "SYMBOLS",
     "annotation_of",
     "header_field",
@@ -47,12 +49,23 @@ FILTER = "x-stream-filter-value"
 _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
 #: Annotations that RabbitMQ 4 takes for its own: no consumer of 0-9-1 gets them as headers.
 INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
+#: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
+#: begin so: a consumer does not get headers of these names, and dies of some.
+STORED_ROUTES = "x-cc"
+_STORED_BASIC = "x-basic-"
+#: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
+_OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
 #: Keys of annotations by the names of headers.
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
 FOUND = Vocabulary()
 _SYMBOLS = SYMBOLS.known
 _FOUND = FOUND.known
+
+
+def _is_of_broker(name: str) -> bool:
+    """Whether RabbitMQ takes a header or annotation of this name for its own."""
+    return name in _OF_BROKER or name.startswith(_STORED_BASIC)
 
 
 def annotation_of(name: str) -> Symbol | None:
@@ -63,7 +76,7 @@ def annotation_of(name: str) -> Symbol | None:
     known: Symbol | None = _SYMBOLS.get(name)
     if known is not None:
         return known
-    if not name.isascii() or "\0" in name or name in SECTIONS:
+    if not name.isascii() or "\0" in name or name in SECTIONS or _is_of_broker(name):
         return None
     if not name.startswith("x-opt-"):
         made = Symbol("x-opt-" + name)
@@ -87,10 +100,10 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return known
     if not key.startswith("x-") or "\0" in key:
         return None
-    if key in _TAKEN or key in INTERNAL or key.startswith("x-basic-"):
+    if key in _TAKEN or key in INTERNAL or _is_of_broker(key):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
-    if name in SECTIONS or len(name) > 255:
+    if name in SECTIONS or len(name) > 255 or _is_of_broker(name):
         return None
     found = name, annotation_of(name) == key
     FOUND.keep(key, found)
@@ -100,6 +113,8 @@ def header_of(key: Any) -> tuple[str, bool] | None:
 def property_name(key: Any) -> tuple[str, bool] | None:
     """Return the name of the header that an application property becomes, as `header_of` does."""
     if type(key) is not str or "\0" in key or key == NAME or key in ROUTES or key in SECTIONS:
+        return None
+    if key in HEADERS or _is_of_broker(key):  # on the way back they would be the broker's
         return None
     if len(key) > 255 or (not key.isascii() and len(key.encode("utf-8")) > 255):
         return None

@@ -35,7 +35,7 @@ from amqp10msg.translate._contents import (
     ROUTING_KEY,
     TABLE,
 )
-from amqp10msg.translate._delivery import COUNTS, decorated, without_facts
+from amqp10msg.translate._delivery import decorated, without_facts
 from amqp10msg.translate._headers import (
     FILTER,
     LONGEST_ROUTE,
@@ -465,9 +465,6 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
                 annotations.setdefault(key, item)
                 if len(annotations) == size:
                     item = NOTHING
-                elif made.is_delivered and name in COUNTS:
-                    # Says on the way back that this is no addition of RabbitMQ.
-                    fields[name] = encode_field(letter, value)
         else:
             if order:
                 mixed = True

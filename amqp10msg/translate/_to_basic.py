@@ -24,7 +24,7 @@ from amqp10msg.primitives import Int
 from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import SHAPE, SPARSE, UNMARKED, is_of_basic
-from amqp10msg.translate._delivery import COUNTS, becomes_text, decorated
+from amqp10msg.translate._delivery import becomes_text, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
@@ -500,8 +500,6 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         made.entries.append((found[0], letter, item))
         if letter in "xAF" and not saved:
             _in_stream(path_of_key("message-annotations", key), letter, value, item, notes)
-        if delivered and found[0] in COUNTS and not saved:
-            exact = False  # or it would be taken for an addition of RabbitMQ
         if not (found[1] and same):
             exact = False
             notes.add(

@@ -14,7 +14,7 @@ import attrs
 
 from amqp10msg._core import COMPILED
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
-from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
+from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS, STORED_ROUTES
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3
@@ -26,7 +26,8 @@ __all__ = ["kernel"]
 
 # Names of headers and keys of annotations that mean something to the translator or to brokers.
 _ODD_NAMES = [
-    name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
+    name.encode()
+    for name in sorted({NAME, FILTER, STORED_ROUTES, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
 # The versions of RabbitMQ, by their profile.
 _VERSIONS = {

@@ -169,6 +169,7 @@ cdef class ContentReader:
                 or entry.size > 249
                 or entry.value.kind == NULL_KIND
                 or begins(entry.name, entry.size, b"x-opt-x-")
+                or begins(entry.name, entry.size, b"x-basic-")
                 or begins(entry.name, entry.size, ROW_PREFIX)
             )
         return is_route(entry.name, entry.size) or not is_short(entry.name, entry.size)

@@ -26,7 +26,6 @@ from amqp10msg.translate.rabbitmq.fields import (
     utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.sections import (
-    BODY_CODES,
     MARKER,
     check_filter,
     check_user,
@@ -35,7 +34,7 @@ from amqp10msg.translate.rabbitmq.sections import (
     received,
     with_metadata,
 )
-from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
+from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, check_level
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import TermWriter
 from amqp10msg.translate.report import Notes

@@ -23,7 +23,6 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
 __all__ = [
-    "BODY_CODES",
     "BODY_HEADS",
     "MARKER",
     "Received",
@@ -40,8 +39,6 @@ __all__ = [
 
 #: The type of a 0-9-1 message whose payload is encoded body sections.
 MARKER = "amqp-1.0"
-#: The descriptors of the body sections.
-BODY_CODES = {"data": 0x75, "amqp-sequence": 0x76, "amqp-value": 0x77}
 _FIELDS = {
     name: [("symbol", field.name.replace("_", "-").encode()) for field in attrs.fields(cls)]
     for name, cls in (("header", Header), ("properties", Properties))

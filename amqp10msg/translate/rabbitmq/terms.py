@@ -13,6 +13,7 @@ import struct
 from typing import Any
 
 __all__ = [
+    "BODY_CODES",
     "MOST_LEVELS",
     "UNDEFINED",
     "BrokerError",
@@ -86,6 +87,8 @@ _SYMBOLS = {
 }
 
 
+#: The descriptors of the body sections.
+BODY_CODES = {"data": 0x75, "amqp-sequence": 0x76, "amqp-value": 0x77}
 _FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 
 

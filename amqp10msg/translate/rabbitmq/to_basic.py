@@ -21,7 +21,6 @@ from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.checking import check
 from amqp10msg.translate.rabbitmq.fields import cut, signed, text, utf8_without_nul, written
 from amqp10msg.translate.rabbitmq.sections import (
-    BODY_CODES,
     BODY_HEADS,
     MARKER,
     Received,
@@ -34,6 +33,7 @@ from amqp10msg.translate.rabbitmq.sections import (
     shown,
 )
 from amqp10msg.translate.rabbitmq.terms import (
+    BODY_CODES,
     UNDEFINED,
     CrashedError,
     RefusedError,

@@ -10,7 +10,14 @@ from typing import Any
 
 from amqp10msg._core.twin import Output
 from amqp10msg.translate.rabbitmq.reading import CODEC_40
-from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
+from amqp10msg.translate.rabbitmq.terms import (
+    BODY_CODES,
+    CrashedError,
+    Term,
+    check_level,
+    kind_of,
+    section_name,
+)
 
 __all__ = ["TermWriter", "generate", "rewritten"]
 
@@ -63,7 +70,11 @@ def rewritten(sections: bytes) -> bytes | None:
     try:
         terms = CODEC_40.parse_all(sections)
         for term in terms:
-            writer.term(term, 0)
+            name = section_name(term[1]) if kind_of(term) == "described" else None
+            if name in BODY_CODES:
+                writer.section(BODY_CODES[name], term[2])
+            else:
+                writer.term(term, 0)
     except CrashedError:
         return None
     pending: list[Any] = [term[2] for term in terms]
