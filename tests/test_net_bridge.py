@@ -23,7 +23,6 @@ from amqp10msg.basic import (
     BasicMessage,
     decode_content_header,
 )
-from amqp10msg.composite import Error
 from amqp10msg.net.bridge import (
     Bridge,
     LinkError,
@@ -34,7 +33,6 @@ from amqp10msg.net.bridge import (
     quarantine,
     read_quarantine,
 )
-from amqp10msg.net.bridge.amqp10 import Amqp10Source
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.frames import method
 from amqp10msg.net.bridge.oversized import Oversized
@@ -308,22 +306,6 @@ def test_what_cannot_work_is_said_at_once(query: str, user: str, said: str) -> N
 def test_an_address_that_is_refused_is_said_at_once() -> None:
     with Server(create=False) as closed, pytest.raises(LinkError, match="amqp:not-found"):
         asyncio.run(bridged(f"{closed.url}/x", f"{closed.url}/y"))
-
-
-def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
-    async def run() -> LinkError:
-        lost: list[LinkError] = []
-        end = parse_url("amqp://h/?queue=q")
-        source = Amqp10Source(
-            end, print, lost.append, 1, 1_000, lambda: Oversized(Path("x"), 1_000)
-        )
-        source.product = "RabbitMQ 3.10.8"
-        source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
-        return lost[0]
-
-    error = asyncio.run(run())
-    assert error.permanent
-    assert "address_version=1" in str(error)
 
 
 # The end.

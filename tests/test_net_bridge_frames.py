@@ -161,6 +161,16 @@ def test_what_frames_cannot_hold() -> None:
         ("amqp://h/?queue=a/b", "amqp://h:5672//queues/a%252Fb", "/queues/a%2Fb"),
         ("amqp://h/?queue=q&address_version=1", "amqp://h:5672//amq/queue/q", "/amq/queue/q"),
         (
+            "amqp://h/?queue=a/b%20%25&address_version=1",  # which has nothing else encoded
+            "amqp://h:5672//amq/queue/a%252Fb%20%25",
+            "/amq/queue/a%2Fb %",
+        ),
+        (
+            "amqp://h/?exchange=e+1&routing_key=k/&address_version=1",
+            "amqp://h:5672//exchange/e%201/k%252F",
+            "/exchange/e 1/k%2F",
+        ),
+        (
             "amqp://h/?exchange=e&routing_key=k/",
             "amqp://h:5672//exchanges/e/k%252F",
             "/exchanges/e/k%2F",
@@ -213,6 +223,7 @@ def test_credentials() -> None:
         *("amqp091://u:secret@h/?queue=a&exchange=b", "amqp091://u:secret@h/?queue=a&queue=b"),
         *("amqp091://u:secret@h/?heartbeat=0", "amqp091://u:secret@h/?verify=maybe"),
         *("amqp://u:secret@h/?address_version=3", "amqp://${NOT_THERE}:secret@h/q"),
+        *(f"amqp://u:secret@h/?queue={name}&address_version=1" for name in ("gr%C3%B6", "a%252F")),
         *("amqp://u:secret@h/?auth_mechanism=x", "amqp://u:secret@h/?heartbeat=²"),
     ],
 )

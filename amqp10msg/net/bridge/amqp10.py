@@ -37,6 +37,9 @@ _STATES = {
 #: Times the window that may be unsettled, where a peer sends more than its credit.
 _EXCESS = 4
 
+#: What the address of a queue begins with before RabbitMQ 4.
+_QUEUE_BEFORE_4 = "/amq/queue/"
+
 
 class Amqp10Source(Peer):
     """A receiver of an address; deliveries come by `receive`."""
@@ -78,13 +81,14 @@ class Amqp10Source(Peer):
         self._incomplete = self._overflow()
         return self._incomplete
 
-    def attached(self, remote: transport.Attach) -> None:
+    def attached(self, remote: transport.Attach) -> bool:
         """Grant credit, unless the peer would settle before we do."""
         if remote.snd_settle_mode is SenderSettleMode.SETTLED:
             text = "this source sends settled: what is lost on the way would be lost for good"
             self.fail(LinkError(text, said=True, permanent=True))
-            return
+            return False
         self.link.grant(self._window)
+        return True
 
     def on_transfer(self, delivery: transport.Delivery) -> None:
         """Hand over a delivery."""
@@ -144,7 +148,14 @@ class Amqp10Source(Peer):
 
 
 class Amqp10Target(Peer):
-    """A sender to an address; outcomes come by `on_outcome`."""
+    """A sender to an address; outcomes come by `on_outcome`.
+
+    RabbitMQ 3 says accepted over 1.0 for what no queue takes. So it is asked for the queue first,
+    as a receiver would.
+
+    Attributes:
+        asked: the link that asks, while there is no answer.
+    """
 
     sends = True
 
@@ -155,8 +166,12 @@ class Amqp10Target(Peer):
         on_room: OnRoom,
         on_lost: OnLost,
         window: int,
+        *,
+        asks: bool = True,
     ) -> None:
         self._outcome = on_outcome
+        self._asks = asks
+        self.asked: transport.Link | None = None
         self._on_room = on_room
         self._window = window
         self._sent = 0
@@ -169,9 +184,30 @@ class Amqp10Target(Peer):
         link.snd_settle_mode = SenderSettleMode.UNSETTLED
         link.attach(source=Source(), target=Target(address=self.endpoint.address))
 
-    def attached(self, remote: transport.Attach) -> None:
-        """Note how long a message may be."""
+    def attached(self, remote: transport.Attach) -> bool:
+        """Note how long a message may be; see that RabbitMQ 3 has the queue, or none would say."""
         self._longest = remote.max_message_size or 0
+        address = self.endpoint.address or ""
+        if not self.product.startswith("RabbitMQ 3."):
+            return True
+        if not address.isascii():
+            text = "RabbitMQ 3 finds nothing over 1.0 whose name is not ASCII: send over amqp091"
+            self.fail(LinkError(text, said=True, permanent=True))
+            return False
+        if not self._asks or not address.startswith(_QUEUE_BEFORE_4):
+            return True
+        self.asked = self._session.link(f"{self.link.name}-asks", sends=False)
+        self.asked.attach(source=Source(address=address), target=Target())
+        return False
+
+    def on_attach(self, link: transport.Link) -> None:
+        """Begin to send, where it was asked for the queue: it is there."""
+        if link is not self.asked:
+            super().on_attach(link)
+        elif link.remote is not None and link.remote.source is not None:
+            self.asked = None
+            link.detach()
+            self.opened.set_result(None)
 
     @property
     def room(self) -> int:
@@ -277,9 +313,17 @@ async def open_amqp10_target(
     Raises:
         LinkError: it did not succeed.
     """
+    made: list[Amqp10Target] = []
 
     def make() -> Amqp10Target:
-        return Amqp10Target(endpoint, on_outcome, on_room, on_lost, window)
+        asks = not made  # a queue that gives nothing out, as a stream there, has its sender still
+        made.append(Amqp10Target(endpoint, on_outcome, on_room, on_lost, window, asks=asks))
+        return made[-1]
 
-    target: Amqp10Target = await connect(make, endpoint)
+    try:
+        target: Amqp10Target = await connect(make, endpoint)
+    except LinkError as error:
+        if made[0].asked is None or "amqp:not-found" in str(error):
+            raise
+        target = await connect(make, endpoint)
     return target

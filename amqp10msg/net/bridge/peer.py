@@ -187,12 +187,12 @@ class Peer(Wire, transport.Handler):
         end: Any = link.remote.target if link.sends else link.remote.source
         if end is None:
             return  # refused: a detach follows (Part 2, 2.6.3)
-        self.attached(link.remote)
-        if not self.opened.done():
+        if self.attached(link.remote) and not self.opened.done():
             self.opened.set_result(None)
 
-    def attached(self, remote: transport.Attach) -> None:
-        """Called when the peer attached."""
+    def attached(self, remote: transport.Attach) -> bool:
+        """Called when the peer attached; return whether the link may be used now."""
+        raise NotImplementedError
 
     def on_detach(self, link: transport.Link, error: Error | None, **_: bool) -> None:
         """End: the peer detached the link, or closed it."""

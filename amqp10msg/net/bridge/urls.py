@@ -248,11 +248,12 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
     given = [path or None, stated, queue, exchange]
     if sum(one is not None for one in given) > 1:
         raise ValueError("give the address once: as the path, address=, queue= or exchange=")
+    quoted = _quoted if version == "2" else _quoted_before_4
     if queue is not None:
-        return f"{'/queues' if version == '2' else '/amq/queue'}/{_quoted(queue)}"
+        return f"{'/queues' if version == '2' else '/amq/queue'}/{quoted(queue)}"
     if exchange is not None:
-        made = f"{'/exchanges' if version == '2' else '/exchange'}/{_quoted(exchange)}"
-        return made if key is None else f"{made}/{_quoted(key)}"
+        made = f"{'/exchanges' if version == '2' else '/exchange'}/{quoted(exchange)}"
+        return made if key is None else f"{made}/{quoted(key)}"
     if key is not None:
         raise ValueError("routing_key= needs exchange= in a URL of AMQP 1.0")
     return stated if stated is not None else path or None
@@ -260,6 +261,16 @@ def _address(path: str, query: dict[str, str], named: dict[str, str | None]) -> 
 
 def _quoted(text: str) -> str:
     return quote(text, safe="", **_SURROGATES)
+
+
+def _quoted_before_4(text: str) -> str:
+    """Return a name as RabbitMQ 3 reads it: a slash alone is percent-encoded."""
+    if not text.isascii() or "%2F" in text:
+        raise ValueError(
+            "address_version=1 has no address for a name that is not ASCII, or has %2F in it: "
+            "RabbitMQ 3 has it over amqp091"
+        )
+    return text.replace("/", "%2F")
 
 
 def _options(query: dict[str, str]) -> dict[str, Any]:

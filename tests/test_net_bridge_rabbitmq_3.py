@@ -1,0 +1,72 @@
+"""What RabbitMQ 3 does over 1.0 as no other broker does, and how a bridge meets it."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from amqp10msg.composite import Error
+from amqp10msg.delivery import Source, Target
+from amqp10msg.net.bridge import LinkError, parse_url
+from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target
+from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.transport import Attach
+
+
+def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
+    async def run() -> LinkError:
+        lost: list[LinkError] = []
+        end = parse_url("amqp://h/?queue=q")
+        source = Amqp10Source(
+            end, print, lost.append, 1, 1_000, lambda: Oversized(Path("x"), 1_000)
+        )
+        source.product = "RabbitMQ 3.10.8"
+        source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
+        return lost[0]
+
+    error = asyncio.run(run())
+    assert error.permanent
+    assert "address_version=1" in str(error)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
+    """It says accepted of what no queue takes."""
+
+    async def run() -> tuple[bool, bool, list[LinkError]]:
+        lost: list[LinkError] = []
+        end = parse_url("amqp://h/?queue=q&address_version=1")
+        target = Amqp10Target(end, print, print, lost.append, 1)
+        target.product = "RabbitMQ 3.10.8"
+        target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
+        target.on_attach(target.link)
+        waits = not target.opened.done()
+        assert target.asked is not None
+        if there:
+            target.asked.remote = Attach(name="a", handle=1, role=False, source=Source(address="q"))
+            target.on_attach(target.asked)
+        else:
+            target.on_end(target.link.session, Error("amqp:not-found", "no queue"))
+        return waits, target.opened.done() and not target.opened.exception(), lost
+
+    waits, opened, lost = asyncio.run(run())
+
+    assert (True, there) == (waits, opened)
+    assert ([] if there else [True]) == [one.permanent for one in lost]
+
+
+def test_rabbitmq_3_finds_no_target_whose_name_is_not_ascii() -> None:
+    async def run() -> list[LinkError]:
+        lost: list[LinkError] = []
+        end = parse_url("amqp://h//amq/queue/gr%C3%B6%C3%9Fe")
+        target = Amqp10Target(end, print, print, lost.append, 1)
+        target.product = "RabbitMQ 3.10.8"
+        target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
+        target.on_attach(target.link)
+        return lost
+
+    (error,) = asyncio.run(run())
+    assert error.permanent
+    assert "amqp091" in str(error)
