@@ -180,6 +180,12 @@ def test_every_limit_is_kept_and_broken_by_one_more() -> None:
         assert (one.error is None) == without.ok, one.id
 
 
+def test_every_value_that_must_be_read_has_its_smallest_encoding() -> None:
+    for one in shipped():
+        assert (one.compact is not None) == (one.typed is not None and one.error is None), one.id
+        assert one.compact is None or one.limits or len(one.compact) <= len(one.data), one.id
+
+
 def test_severities_are_those_of_the_profile() -> None:
     for one in shipped():
         for rule, severity, _ in one.violations or ():

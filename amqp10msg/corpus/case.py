@@ -75,7 +75,8 @@ class Case:
             list of sections. Of a composite the value with the numeric descriptor, fields that
             equal their default null, and without trailing nulls; of one that breaks its
             declaration the value as it stands in the bytes.
-        compact: the smallest encoding of `typed`, or None where the case leaves that open.
+        compact: the smallest encoding of `typed`, or None where the case leaves that open, as those
+            of the corpus do that a strict implementation refuses.
         error: why they are refused.
         violations: the rules of Part 3 that a message breaks, as (rule, severity, offset of the
             first place), sorted; empty for a sound message, None where the case does not say.

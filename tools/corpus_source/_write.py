@@ -133,10 +133,6 @@ class Chapter:
             limits=limits,
         )
 
-    def reads(self, name: str, data: str, typed: Any, note: str = "") -> None:
-        """Add octets that must be read, and whose smallest encoding the case leaves open."""
-        self._add(name, data, note, typed=typed)
-
     def irregular(
         self,
         name: str,

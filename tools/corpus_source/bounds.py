@@ -127,5 +127,6 @@ for kind, samples in SAMPLES.items():
             array = ["array", code, [samples[0]] * count]
             small = f"{len(octets) // 2 * count + 2:02x}{count:02x}{code}{octets * count}"
             large = f"{len(octets) // 2 * count + 5:08x}{count:08x}{code}{octets * count}"
-            chapter.reads(f"array8-{count}-of-{name}", f"e0{small}", array)
-            chapter.reads(f"array32-{count}-of-{name}", f"f0{large}", array)
+            least = smallest(array)
+            chapter.says(f"array8-{count}-of-{name}", f"e0{small}", array, compact=least)
+            chapter.says(f"array32-{count}-of-{name}", f"f0{large}", array, compact=least)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.corpus import Case, Fault
+from corpus_source._forms import smallest
 from corpus_source._write import octets
 
 FILE = Path(__file__).parents[2] / "tests" / "vectors" / "recorded.jsonl.gz"
@@ -180,16 +181,41 @@ def case_of(
     words = (sender.removeprefix("python-qpid-"), queue, way.get(direction, "built"), name[2:])
     kind = {"": "", "stream": ", stream"}.get(queue, f", {queue} queue")
     data = bytes.fromhex(entry["raw"])
+    fault = fault_of(data, " ".join(filter(None, origin[:3])), name)
     return Case(
         id=re.sub(r"[^a-z0-9.]+", "-", "-".join(filter(None, words)).lower()),
         kind="message",
         data=data,
         typed=entry["sections"],
-        error=fault_of(data, " ".join(filter(None, origin[:3])), name),
+        compact=None if fault else _smallest(entry["sections"]),
+        error=fault,
         clause=f"Part 3, {clause}",
         origin=f"recorded from {sender}{kind}: {HOW[direction]}",
         note=note,
     )
+
+
+#: Codes, and the types of what sections hold.
+_SECTIONS = {
+    "header": (0x70, "list"),
+    "delivery-annotations": (0x71, "map"),
+    "message-annotations": (0x72, "map"),
+    "properties": (0x73, "list"),
+    "application-properties": (0x74, "map"),
+    "data": (0x75, "binary"),
+    "amqp-sequence": (0x76, "list"),
+    "amqp-value": (0x77, ""),
+    "footer": (0x78, "map"),
+}
+
+
+def _smallest(sections: list[Any]) -> bytes:
+    """Return the smallest encoding of a message that says the same fields, also those of null."""
+    found = ""
+    for name, content in sections:
+        code, kind = _SECTIONS[name]
+        found += f"0053{code:02x}{smallest([kind, content] if kind else content)}"
+    return bytes.fromhex(found)
 
 
 def fault_of(data: bytes, origin: str, name: str) -> Fault | None:

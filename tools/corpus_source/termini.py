@@ -207,6 +207,30 @@ def _breaks(name: str, typed: Any, *broken: tuple[str, str, int], **given: Any) 
     )
 
 
+# What no row above has: open fields, and what an error may say.
+chapter.at("Part 2, 2.8.14")
+ERROR = composite(
+    "error",
+    symbol("amqp:internal-error"),
+    string("why"),
+    ["map", [[symbol("x-code"), ["int", 7]], [symbol("x-also"), ["list", [NULL]]]]],
+)
+for form, octets in encodings(ERROR[2]):
+    chapter.says(f"error-info-{form}", f"00531d{octets}", ERROR, compact=smallest(ERROR))
+KEYED = composite("error", symbol("a"), NULL, ["map", [[string("k"), NULL]]])
+chapter.irregular("error-info-key-string", smallest(KEYED), KEYED, "field-key-type", 10)
+chapter.at("Part 3, 3.4.5")
+KEYED = composite("modified", NULL, NULL, ["map", [[string("k"), NULL]]])
+chapter.irregular("modified-annotations-key-string", smallest(KEYED), KEYED, "field-key-type", 8)
+chapter.at("Part 4, 4.5.2")
+XID = ["described", symbol("example.com:xid:list"), ["list", [["binary", "07"]]]]
+chapter.says("declare-global-id", smallest(composite("declare", XID)), composite("declare", XID))
+chapter.at("Part 4, 4.5.8")
+for name in OUTCOMES:
+    typed = composite("transactional-state", ["binary", "07"], composite(name))
+    chapter.says(f"transactional-state-{name}", smallest(typed), typed)
+
+
 # The rules: requests and answers for dynamic nodes, by whose end the attach frame is.
 for terminus, code, asks, answers in (
     ("source", SOURCE, "receiver", "sender"),

@@ -339,7 +339,7 @@ refused(
     breaks="count-exceeds-size",
 )
 at("Part 3, 3.2.3")
-chapter.reads(
+says(
     "message-annotations-empty-array-of-described",
     "00 53 72 c1 28 02 a3 13 'x-opt-enqueued-time' "
     "e0 10 00 00 a3 01 7d 00 80 0000052a9805e560 b1" + BODY,
