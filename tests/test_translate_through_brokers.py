@@ -189,6 +189,20 @@ def test_sorted_headers_are_no_edit_of_a_message_that_breaks_part_3(
     assert octets == to_amqp10(rabbitmq_0_9_1(in_sequence(lenient))).message.encode()
 
 
+def test_a_dead_letter_that_breaks_part_3_keeps_its_original_with_its_ttl() -> None:
+    octets = encode_value(Header(ttl=600_000)) + b"\0\x53\x74\xc1\3\2\x40\x40"  # a key that is null
+    basic = to_basic(Message.decode(octets, strict=False)).message
+    death = FieldTable.of([("original-expiration", "S", "600000"), ("count", "l", 1)])
+    deaths = [("x-death", "A", FieldArray.of([("F", death)])), ("x-last-death-queue", "S", "work")]
+    came = rabbitmq_0_9_1(basic, deaths)
+    letter = attrs.evolve(came.properties, expiration=None)
+
+    assert "600000" == basic.properties.expiration
+    for came_with, expected in ((letter, True), (attrs.evolve(letter, message_id="new"), False)):
+        made = to_amqp10(attrs.evolve(came, properties=came_with, routing_key="q"))
+        assert expected == (octets == made.message.encode())
+
+
 def test_a_message_that_breaks_part_3_keeps_its_original_when_headers_are_sorted() -> None:
     application = encode_value(ApplicationProperties({"n": 1, "a": 2, "x-a": 3}))
     octets = b"\0\x53\x75\xa0\1a" + application  # the properties behind the body

@@ -47,4 +47,5 @@ cdef bytes _annotations(basic, dict headers, Natural made, dict content, origina
                         set known, Notes notes)
 @cython.locals(pos=Py_ssize_t, size=Py_ssize_t, out=list)
 cdef bytes _body(basic, Natural made, dict content)
+cdef _former_expiration(list entries)
 cdef bint _is_same_body(before, basic) except -1

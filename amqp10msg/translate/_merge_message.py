@@ -145,6 +145,10 @@ def _restored_whole(
     held = before.properties.headers
     rest = held.entries[:-1] if isinstance(held, FieldTable) else []
     basic, made = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
+    if original._lenient and basic.properties.expiration is None:
+        # A dead letter lost it, and keeps it in the history: no edit, as that could not be merged.
+        properties = attrs.evolve(basic.properties, expiration=_former_expiration(entries))
+        basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
     now = table.entries if isinstance(table, FieldTable) else []
     # RabbitMQ sorts the headers when it adds one.
@@ -169,6 +173,16 @@ def _restored_whole(
         sections[SHAPE] = heads
     annotations = _original(sections)
     return _assembled(basic, made, sections, annotations, _names_of(annotations), notes)
+
+
+def _former_expiration(entries: list[Any]) -> str | None:
+    """Return the expiration that a message had before RabbitMQ made it a dead letter."""
+    for name, letter, value in entries:
+        if name == "x-death" and letter == "A":
+            for kind, death in value.entries:
+                if kind == "F" and "original-expiration" in death:
+                    return str(death["original-expiration"])
+    return None
 
 
 def _is_same_body(before: BasicMessage, basic: BasicMessage) -> bool:
