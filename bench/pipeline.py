@@ -267,9 +267,9 @@ def run_parquet(effort: Effort) -> Figure:
         timings=timings,
         floors=(
             Floor(
-                "at least 60 % of the rate of a copy by Spark alone",
+                "at least 90 % of the rate of a copy by Spark alone",
                 timings.times(COPY),
-                at_least=0.6,
+                at_least=0.9,
             ),
         ),
         remarks=(f"Messages a second: {rates}.", f"By processor time {cpu:.0%} of the rate."),

@@ -83,7 +83,9 @@ class Stats:
         start = array.offsets[0].as_py()
         size = array.offsets[len(array)].as_py() - start
         pairs = pa.table({"key": keys.slice(start, size), "type": types.slice(start, size)})
-        found = pairs.group_by(["key", "type"]).aggregate([([], "count_all")])
+        # In this thread: to hand a batch to others costs more than it gains.
+        counted = pairs.group_by(["key", "type"], use_threads=False)
+        found = counted.aggregate([([], "count_all")])
         for row in found.to_pylist():
             self._type(section, row["key"], row["type"] or "unknown", row["count_all"])
 

@@ -33,6 +33,9 @@ BATCHES = "_batches"
 _LOOKED_AT, _MAX_EXAMPLE = 20_000, 1 << 20
 # A row group ends with the first of these.
 _ROWS, _OCTETS = 65_536, 64 << 20
+# What the writer encodes of a column at once, in rows; of large ones less, as a page does not end
+# within.
+_LEAST_AT_ONCE, _MOST_AT_ONCE, _OCTETS_AT_ONCE = 1_024, 8_192, 4 << 20
 # Texts that differ from row to row: a dictionary of them would be given up.
 _UNLIKE = frozenset({"message_id", "correlation_id", "body_json", "error_text", "identity"})
 
@@ -228,10 +231,15 @@ class Output:
         return list(parts), {}
 
     def note(self, number: int, done: Done) -> None:
-        """Keep what was made of a part, for the case that the job is interrupted."""
+        """Keep what was made of a part, for the case that the job is interrupted.
+
+        Notes are not brought to disk: a part whose note is lost with the power is done again.
+        """
         self._notes.mkdir(parents=True, exist_ok=True)
         said = {"files": done.files, "stats": done.stats.as_json()}
-        write_whole(self._notes / f"{number}.json", json.dumps(said))
+        aside = self._notes / uuid.uuid4().hex
+        aside.write_text(json.dumps(said), encoding="utf-8")
+        aside.replace(self._notes / f"{number}.json")
 
     def _noted(self, count: int) -> dict[int, Done]:
         found = {}
@@ -308,6 +316,7 @@ class ParquetFile:
 
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._kept)
+        at_once = _OCTETS_AT_ONCE * self._rows // (self._octets or 1)
         self._kept.clear()
         self._octets = self._rows = 0
         if self._writer is None:
@@ -319,6 +328,7 @@ class ParquetFile:
                 use_dictionary=_repeating(table.schema),
                 # Readers skip row groups by them, and never by what is inside of a map or a list.
                 write_statistics=[f.name for f in table.schema if not pa.types.is_nested(f.type)],
+                write_batch_size=max(_LEAST_AT_ONCE, min(_MOST_AT_ONCE, at_once)),
                 metadata_collector=self._metadata,
             )
         self._writer.write_table(table, row_group_size=_ROWS)
