@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -319,6 +320,21 @@ def test_a_click_pins_what_it_hits(browser: Browser, page: Path) -> None:
     browser.point("h1")
     assert (["durable"], ["41"]) == browser.lit()
     assert "#byte-6" == browser.run("location.hash")
+
+
+@pytest.mark.xdist_group("chromium")
+def test_nothing_covers_the_line_at_the_bottom(browser: Browser, page: Path) -> None:
+    """The bytes stay at the top of a narrow page, and come from below its lowest line."""
+    size: dict[str, Any] = {"width": 400, "deviceScaleFactor": 1, "mobile": True}
+    browser.call("Emulation.setDeviceMetricsOverride", height=800, **size)
+    try:
+        browser.open(page.as_uri())
+        top = browser.run("document.querySelector('.octets').getBoundingClientRect().top")
+        browser.call("Emulation.setDeviceMetricsOverride", height=int(top) + 30, **size)
+        points = "[30, 100, 200].map(x => document.elementFromPoint(x, innerHeight - 12))"
+        assert browser.run(f"{points}.every(e => e.closest('.status'))")
+    finally:
+        browser.call("Emulation.clearDeviceMetricsOverride")
 
 
 @pytest.mark.xdist_group("chromium")
