@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 pytest.importorskip("jinja2")
 
 from amqp10msg import Message, files, validate
-from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg.basic import BasicMessage, decode_properties, encode_content_header
 from amqp10msg.files.loose import loose
 from amqp10msg.inspector.items import Item
 from amqp10msg.inspector.page import examples
@@ -74,6 +74,14 @@ def test_a_content_header_is_translated(message: BasicMessage, translation: str)
     page = shown(octets, translation=translation)
 
     assert f"As AMQP 1.0, by {translation}" in page.text
+
+
+def test_text_that_is_no_utf_8_is_shown_as_its_bytes() -> None:
+    properties = decode_properties(bytes.fromhex("0080 02 ff41"))
+    page = shown(encode_content_header(properties, 0))
+
+    assert "b'\\xffA'" in page.text
+    assert "udc" not in page.text
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])

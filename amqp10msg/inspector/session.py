@@ -20,7 +20,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation.html import annotated
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.translate import Circumstances, Loss, Translation, to_amqp10, to_basic
-from amqp10msg.translate.account import parts_of
+from amqp10msg.translate.account import parts_of, shown
 from amqp10msg.validation import PROFILES, RULES, Violation
 
 __all__ = ["MAX_MESSAGES", "TRANSLATION", "Session", "Shown"]
@@ -211,12 +211,11 @@ def _of_basic(session: Session, item: Item) -> dict[str, Any]:
 
 
 def _parts(message: BasicMessage | Message) -> list[tuple[str, str]]:
-    return [(path, _short(value)) for path, value in parts_of(message)]
+    return [(path, _shown(value)) for path, value in parts_of(message)]
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
+def _shown(value: Any) -> str:
+    return shown(value, _MAX_SHOWN)
 
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
@@ -263,7 +262,7 @@ def _loss(loss: Loss) -> dict[str, Any]:
         "path": loss.path or "message",
         "action": loss.action,
         "recoverable": loss.recoverable,
-        "before": _short(loss.before),
-        "after": "" if loss.after is None else _short(loss.after),
+        "before": _shown(loss.before),
+        "after": "" if loss.after is None else _shown(loss.after),
         "reason": loss.reason,
     }

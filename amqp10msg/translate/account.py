@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import attrs
@@ -13,7 +14,7 @@ from amqp10msg.message import Message
 from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
 from amqp10msg.translate.report import Loss
 
-__all__ = ["explain", "parts_of"]
+__all__ = ["explain", "parts_of", "shown"]
 
 _WIDTH = 100
 
@@ -47,7 +48,7 @@ def explain(
     except TranslationError as error:
         return f"{PROFILES[profile].name}: no translation to {target}\n  {error}\n"
     lines = [f"{PROFILES[profile].name}: to {target}"]
-    lines += [f"  {path}: {_short(value)}" for path, value in parts_of(made.message)]
+    lines += [f"  {path}: {shown(value)}" for path, value in parts_of(made.message)]
     if not made.losses:
         lines.append("Nothing is lost.")
     else:
@@ -57,15 +58,22 @@ def explain(
 
 
 def _told(loss: Loss) -> str:
-    after = "" if loss.after is None else f" -> {_short(loss.after)}"
+    after = "" if loss.after is None else f" -> {shown(loss.after)}"
     again = " (comes back)" if loss.recoverable else ""
     path = loss.path or "message"
-    return f"{path}: {loss.action}{again}: {_short(loss.before)}{after}: {loss.reason}"
+    return f"{path}: {loss.action}{again}: {shown(loss.before)}{after}: {loss.reason}"
 
 
-def _short(value: Any) -> str:
+def shown(value: Any, width: int = _WIDTH) -> str:
+    """Return a value as Python writes it, cut at a width; text that is no UTF-8 as its bytes."""
+    if isinstance(value, str):
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            with suppress(UnicodeEncodeError):  # what 0-9-1 never gives
+                value = value.encode("utf-8", "surrogateescape")
     text = repr(value)
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+    return text if len(text) <= width else text[: width - 1] + "…"
 
 
 def parts_of(message: BasicMessage | Message) -> list[tuple[str, Any]]:
