@@ -9,6 +9,7 @@
 #   PYTHONS='python3.12 …'      the interpreters that make pythons tries
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   INSPECTOR=build/inspector   where make inspector writes its page
+#   CORPUS=build/corpus         where make corpus writes what is released
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -17,6 +18,7 @@ HYPOTHESIS_PROFILE ?= ci
 PYTEST_ARGS ?=
 KILLS ?= 30
 INSPECTOR ?= build/inspector
+CORPUS ?= build/corpus
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
 BRIDGE_ARGS ?=
@@ -119,9 +121,9 @@ fuzz: setup $(VENV)/.fuzz  ## coverage-guided fuzzing of every build, also under
 release-check: $(VENV)/.release  ## build what would be released, and try it in empty environments
 	$(PY) tools/release_check.py $(RELEASE_ARGS)
 
-corpus: setup  ## the corpus from its sources, and build/corpus as it is released
+corpus: setup  ## the corpus from its sources, and as it is released, in CORPUS
 	$(PY) tools/build_corpus.py
-	$(PY) tools/release_corpus.py build/corpus
+	$(PY) tools/release_corpus.py $(CORPUS)
 
 conformance: setup  ## every implementation that can be installed here, held to the corpus
 	@$(PY) tools/conformance_page.py build/conformance
