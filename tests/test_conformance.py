@@ -294,6 +294,19 @@ def test_difference_tells_worse_from_better() -> None:
     assert [] == conformance.difference([before], [before])
 
 
+@pytest.mark.parametrize(
+    "then, now, is_worse",
+    [
+        *(("hang", "memory", False), ("memory", "hang", False)),  # as fast as the machine was
+        *(("hang", "crash", True), ("crash", "hang", False), ("fail", "memory", True)),
+    ],
+)
+def test_deaths_are_compared_by_what_they_say(then: str, now: str, is_worse: bool) -> None:
+    (change,) = conformance.difference([results(a=then)], [results(a=now)])
+
+    assert is_worse == change.is_worse
+
+
 def test_summary_counts_facets_and_deaths() -> None:
     head, row = conformance.summary([ALL]).splitlines()
 
