@@ -6,7 +6,7 @@ Expressions 1.0, a draft.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from amqp10msg.corpus import Case
 from corpus_source._forms import smallest
@@ -89,43 +89,33 @@ def _add(name: str, data: bytes, filter_: str, answer: Any, note: str, **given: 
 
 
 # Subjects: exactly this one, or by a pattern of words. Both descriptors say the same.
-for number, (text, subject, passes) in enumerate(
-    (
-        *(("news", "news", True), ("news", "News", False), ("news", "news.eu", False)),
-        *(("", "", True), ("news", "", False), ("news", None, False), ("#", "a", False)),
-        *(("été", "été", True), ("a.*", "a.b", False)),
-    )
-):
-    for numeric in (False, True):
-        _add(
-            f"direct-{number}{'-numeric' if numeric else ''}",
-            message(subject),
-            described(DIRECT, string(text), numeric=numeric),
-            passes,
-            f"{text!r} and {subject!r}",
-        )
-for number, (text, subject, passes) in enumerate(
-    (
-        *(("*.stock.#", "usd.stock", True), ("*.stock.#", "eur.stock.db", True)),
-        *(("*.stock.#", "stock.nasdaq", False), ("*.stock.#", "a.b.stock", False)),
-        *(("#", "a", True), ("#", "a.b.c", True), ("*", "a", True), ("*", "a.b", False)),
-        *(("a.#", "a", True), ("a.#", "a.b", True), ("a.#", "ab", False), ("#.z", "z", True)),
-        *(("#.z", "a.b.z", True), ("#.z", "a.b.zz", False), ("a.*.c", "a.b.c", True)),
-        *(("a.*.c", "a.c", False), ("a.*.c", "a.b.b.c", False), ("a.b", "a.b", True)),
-        *(("a.b", "a.B", False), ("a.#.c", "a.c", True), ("a.#.c", "a.b.b.c", True)),
-        *(("*.*", "a.b", True), ("*.*", "a", False), ("a.*", None, False)),
-        *(("a*", "ab", False), ("#.#", "a", True)),
-    )
-):
-    for numeric in (False, True):
-        _add(
-            f"topic-{number}{'-numeric' if numeric else ''}",
-            message(subject),
-            described(TOPIC, string(text), numeric=numeric),
-            passes,
-            f"{text!r} and {subject!r}",
-        )
-for name, binding in (("direct", DIRECT), ("topic", TOPIC)):
+_Subjects: TypeAlias = tuple[tuple[str, str | None, bool], ...]
+_DIRECT: _Subjects = (
+    *(("news", "news", True), ("news", "News", False), ("news", "news.eu", False)),
+    *(("", "", True), ("news", "", False), ("news", None, False), ("#", "a", False)),
+    *(("été", "été", True), ("a.*", "a.b", False)),
+)
+_TOPIC: _Subjects = (
+    *(("*.stock.#", "usd.stock", True), ("*.stock.#", "eur.stock.db", True)),
+    *(("*.stock.#", "stock.nasdaq", False), ("*.stock.#", "a.b.stock", False)),
+    *(("#", "a", True), ("#", "a.b.c", True), ("*", "a", True), ("*", "a.b", False)),
+    *(("a.#", "a", True), ("a.#", "a.b", True), ("a.#", "ab", False), ("#.z", "z", True)),
+    *(("#.z", "a.b.z", True), ("#.z", "a.b.zz", False), ("a.*.c", "a.b.c", True)),
+    *(("a.*.c", "a.c", False), ("a.*.c", "a.b.b.c", False), ("a.b", "a.b", True)),
+    *(("a.b", "a.B", False), ("a.#.c", "a.c", True), ("a.#.c", "a.b.b.c", True)),
+    *(("*.*", "a.b", True), ("*.*", "a", False), ("a.*", None, False)),
+    *(("a*", "ab", False), ("#.#", "a", True)),
+)
+for name, binding, tried in (("direct", DIRECT, _DIRECT), ("topic", TOPIC, _TOPIC)):
+    for number, (text, subject, passes) in enumerate(tried):
+        for numeric in (False, True):
+            _add(
+                f"{name}-{number}{'-numeric' if numeric else ''}",
+                message(subject),
+                described(binding, string(text), numeric=numeric),
+                passes,
+                f"{text!r} and {subject!r}",
+            )
     for kind, value in (("binary", ["binary", "61"]), ("list", ["list", []]), ("null", ["null"])):
         wrong = described(binding, value)
         _add(f"{name}-of-{kind}", message("a"), wrong, REFUSED, "its value is a string")
