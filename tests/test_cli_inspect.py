@@ -347,6 +347,9 @@ def test_every_case_of_the_corpus_is_shown() -> None:
             judged = case.kind == "message" and is_message(case.data)
             found = validate(case.data) if judged else []
             broken = any(violation.severity == "error" for violation in found)
+            if case.kind == "composite" and case.error is not None:
+                # What has a composite's descriptor is judged as one, other values are shown.
+                broken = case.error.rule not in ("not-a-composite", "unknown-composite")
             assert broken == result.exit_code, case.id
 
 

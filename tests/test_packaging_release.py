@@ -20,7 +20,12 @@ if not GITHUB.is_dir():
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["dependency-groups"]
 # What runs for each verb of make that a workflow calls.
-MAKES = {"release-check": "release_check.py", "docs": "sphinx", "inspector": "build_inspector.py"}
+MAKES = {
+    "release-check": "release_check.py",
+    "corpus": "release_corpus.py",
+    "docs": "sphinx",
+    "inspector": "build_inspector.py",
+}
 # It says on one line how it was called, word by word, and does nothing.
 RECORDER = '#!/bin/sh\n(basename "$0"; printf "%s\\n" "$@") | paste -s >>"$RECORD"\n'
 
