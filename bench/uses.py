@@ -89,14 +89,37 @@ def run_notation(effort: Effort) -> Figure:
 
 
 def run_change(effort: Effort) -> Figure:
-    """Encode the general message again: as it came, and with another priority."""
-    message = Message.decode(GENERAL)
+    """Encode messages again: as they came, with another priority, and all that they hold anew."""
+    message, favourable = Message.decode(GENERAL), Message.decode(REFERENCE)
     calls: dict[str, Callable[[], object]] = {
         ours.NAME: partial(changed, GENERAL),
         "encode, nothing changed": message.encode,
+        "encode, another priority": partial(prioritized, Message.decode(GENERAL)),
+        "encode, built anew": copy(message).encode,
+        "the favourable message, another priority": partial(prioritized, favourable),
+        "the favourable message, decoded and read": partial(ours.read, REFERENCE),
     }
     title = "Decode the general message, set its priority, encode it"
-    return _figure("change", title, calls, GENERAL, {}, effort)
+    floors = {"encode, another priority": 1, "encode, built anew": 1}
+    return _figure("change", title, calls, GENERAL, floors, effort)
+
+
+def copy(message: Message) -> Message:
+    """Return a message of the same sections that was never decoded."""
+    return Message(
+        message.body,
+        header=message.header,
+        message_annotations=message.message_annotations,
+        properties=message.properties,
+        application_properties=message.application_properties,
+    )
+
+
+def prioritized(message: Message) -> bytes:
+    """Set the priority to another one than the message came with, and encode it."""
+    header: Any = message.header
+    header.priority = 3
+    return message.encode()
 
 
 def changed(data: bytes) -> bytes:

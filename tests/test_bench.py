@@ -337,6 +337,7 @@ def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figur
         "startup": [60],
         "node": [1.5] * 4,
         "validate": [4, 4, 20],
+        "change": [1, 1],
         "notation": [5, 10],
         "translate": [8],
         "translate-general": [8, 8, *[10] * 6] * 2,

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -54,6 +55,35 @@ def test_values_come_back_bit_for_bit(value: Any) -> None:
     assert identical(decode_value(encode_value(value)), back)
     assert encode_value(value) == encode_value(back)
     assert written == to_cbor(back)
+
+
+def as_cbor2_writes(value: Any) -> bytes:
+    """Write a value by way of cbor2."""
+    with (
+        mock.patch("amqp10msg.notation.cbor.cbor_octets", return_value=None),
+        mock.patch("amqp10msg.notation.cbor.cbor_message", return_value=None),
+    ):
+        return to_cbor(value)
+
+
+@given(
+    values()
+    | st.floats()
+    | st.floats(width=16)
+    | st.floats(width=32).map(Float)
+    | st.integers(0, 2**64 - 1).map(ULong)
+    | st.integers(-(2**63), 2**63 - 1)
+    | st.sampled_from([0, 24, 256, 2**16, 2**32]).map(lambda n: b"x" * (n % 70_000))
+)
+def test_what_is_written_at_once_is_what_cbor2_writes(value: Any) -> None:
+    assert as_cbor2_writes(value) == to_cbor(value)
+
+
+@given(st.data())
+def test_messages_are_written_at_once_as_cbor2_writes_them(data: st.DataObject) -> None:
+    octets = data.draw(messages().flatmap(encodings))
+    message = Message.decode(octets, message_format=data.draw(st.integers(0, 2**32 - 1)))
+    assert as_cbor2_writes(message) == to_cbor(message)
 
 
 @given(st.data())

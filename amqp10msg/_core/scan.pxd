@@ -10,6 +10,7 @@ cdef list MESSAGE
 cdef list SCAN
 cdef int FIRST_CODE, FOOTER, PLACE_BODY, PLACE_FOOTER, PLACE_LENIENT
 cdef int SHAPE_ANNOTATIONS, SHAPE_PROPERTIES
+cdef Py_ssize_t _SMALL
 
 
 cdef class Scanned:
@@ -29,3 +30,10 @@ cdef scanned(data, limits)
 
 @cython.locals(writer=Writer, layout=Layout, found=tuple, index=int)
 cpdef write_message(message)
+
+@cython.locals(before=Reader, reader=Reader, writer=Writer, spec=Spec, held=int, last=int, code=int,
+               found=int, begin=Py_ssize_t, start=Py_ssize_t)
+cdef bytes merge(bytes wire, bytes anew)
+
+@cython.locals(writer=Writer, end=Py_ssize_t, last=Py_ssize_t)
+cdef bint says_anew(Reader before, Py_ssize_t begin, Spec spec, bytes now) except -1

@@ -21,8 +21,11 @@ from amqp10msg._core.value_reader import READ_FAULTS, octets_of
 from amqp10msg._core.value_writer import encode_fault
 from amqp10msg._core.writer import Writer
 from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED
 from amqp10msg.primitives import AmqpMap
+
+# Of larger messages, what was not changed is compared in its place.
+_SMALL = 65_536
 
 
 class Scanned:
@@ -214,4 +217,61 @@ def encode_message(message: Any) -> bytes:
         return octets or message._encode_new()
     # Most senders choose the encodings that this library would choose. Otherwise section by
     # section, to see whether it was so before, or to say where a fault is.
-    return octets if octets == wire else message._encode_changes(wire)
+    if octets == wire:
+        return octets
+    if octets is not None and not message._lenient and len(wire) <= _SMALL:
+        merged = merge(wire, octets)
+        if merged is not None:
+            return merged
+    return message._encode_changes(wire)
+
+
+def merge(wire: Any, anew: Any) -> Any:
+    """Return what was written anew, with the bytes that it came as for what says the same.
+
+    Only a section whose bytes differ is read again. None where sections are not one of each kind.
+    """
+    before = Reader.__new__(Reader)
+    before.begin(wire, 0, UNLIMITED)
+    reader = Reader.__new__(Reader)
+    reader.begin(anew, 0, UNLIMITED)
+    writer = Writer.__new__(Writer)
+    begin = 0
+    held = last = -1
+    while reader.pos < reader.end:
+        start = reader.pos
+        code = reader.part()
+        if code <= last:
+            return None
+        last = code
+        while held < code and before.pos < before.end:
+            begin = before.pos
+            found = before.part()
+            if found <= held:
+                return None
+            held = found
+        spec = SECTIONS[code - FIRST_CODE]
+        if held == code and not says_anew(before, begin, spec, anew[start : reader.pos]):
+            writer.copy(wire, begin, before.pos)
+        else:
+            writer.copy(anew, start, reader.pos)
+    while before.pos < before.end:
+        found = before.part()
+        if found <= held:
+            return None
+        held = found
+    return writer.finish()
+
+
+def says_anew(before: Any, begin: int, spec: Any, now: Any) -> bool:
+    """Return whether a section that was just passed over says something else than these bytes."""
+    end = before.pos
+    if before.buf[begin:end] == now:
+        return False
+    last = before.end
+    before.pos = before.first
+    before.end = end
+    writer = Writer.__new__(Writer)
+    writer.section(spec, before.section(spec))
+    before.end = last
+    return bool(writer.finish() != now)

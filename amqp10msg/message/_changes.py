@@ -21,17 +21,9 @@ SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
 _Part = tuple[int, int, int, int]
 
 
-# Of larger messages, what was not changed is compared in its place.
-_SMALL = 65_536
-
-
 def encode_changes(message: Message, wire: bytes) -> bytes:
     """Encode a message that was decoded from these octets."""
     lenient = message._lenient
-    if not lenient and len(wire) <= _SMALL:
-        octets: bytes | None = _written_anew(message, wire)
-        if octets is not None:
-            return octets
     parts = _core.Reader(wire, 0, UNLIMITED).scan()
     sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}
     body = body_sections(message)
@@ -107,17 +99,6 @@ def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
         else:
             found.setdefault(code, part)
     return list(found.values())
-
-
-def _written_anew(message: Message, wire: bytes) -> Any:
-    """Encode all of a message whose bytes are what this library would have written.
-
-    Then what was not changed gets its bytes again. The bytes that it came from where others stand
-    there and nothing was changed; None where neither is so.
-    """
-    before = _core.write_message(_core.decode_message(type(message), wire, limits=UNLIMITED))
-    after = _core.write_message(message)
-    return after if before == wire else wire if before == after else None
 
 
 def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part: _Part) -> bool:

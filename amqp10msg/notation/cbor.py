@@ -53,6 +53,7 @@ from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._cbor_check import MAX_DEPTH, check
+from amqp10msg.notation._cbor_octets import cbor_message, cbor_octets
 from amqp10msg.notation._cbor_tags import (
     ARRAY,
     CHAR,
@@ -67,7 +68,7 @@ from amqp10msg.notation._cbor_tags import (
     UUID,
 )
 from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
-from amqp10msg.notation._sections import exact, message_of, sections_of, written
+from amqp10msg.notation._sections import message_of, sections_of, written
 from amqp10msg.notation.type_names import (
     DECIMALS,
     INTEGERS,
@@ -120,8 +121,16 @@ def to_cbor(value: Any) -> bytes:
     cbor2 = _cbor2()
     writer = _CborWriter(cbor2.CBORTag)
     try:
-        made = writer.message(value) if isinstance(value, Message) else writer.item(exact(value))
-        return bytes(cbor2.dumps(made, canonical=True))
+        if isinstance(value, Message):
+            octets = value.encode()
+            # What was decoded leniently may have a key twice.
+            quick = None if value._lenient else cbor_message(octets, value.message_format)
+            made = writer.message(octets, value.message_format) if quick is None else None
+        else:
+            octets = encode_value(value)
+            quick = cbor_octets(octets)
+            made = writer.item(decode_value(octets, limits=UNLIMITED)) if quick is None else None
+        return bytes(cbor2.dumps(made, canonical=True)) if quick is None else quick
     except RecursionError:
         raise EncodeError(TOO_DEEP) from None
 
@@ -132,9 +141,9 @@ class _CborWriter:
     def __init__(self, tag: Any) -> None:
         self.tag = tag
 
-    def message(self, message: Message) -> Any:
-        made: list[Any] = [int(message.message_format)]
-        for kind, value in sections_of(message.encode()):
+    def message(self, octets: bytes, message_format: int) -> Any:
+        made: list[Any] = [int(message_format)]
+        for kind, value in sections_of(octets):
             if type(value) is Malformed:
                 made.append([value.data])
             else:
