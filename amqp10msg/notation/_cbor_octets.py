@@ -137,7 +137,7 @@ class CborReader(ValueReader):
         if number < 24:
             out.octet(major | number)
         elif number < 0x100:
-            out.pair(major | 24, number)
+            out.number(major | 24, 1, number)
         elif number < 0x10000:
             out.number(major | 25, 2, number)
         elif number < 0x100000000:
