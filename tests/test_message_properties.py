@@ -172,6 +172,16 @@ def test_a_change_leaves_the_other_sections_alone(
     assert same(message, read)
 
 
+@given(octets_of_messages)
+def test_what_nobody_changed_is_held_once(octets: bytes) -> None:
+    message = Message.decode(octets)
+
+    encoded = message.encode()
+
+    assert octets == encoded
+    assert encoded is message.encode()
+
+
 @given(octets_of_messages | any_message.map(Message.encode), st.data())
 def test_a_change_is_written_as_section_by_section(octets: bytes, data: st.DataObject) -> None:
     message = Message.decode(octets)

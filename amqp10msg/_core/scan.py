@@ -217,12 +217,13 @@ def encode_message(message: Any) -> bytes:
         return octets or message._encode_new()
     # Most senders choose the encodings that this library would choose. Otherwise section by
     # section, to see whether it was so before, or to say where a fault is.
+    # What came is returned itself where it is the same, so that nobody holds the bytes twice.
     if octets == wire:
-        return octets
+        return wire
     if octets is not None and not message._lenient and len(wire) <= _SMALL:
         merged = merge(wire, octets)
         if merged is not None:
-            return merged
+            return wire if merged == wire else merged
     return message._encode_changes(wire)
 
 

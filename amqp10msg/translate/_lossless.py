@@ -85,7 +85,7 @@ def _unusual(message: Message, notes: Notes) -> BasicMessage:
     """Translate a message that was edited, or is not encoded as this library would."""
     wire = message.encode()
     format_ = message.message_format
-    if message._lenient or message._wire is not wire:
+    if message._lenient or message._wire != wire:
         try:
             message = Message.decode(wire, limits=UNLIMITED, message_format=format_)
         except DecodeError:
