@@ -1,0 +1,44 @@
+"""Composites by declaration: one attrs class is the row table that everything else reads.
+
+    @composite("amqp:header:list", 0x70)
+    @attrs.define
+    class Header:
+        durable: boolean = False
+        ttl: milliseconds | None = None
+
+A field with a default is optional and null means the default; a field without one is mandatory. The
+wire name is the Python name with dashes. Encoder, decoder, validator, JSON, documentation and
+column schemas are drawn from `rows` of the class.
+"""
+
+from amqp10msg.composite._codec import (
+    decode_composite,
+    encode_composite,
+    from_described,
+    offset_of_field,
+    read_composite,
+)
+from amqp10msg.composite._declarations import (
+    COMPOSITES,
+    Composite,
+    Error,
+    Field,
+    composite,
+    composite_of,
+    rows,
+)
+
+__all__ = [
+    "COMPOSITES",
+    "Composite",
+    "Error",
+    "Field",
+    "composite",
+    "composite_of",
+    "decode_composite",
+    "encode_composite",
+    "from_described",
+    "offset_of_field",
+    "read_composite",
+    "rows",
+]

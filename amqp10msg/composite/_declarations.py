@@ -1,0 +1,268 @@
+"""Declarations of composites: the rows of each class, and the registry of all."""
+
+from __future__ import annotations
+
+import importlib
+import typing
+from collections.abc import Callable, Iterator
+from types import NoneType
+from typing import Any, TypeVar
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg.primitives import (
+    Symbol,
+    ULong,
+    Wire,
+    fields,
+    string,
+    symbol,
+)
+from amqp10msg.reprs import cut, short_repr
+
+T = TypeVar("T")
+
+# Archetypes that the kernel knows; the others are read as any value and checked here.
+_KERNEL_ARCHETYPES = {"message-id", "address"}
+
+
+@attrs.frozen
+class Field:
+    """One row of a composite's table (Part 1, 1.4).
+
+    Attributes:
+        name: the Python attribute, such as ``delivery_count``.
+        wire_name: the specification's name, such as ``delivery-count``.
+        type: the AMQP type on the wire, ``*`` where the specification leaves it open.
+        restricted: the specification's name of a restricted type, such as ``milliseconds``.
+        mandatory: the field must be set.
+        multiple: null, one value or an array of values.
+        default: what null means, or None.
+        requires: the archetype of the value, such as ``address``.
+        enum: the choices of a restricted type.
+        size: bytes that a restricted type has at most, or None for no bound of its own.
+    """
+
+    name: str
+    wire_name: str
+    type: str
+    restricted: str = ""
+    mandatory: bool = False
+    multiple: bool = False
+    default: Any = None
+    requires: str = ""
+    enum: Any = None
+    size: int | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether any described type that provides an archetype fits the field."""
+        return self.type == "*" and bool(self.requires) and self.requires not in _KERNEL_ARCHETYPES
+
+    @property
+    def is_refined(self) -> bool:
+        """Whether the kernel leaves something of its values to be looked at."""
+        return self.multiple or self.enum is not None or self.size is not None or self.is_open
+
+
+@attrs.frozen
+class Composite:
+    """A registered composite: its class, its descriptor in both forms, and its rows.
+
+    Attributes:
+        cls: the attrs class.
+        name: the specification's name, such as ``header``.
+        code: the numeric descriptor.
+        symbol: the symbolic descriptor.
+        provides: the archetypes it provides, such as ``outcome``.
+        fields: its rows, in the order of the wire.
+    """
+
+    cls: type
+    name: str
+    code: int
+    symbol: str
+    provides: tuple[str, ...]
+    fields: tuple[Field, ...]
+    spec: Any = attrs.field(repr=False, eq=False)
+    #: The rows whose values the kernel leaves to be looked at, with their places.
+    refined: tuple[tuple[int, Field], ...] = attrs.field(repr=False, eq=False)
+
+
+#: Every composite, by its numeric descriptor (int) and by its symbolic one (str).
+COMPOSITES: dict[int | str, Composite] = {}
+BY_CLASS: dict[type, Composite] = {}
+FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
+
+# Where the specification's composites are declared that stand to the right of this module. Their
+# modules are imported when one of them is met, so that it does not matter what was imported before.
+_MODULES: dict[str, dict[int, str]] = {
+    "outcomes": {
+        0x23: "received",
+        0x24: "accepted",
+        0x25: "rejected",
+        0x26: "released",
+        0x27: "modified",
+    },
+    "termini": {0x28: "source", 0x29: "target"},
+    "lifetime": {
+        0x2B: "delete-on-close",
+        0x2C: "delete-on-no-links",
+        0x2D: "delete-on-no-messages",
+        0x2E: "delete-on-no-links-or-messages",
+    },
+    "transactions": {
+        0x30: "coordinator",
+        0x31: "declare",
+        0x32: "discharge",
+        0x33: "declared",
+        0x34: "transactional-state",
+    },
+}
+_DECLARED_IN: dict[int | str, str] = {
+    key: f"amqp10msg.delivery.{module}"
+    for module, names in _MODULES.items()
+    for code, name in names.items()
+    for key in (code, f"amqp:{name}:list")
+}
+
+
+def composite(
+    symbol: str, code: int, *, provides: tuple[str, ...] = ()
+) -> Callable[[type[T]], type[T]]:
+    """Register an attrs class as a composite with this descriptor.
+
+    Args:
+        symbol: the symbolic descriptor, such as ``amqp:header:list``.
+        code: the numeric descriptor, domain and id in one number.
+        provides: the archetypes that the type provides.
+
+    Raises:
+        TypeError: a field's annotation does not say its AMQP type, or the descriptor is taken.
+    """
+
+    def register(cls: type[T]) -> type[T]:
+        reserved = {
+            _DECLARED_IN.get(code, cls.__module__),
+            _DECLARED_IN.get(symbol, cls.__module__),
+        }
+        if code in COMPOSITES or symbol in COMPOSITES or reserved != {cls.__module__}:
+            raise TypeError(f"{symbol} (0x{code:X}) is registered already")
+        fields = tuple(_fields_of(cls))
+        spec = _core.Spec(
+            symbol.split(":")[-2],
+            code,
+            symbol,
+            _core.SHAPE_COMPOSITE,
+            cls,
+            "",
+            tuple(field.wire_name for field in fields),
+            bytes(_kind_of(field) for field in fields),
+            tuple(field.default for field in fields),
+            tuple(i for i, field in enumerate(fields) if field.mandatory),
+            bytes(field.multiple for field in fields) if any(f.multiple for f in fields) else b"",
+        )
+        refined = tuple((i, field) for i, field in enumerate(fields) if field.is_refined)
+        entry = Composite(cls, spec.name, code, symbol, provides, fields, spec, refined)
+        COMPOSITES[code] = COMPOSITES[symbol] = BY_CLASS[cls] = entry
+        FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
+        _core.register(cls, spec)
+        cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
+        cls.__repr__ = short_repr  # type: ignore[method-assign]
+        return cls
+
+    return register
+
+
+def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
+    """Show the fields that say something: most composites have many and use few."""
+    for field in rows(type(self)):
+        default = () if field.mandatory else (field.default,)
+        yield (field.name, cut(getattr(self, field.name)), *default)
+
+
+def _kind_of(field: Field) -> int:
+    if field.type == "map":
+        # Every map in a composite of the specification has symbols as keys.
+        return _core.TYPE_IDS["fields"]
+    if field.requires in _KERNEL_ARCHETYPES:
+        return _core.TYPE_IDS[field.requires]
+    return _core.TYPE_IDS[field.type]
+
+
+def _fields_of(cls: type) -> Iterator[Field]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    for attribute in attrs.fields(cls):
+        wire = _wire_of(hints[attribute.name])
+        if wire is None:
+            raise TypeError(
+                f"{cls.__name__}.{attribute.name} does not say its AMQP type: annotate it with "
+                "an alias of amqp10msg.primitives"
+            )
+        mandatory = attribute.default is attrs.NOTHING
+        yield Field(
+            attribute.name,
+            attribute.name.replace("_", "-"),
+            wire.type,
+            wire.name,
+            mandatory,
+            wire.multiple,
+            None if mandatory else attribute.default,
+            wire.requires,
+            wire.enum,
+            wire.size,
+        )
+
+
+def _wire_of(hint: Any) -> Wire | None:
+    for extra in getattr(hint, "__metadata__", ()):
+        if isinstance(extra, Wire):
+            return extra
+    for part in typing.get_args(hint):
+        if part is not NoneType and (found := _wire_of(part)) is not None:
+            return found
+    return None
+
+
+def composite_with(descriptor: Any) -> Composite | None:
+    """Return the composite with this descriptor, or None; its module is imported where needed."""
+    if not isinstance(descriptor, (ULong, Symbol)):
+        return None
+    module = _DECLARED_IN.get(descriptor)
+    if descriptor not in COMPOSITES and module is not None:
+        importlib.import_module(module)
+    return COMPOSITES.get(descriptor)
+
+
+def composite_of(cls: type) -> Composite:
+    """Look up the registration of a composite's class.
+
+    Raises:
+        TypeError: the class is not a registered composite.
+    """
+    try:
+        return BY_CLASS[cls]
+    except KeyError:
+        raise TypeError(f"{cls.__name__} is not a composite") from None
+
+
+def rows(cls: type) -> tuple[Field, ...]:
+    """Return the rows of a composite's class, in the order of the wire."""
+    return composite_of(cls).fields
+
+
+@composite("amqp:error:list", 0x1D, provides=("error",))
+@attrs.define
+class Error:
+    """Details of an error (Part 2, 2.8.14), in rejected outcomes and in delivery annotations.
+
+    Attributes:
+        condition: what kind of error, such as ``amqp:not-found``; ASCII.
+        description: a text for people.
+        info: more about the error, by symbol.
+    """
+
+    condition: symbol
+    description: string | None = None
+    info: fields | None = None
