@@ -11,7 +11,7 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import AmqpMap, Described, ULong
-from amqp10msg.sections import KINDS, SPECS, SectionKind
+from amqp10msg.sections import KIND_OF, SPEC_OF, SectionKind
 
 __all__ = ["Malformed", "located", "read_again", "read_message", "value_at", "with_surplus"]
 
@@ -66,7 +66,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
                 continue
             if code < 0:
                 continue
-            kind = KINDS[code - 0x70]
+            kind = KIND_OF[code]
             section = _section(octets, kind, content, end, value)
             if section is None:
                 continue
@@ -92,7 +92,7 @@ def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: An
     try:
         # Not `read_section`: a search for the place of what is wrong would cost more, and there
         # may be as many unreadable sections as a third of the input has bytes.
-        return _reader(octets, content, end).section(SPECS[kind.code - 0x70])
+        return _reader(octets, content, end).section(SPEC_OF[kind.code])
     except _core.READ_FAULTS:
         pass
     if kind.source == "map":
@@ -110,7 +110,7 @@ def read_again(octets: bytes, part: PartOf) -> Any:
         value = _reader(octets, content, end).value()
     except _core.READ_FAULTS:
         return None
-    return _section(octets, KINDS[code - 0x70], content, end, value)
+    return _section(octets, KIND_OF[code], content, end, value)
 
 
 def value_at(octets: bytes, start: int, end: int) -> Any:
@@ -147,7 +147,7 @@ def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
         part: where the section stands in that.
     """
     code, start, _, end = part
-    known = len(SPECS[code - 0x70].names)
+    known = len(SPEC_OF[code].names)
     came = value_at(octets, start, end)
     if not known or not isinstance(came, Described) or not isinstance(came.value, list):
         return encoded

@@ -10,7 +10,10 @@ import attrs
 from amqp10msg import _core
 from amqp10msg.limits import Limits
 from amqp10msg.sections import (
+    BARE_CODES,
+    KIND_OF,
     KINDS,
+    SPEC_OF,
     SPECS,
     AmqpSequence,
     AmqpValue,
@@ -89,7 +92,7 @@ class Scan(_core.Scanned):
 
     def __iter__(self) -> Iterator[Part]:
         for code, start, content, end in self._parts:
-            yield Part(KINDS[code - 0x70] if code >= 0 else None, start, content, end)
+            yield Part(KIND_OF[code] if code >= 0 else None, start, content, end)
 
     def __repr__(self) -> str:
         return f"Scan({', '.join(f'{p.name}[{p.offset}:{p.end}]' for p in self)})"
@@ -166,7 +169,7 @@ class Scan(_core.Scanned):
     def _bare_range(self) -> tuple[int, int]:
         start = end = -1
         for code, offset, _, stop in self._parts:
-            if 0x73 <= code <= 0x77:
+            if code in BARE_CODES:
                 if start < 0:
                     start = offset
                 end = stop
@@ -178,7 +181,7 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
     reader = _core.Reader(data, content, limits)
     reader.end = end
     try:
-        return reader.section(SPECS[kind.code - 0x70])
+        return reader.section(SPEC_OF[kind.code])
     except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
 

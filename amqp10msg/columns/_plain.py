@@ -22,7 +22,7 @@ from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import Symbol, ULong
-from amqp10msg.sections import CODES, KINDS, SPECS, Header, Properties
+from amqp10msg.sections import BODY_CODES, CODES, KIND_OF, KINDS, SPECS, Header, Properties
 from amqp10msg.validation import PROFILES, RULES, rule_of, validate
 
 _Part = tuple[int, int, int, int]
@@ -107,7 +107,7 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
         if name in plan.picks:
             found = dict(entries(section))
             cells |= {f"{name}.{key}": found.get(key) for key in plan.picks[name]}
-    codes = [part[0] for part in parts if 0x75 <= part[0] <= 0x77]
+    codes = [part[0] for part in parts if part[0] in BODY_CODES]
     _add_body(cells, message.body, codes, plan.schema.names)
     cells["section_offsets"] = [
         {"code": code, "offset": start, "content": content, "end": end}
@@ -134,7 +134,7 @@ def _add_properties(cells: dict[str, Any], properties: Any) -> None:
 def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[str]) -> None:
     if not codes:
         return
-    kind = KINDS[codes[0] - FIRST_CODE]
+    kind = KIND_OF[codes[0]]
     cells["body_kind"] = kind.name
     cells["body_sections"] = len(codes)
     sections = [] if body is None else body if isinstance(body, list) else [body]

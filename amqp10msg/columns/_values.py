@@ -16,7 +16,7 @@ from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.message import Message
-from amqp10msg.sections import Data
+from amqp10msg.sections import BODY_CODES, Data
 
 #: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
@@ -140,7 +140,7 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     if len(messages) == len(parts):
         return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
     sections = _core.Reader(octets, 0, UNLIMITED).scan()
-    at = next((part[1] for part in sections if 0x75 <= part[0] <= 0x77), len(octets))
+    at = next((part[1] for part in sections if part[0] in BODY_CODES), len(octets))
     return [
         {
             "position": 0,

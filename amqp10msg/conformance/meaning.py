@@ -9,6 +9,7 @@ from typing import Any
 import amqp10msg.delivery  # noqa: F401  (registers its composites)
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.corpus import FAMILIES, agreement
+from amqp10msg.sections import KINDS, Header, Properties
 
 __all__ = ["apart", "meaning"]
 
@@ -18,7 +19,7 @@ _NULL = ["null"]
 # Types of descriptors that are of the families of ulong and symbol.
 _LIKE = FAMILIES["integer"] | FAMILIES["octets"]
 # Those of the sections that are composites.
-_SECTIONS = {"header": 0x70, "properties": 0x73}
+_SECTIONS = {kind.name: kind.code for kind in KINDS if kind.cls in (Header, Properties)}
 
 
 def meaning(kind: str, typed: Any, *, loose: bool = False) -> Any:

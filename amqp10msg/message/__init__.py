@@ -28,8 +28,9 @@ from amqp10msg.message._writing import write
 from amqp10msg.primitives import AmqpMap, Timestamp, plain
 from amqp10msg.reprs import Text, short_repr
 from amqp10msg.sections import (
-    KINDS,
-    SPECS,
+    BARE_CODES,
+    KIND_OF,
+    SPEC_OF,
     ApplicationProperties,
     DeliveryAnnotations,
     Footer,
@@ -181,12 +182,12 @@ class Message(_core.Record):
         """Encode one section after the other, to take what a user may have set or say where."""
         writer = _core.Writer(self._lenient)
         for kind in SECTION_KINDS:
-            if kind.code == 0x78:
+            if kind.attribute == "footer":
                 for part in body_sections(self):
                     write(writer, BODY_SPECS[type(part)], part)
             section = getattr(self, kind.attribute)
             if section is not None:
-                write(writer, SPECS[kind.code - 0x70], section)
+                write(writer, SPEC_OF[kind.code], section)
         return writer.finish()
 
     def _encode_changes(self, wire: bytes) -> bytes:
@@ -197,7 +198,7 @@ class Message(_core.Record):
         """The exact bytes of the bare message, properties to body, for hashes and signatures."""
         encoded = self.encode()
         reader = _core.Reader(encoded, 0, UNLIMITED)
-        ends = [part for part in reader.scan() if 0x73 <= part[0] <= 0x77]
+        ends = [part for part in reader.scan() if part[0] in BARE_CODES]
         return encoded[ends[0][1] : ends[-1][3]] if ends else b""
 
     # Looking at it.
@@ -225,7 +226,7 @@ class Message(_core.Record):
                 section = held[code]
             if section is None or type(section) is AmqpMap:
                 section = value_at(encoded, start, end)
-            listed.append((KINDS[code - 0x70].name if code >= 0 else "unknown", section))
+            listed.append((KIND_OF[code].name if code >= 0 else "unknown", section))
         return listed
 
     def _canonical(self) -> bytes:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from amqp10msg.errors import EncodeError, wrong_type
-from amqp10msg.sections import BODY_KINDS, SPECS, AmqpSequence, AmqpValue, Data
+from amqp10msg.sections import BODY_KINDS, SPEC_OF, AmqpSequence, AmqpValue, Data
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
 
 Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
 
-BODY_SPECS = {kind.cls: SPECS[kind.code - 0x70] for kind in BODY_KINDS}
+BODY_SPECS = {kind.cls: SPEC_OF[kind.code] for kind in BODY_KINDS}
 
 
 def to_body(body: Any) -> Body | None:

@@ -10,13 +10,14 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message._bodies import BODY_SPECS, body_sections
 from amqp10msg.message._writing import encoded
 from amqp10msg.parts import read_section
-from amqp10msg.sections import KINDS, Data, SectionKind
+from amqp10msg.sections import BODY_CODES, BODY_KINDS, KIND_OF, KINDS, Data, SectionKind
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
 
 #: The kinds that are no body, in the order of a message.
 SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")
+_BODY_ORDER = BODY_KINDS[0].order
 # A part as the kernel's scan gives it: code, offset, content, end.
 _Part = tuple[int, int, int, int]
 
@@ -30,11 +31,11 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
     in_body = body_parts(lenient, wire, parts)
     if body and not in_body:
         # A body takes the place of what could not be read as one.
-        in_body = [part for part in parts if 0x75 <= part[0] <= 0x77]
+        in_body = [part for part in parts if part[0] in BODY_CODES]
     body_places = {part[1] for part in in_body}
     body_kept = len(in_body) == len(body) and all(
-        type(section) is KINDS[part[0] - 0x70].cls
-        and _unchanged(lenient, KINDS[part[0] - 0x70], section, wire, part)
+        type(section) is KIND_OF[part[0]].cls
+        and _unchanged(lenient, KIND_OF[part[0]], section, wire, part)
         for part, section in zip(in_body, body, strict=True)
     )
     # By order: what is to be written anew, and has no place among the parts yet.
@@ -44,8 +45,8 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
         if sections[kind.code] is not None and not any(part[0] == kind.code for part in parts)
     }
     if body and not body_kept:
-        new[5] = [
-            encoded(KINDS[BODY_SPECS[type(part)].code - 0x70], part, lenient) for part in body
+        new[_BODY_ORDER] = [
+            encoded(KIND_OF[BODY_SPECS[type(part)].code], part, lenient) for part in body
         ]
     out: list[bytes] = []
     held = holders(lenient, wire, parts)
@@ -53,9 +54,11 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
     for part in parts:
         code, start, _, end = part
         if code >= 0:
-            kind = KINDS[code - 0x70]
+            kind = KIND_OF[code]
             for order in sorted(new):
-                if order < kind.order or (order == 5 == kind.order and start in body_places):
+                if order < kind.order or (
+                    order == _BODY_ORDER == kind.order and start in body_places
+                ):
                     out.extend(new.pop(order))
             if kind.attribute == "body":
                 if not body_kept and start in body_places:
@@ -75,7 +78,7 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
 
 def body_parts(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
     """Find the parts that the body stands for."""
-    found = [part for part in parts if 0x75 <= part[0] <= 0x77]
+    found = [part for part in parts if part[0] in BODY_CODES]
     if not lenient:
         return found
     return [part for part in found if read_again(wire, part) is not None]
@@ -91,7 +94,7 @@ def holders(lenient: bool, wire: bytes, parts: list[_Part]) -> list[_Part]:
     readable: set[int] = set()
     for part in parts:
         code = part[0]
-        if code < 0 or code in readable or KINDS[code - 0x70].attribute == "body":
+        if code < 0 or code in readable or KIND_OF[code].attribute == "body":
             continue
         if not lenient or read_again(wire, part) is not None:
             readable.add(code)

@@ -8,13 +8,13 @@ from typing import Any
 from amqp10msg import _core
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import AmqpMap, Array, Described, ULong
-from amqp10msg.sections import SPECS, SectionKind
+from amqp10msg.sections import SPEC_OF, SectionKind
 
 
 def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
     """Encode one section."""
     writer = _core.Writer(lenient)
-    write(writer, SPECS[kind.code - 0x70], section)
+    write(writer, SPEC_OF[kind.code], section)
     return writer.finish()
 
 

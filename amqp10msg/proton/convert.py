@@ -31,6 +31,8 @@ from amqp10msg.primitives import (
 from amqp10msg.proton.values import CLASSES, SAME, from_property, from_value, to_value
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 
+# What proton reads by itself.
+_HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
 # Attributes that proton passes through C strings; from 0.40 on, it keeps and sends all of the text.
 _C_STRINGS = (
     "to",
@@ -224,7 +226,7 @@ def _usual(message: Message) -> proton.Message | None:
     head = b"".join(
         octets[start:end]
         for code, start, _, end in _core.Reader(octets, 0, UNLIMITED).scan()
-        if code in (0x70, 0x73)
+        if code in _HEAD_CODES
     )
     if head:
         made.decode(head)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.codes import FIRST_CODE, PLACES, REPEATABLE
 from amqp10msg.composite import composite_of
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
 from amqp10msg.sections.header import Header
@@ -19,10 +18,14 @@ from amqp10msg.sections.mappings import (
 from amqp10msg.sections.properties import Properties
 
 __all__ = [
+    "BARE_CODES",
+    "BODY_CODES",
     "BODY_KINDS",
     "CODES",
     "KINDS",
+    "KIND_OF",
     "SPECS",
+    "SPEC_OF",
     "AmqpSequence",
     "AmqpValue",
     "ApplicationProperties",
@@ -65,33 +68,47 @@ class SectionKind:
     repeatable: bool = False
 
 
-# Name, attribute of Message, class, source, and what follows these in SectionKind.
-_ROWS: tuple[tuple[str, str, type, str, tuple[Any, ...]], ...] = (
-    ("header", "header", Header, "list", ("Part 3, 3.2.1", 0)),
+# Name, attribute of Message, class, source, clause, and whether it is part of the bare message.
+_ROWS: tuple[tuple[str, str, type, str, str, bool], ...] = (
+    ("header", "header", Header, "list", "3.2.1", False),
+    ("delivery-annotations", "delivery_annotations", DeliveryAnnotations, "map", "3.2.2", False),
+    ("message-annotations", "message_annotations", MessageAnnotations, "map", "3.2.3", False),
+    ("properties", "properties", Properties, "list", "3.2.4", True),
     (
-        *("delivery-annotations", "delivery_annotations", DeliveryAnnotations, "map"),
-        ("Part 3, 3.2.2", 1),
+        "application-properties",
+        "application_properties",
+        ApplicationProperties,
+        "map",
+        "3.2.5",
+        True,
     ),
-    (
-        *("message-annotations", "message_annotations", MessageAnnotations, "map"),
-        ("Part 3, 3.2.3", 2),
-    ),
-    ("properties", "properties", Properties, "list", ("Part 3, 3.2.4", 3, True)),
-    (
-        *("application-properties", "application_properties", ApplicationProperties, "map"),
-        ("Part 3, 3.2.5", 4, True),
-    ),
-    ("data", "body", Data, "binary", ("Part 3, 3.2.6", 5, True, True)),
-    ("amqp-sequence", "body", AmqpSequence, "list", ("Part 3, 3.2.7", 5, True, True)),
-    ("amqp-value", "body", AmqpValue, "*", ("Part 3, 3.2.8", 5, True)),
-    ("footer", "footer", Footer, "map", ("Part 3, 3.2.9", 6)),
+    ("data", "body", Data, "binary", "3.2.6", True),
+    ("amqp-sequence", "body", AmqpSequence, "list", "3.2.7", True),
+    ("amqp-value", "body", AmqpValue, "*", "3.2.8", True),
+    ("footer", "footer", Footer, "map", "3.2.9", False),
 )
 #: The kinds, in the order of their codes, which is the order in a message.
 KINDS: tuple[SectionKind, ...] = tuple(
-    SectionKind(0x70 + i, f"amqp:{name}:{source}", name, attribute, cls, source, *more)
-    for i, (name, attribute, cls, source, more) in enumerate(_ROWS)
+    SectionKind(
+        FIRST_CODE + place,
+        f"amqp:{name}:{source}",
+        name,
+        attribute,
+        cls,
+        source,
+        f"Part 3, {clause}",
+        order=PLACES[place],
+        bare=bare,
+        repeatable=bool(REPEATABLE[place]),
+    )
+    for place, (name, attribute, cls, source, clause, bare) in enumerate(_ROWS)
 )
-BODY_KINDS = KINDS[5:8]
+#: The kinds by their codes.
+KIND_OF: dict[int, SectionKind] = {kind.code: kind for kind in KINDS}
+BODY_KINDS = tuple(kind for kind in KINDS if kind.attribute == "body")
+BODY_CODES = frozenset(kind.code for kind in BODY_KINDS)
+#: The codes of the sections of the bare message.
+BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
 #: Codes of the kinds by descriptor, numeric and symbolic, as the kernel wants them.
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
@@ -113,7 +130,11 @@ def _spec_of(kind: SectionKind) -> _core.Spec:
         _core.register_section(kind.cls, known)
         return known
     spec = _core.Spec(
-        *(kind.name, kind.code, kind.symbol, _SHAPES[kind.name], kind.cls),
+        kind.name,
+        kind.code,
+        kind.symbol,
+        _SHAPES[kind.name],
+        kind.cls,
         _CONTENT.get(kind.cls, ""),
     )
     _core.register_section(kind.cls, spec)
@@ -122,3 +143,5 @@ def _spec_of(kind: SectionKind) -> _core.Spec:
 
 #: The kernel's row tables, in the order of the codes.
 SPECS: tuple[_core.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
+#: The same, by code.
+SPEC_OF: dict[int, _core.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}

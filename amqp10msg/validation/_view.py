@@ -23,7 +23,7 @@ from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.lenient import located
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.primitives import Symbol, ULong
-from amqp10msg.sections import CODES, KINDS, SPECS, SectionKind
+from amqp10msg.sections import CODES, KIND_OF, KINDS, SPEC_OF, SectionKind
 
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
@@ -203,7 +203,7 @@ class View:
 def sound(data: bytes, limits: Limits) -> View:
     """Take a message apart that decodes: nothing is wrong with its encodings and its sections."""
     parts = _core.Reader(data, 0, UNLIMITED).scan()
-    return View(data, limits, [Section(KINDS[part[0] - 0x70], data, *part[1:]) for part in parts])
+    return View(data, limits, [Section(KIND_OF[part[0]], data, *part[1:]) for part in parts])
 
 
 def read(data: bytes, limits: Limits) -> View:
@@ -297,7 +297,7 @@ def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> Decode
         if lenient:
             reader.value()
             return None
-        reader.section(SPECS[section.kind.code - 0x70])
+        reader.section(SPEC_OF[section.kind.code])
     except _core.READ_FAULTS as error:
         return located(section.data, section.offset, section.end, reader.pos, error)
     return None
@@ -312,5 +312,5 @@ def _kind_of(descriptor: object) -> SectionKind | None:
     if type(descriptor) is ULong or type(descriptor) is Symbol:
         code = CODES.get(descriptor)
         if code is not None:
-            return KINDS[code - 0x70]
+            return KIND_OF[code]
     return None

@@ -14,7 +14,7 @@ from amqp10msg import _core
 from amqp10msg._core.codes import KINDS, TYPE_NAMES
 from amqp10msg.limits import Limits
 from amqp10msg.primitives import AmqpMap, Symbol
-from amqp10msg.sections import SPECS, Data
+from amqp10msg.sections import SPEC_OF, Data
 from amqp10msg.validation._view import View
 from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
 
@@ -119,7 +119,7 @@ def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
         reader.end = section.end
         reader.depth = view.limits.depth
         try:
-            value = reader.section(SPECS[section.kind.code - 0x70])
+            value = reader.section(SPEC_OF[section.kind.code])
         except _core.READ_FAULTS:
             value = None
         if value is None or reader.pos != section.end:
