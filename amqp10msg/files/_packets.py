@@ -22,6 +22,9 @@ PCAP = {
 }
 #: What pcapng files, and their sections, begin with.
 PCAPNG = b"\x0a\x0d\x0d\x0a"
+# Types of blocks in pcapng, and options of an interface.
+_INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
+_END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
 # A packet is at most 256 kB in any capture; what says more is damaged.
 _MAX_PACKET = 1 << 24
 
@@ -112,15 +115,15 @@ def _block(
     offset: int, order: str, kind: int, body: bytes, interfaces: list[tuple[int, int]]
 ) -> Packet | Record | None:
     """Read one block: None where it holds no packet."""
-    if kind == 1 and len(body) >= 8:
+    if kind == _INTERFACE and len(body) >= 8:
         interfaces.append((struct.unpack_from(f"{order}H", body)[0], _ticks(order, body)))
-    elif kind == 6 and len(body) >= 20:
+    elif kind == _ENHANCED_PACKET and len(body) >= 20:
         number, high, low, size = struct.unpack_from(f"{order}IIII", body)
         if number >= len(interfaces) or size > len(body) - 20:
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
         link, ticks = interfaces[number]
         return Packet(offset, (high << 32 | low) * 1_000_000 // ticks, link, body[20 : 20 + size])
-    elif kind == 3 and len(body) >= 4:
+    elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
         if not interfaces:
             return Record(offset, body, "a packet of an unknown interface")
@@ -133,9 +136,9 @@ def _ticks(order: str, body: bytes) -> int:
     at = 8
     while at + 4 <= len(body):
         code, size = struct.unpack_from(f"{order}HH", body, at)
-        if code == 0:
+        if code == _END_OF_OPTIONS:
             break
-        if code == 9 and size >= 1 and at + 4 < len(body):
+        if code == _TIME_RESOLUTION and size >= 1 and at + 4 < len(body):
             value = body[at + 4]
             return 1 << (value & 0x7F) if value & 0x80 else 10 ** min(value, 18)
         at += 4 + size + -size % 4

@@ -16,6 +16,9 @@ _MAX_HELD = 8 << 20
 _MAX_SEGMENTS = 8_192
 _MAX_ALL_HELD = 64 << 20
 _MAX_ALL_SEGMENTS = 65_536
+# The protocol number of TCP, and headers of IPv6 that another one follows.
+_TCP = 6
+_IPV6_EXTENSIONS = {0, 43, 60}
 _HALF = 1 << 31
 _MASK = (1 << 32) - 1
 
@@ -99,7 +102,7 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
         size = (data[at] & 0x0F) * 4
         total = int.from_bytes(data[at + 2 : at + 4], "big")
         fragment = int.from_bytes(data[at + 6 : at + 8], "big") & 0x3FFF
-        if data[at + 9] != 6 or fragment or size < 20:
+        if data[at + 9] != _TCP or fragment or size < 20:
             return None
         # A total of 0 is what offloading to the interface leaves.
         end = at + total if total else len(data)
@@ -108,9 +111,9 @@ def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
         total = int.from_bytes(data[at + 4 : at + 6], "big")
         end = at + 40 + total if total else len(data)
         kind, begin = data[at + 6], at + 40
-        while kind in {0, 43, 60} and begin + 2 <= len(data):  # headers that extend
+        while kind in _IPV6_EXTENSIONS and begin + 2 <= len(data):
             kind, begin = data[begin], begin + 8 * (data[begin + 1] + 1)
-        if kind == 6:
+        if kind == _TCP:
             return data[at + 8 : at + 24], data[at + 24 : at + 40], data[begin:end]
     return None
 

@@ -20,8 +20,26 @@ from amqp10msg.primitives import Described
 
 # The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20
+# AMQP 1.0: type of frame, and the performatives that are looked at (Part 2, 2.3 and 2.7).
+_AMQP_FRAME = 0
+_ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
+_CODES: dict[Any, int] = {
+    "amqp:attach:list": _ATTACH,
+    "amqp:transfer:list": _TRANSFER,
+    "amqp:detach:list": _DETACH,
+    "amqp:end:list": _END,
+    "amqp:close:list": _CLOSE,
+}
+# The longest of them, attach, has 14 fields.
+_MOST_FIELDS = 14
+# AMQP 0-9-1: types of frames, and the end of each (2.3.5 and 4.2.3).
+_METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
+_OLD_FRAMES = {_METHOD, _HEADER, _BODY, _HEARTBEAT}
 _FRAME_END = 0xCE
-_CONTENT_METHODS = {(60, 40), (60, 50), (60, 60), (60, 71)}
+# Methods that content follows: class basic and the number of each, and where their texts begin.
+_BASIC = 60
+_PUBLISH, _RETURN, _DELIVER, _GET_OK = 40, 50, 60, 71
+_TEXTS_AT = {_PUBLISH: 6, _RETURN: 6, _DELIVER: 4, _GET_OK: 13}
 _OLD_VERSIONS = {b"\x00\x00\x09\x01", b"\x00\x00\x09\x00", b"\x01\x01\x00\x09", b"\x01\x01\x08\x00"}
 _UNKNOWN, _ONE, _OLD, _FOREIGN = "unknown", "amqp-1.0", "amqp-0-9-1", "foreign"
 
@@ -182,7 +200,7 @@ class Frames:
         frame = bytes(buffer[start:size])
         kind, channel = buffer[5], int.from_bytes(buffer[6:8], "big")
         del buffer[:size]
-        if kind == 0 and frame:
+        if kind == _AMQP_FRAME and frame:
             try:
                 end = skip_value(frame)
                 performative = decode_value(frame[:end])
@@ -197,18 +215,18 @@ class Frames:
         self, performative: Described, channel: int, payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         code = _CODES.get(performative.descriptor, performative.descriptor)
-        fields = [*performative.value, *[None] * 14][:14]
+        fields = [*performative.value, *[None] * _MOST_FIELDS][:_MOST_FIELDS]
         key = (channel, fields[0])
-        if code == 0x14:
+        if code == _TRANSFER:
             yield from self._transfer(key, fields, payload, packet)
-        elif code == 0x12:
+        elif code == _ATTACH:
             key = (channel, fields[1])
             self._addresses[key] = _address(fields[6]) or _address(fields[5])
-        elif code == 0x16:
+        elif code == _DETACH:
             self._addresses.pop(key, None)
             if key in self._parts:
                 yield self._end(key, packet, "the link was detached before the message ended")
-        elif code in {0x17, 0x18}:
+        elif code in {_END, _CLOSE}:
             yield from self._give_up("the session ended before the message did", packet)
 
     def _transfer(
@@ -245,7 +263,7 @@ class Frames:
         if len(buffer) < 7:
             return False
         size = int.from_bytes(buffer[3:7], "big")
-        if buffer[0] not in {1, 2, 3, 8} or size > _MAX_FRAME:
+        if buffer[0] not in _OLD_FRAMES or size > _MAX_FRAME:
             return (yield from self._out_of_step(packet))
         if len(buffer) < size + 8:
             return False
@@ -256,23 +274,23 @@ class Frames:
         del buffer[: size + 8]
         key = (channel, None)
         partial = self._parts.get(key)
-        if kind == 1:
+        if kind == _METHOD:
             if partial is not None:
                 yield self._end(key, packet, "the rest of the message is missing")
             made = _content_method(payload)
             if made is not None:
                 self._parts[key] = made
-        elif kind == 2:
+        elif kind == _HEADER:
             if partial is None or partial.header is not None:
                 partial = _Partial(headless=True)  # its method was not captured
             partial.header = payload
             partial.size = int.from_bytes(payload[4:12], "big")
             self._parts[key] = partial
             yield from self._content(key, partial, packet)
-        elif kind == 3 and partial is not None and partial.header is not None:
+        elif kind == _BODY and partial is not None and partial.header is not None:
             partial.octets += payload
             yield from self._content(key, partial, packet)
-        elif kind == 3:
+        elif kind == _BODY:
             yield self._fault("a body whose content header is missing", packet, payload)
         return True
 
@@ -290,13 +308,6 @@ class Frames:
 
 # As much of a frame as `_begins_frame` looks at, where the frame is longer.
 _LOOK = 1 << 20
-_CODES: dict[Any, int] = {
-    "amqp:attach:list": 0x12,
-    "amqp:transfer:list": 0x14,
-    "amqp:detach:list": 0x16,
-    "amqp:end:list": 0x17,
-    "amqp:close:list": 0x18,
-}
 
 
 def _begins_frame(octets: bytes, protocol: str) -> bool:
@@ -315,9 +326,9 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
     size = int.from_bytes(octets[3:7], "big")
     return (
         len(octets) >= size + 8
-        and octets[0] in {1, 2, 3, 8}
+        and octets[0] in _OLD_FRAMES
         and octets[7 + size] == _FRAME_END
-        and (octets[0] != 2 or octets[7:9] == b"\x00\x3c")
+        and (octets[0] != _HEADER or octets[7:9] == b"\x00\x3c")
     )
 
 
@@ -331,18 +342,18 @@ def _address(terminus: Any) -> str | None:
 
 def _content_method(payload: bytes) -> _Partial | None:
     """Read a method that content follows; None for all others."""
-    method = (int.from_bytes(payload[:2], "big"), int.from_bytes(payload[2:4], "big"))
-    if method not in _CONTENT_METHODS:
+    method = int.from_bytes(payload[2:4], "big")
+    if int.from_bytes(payload[:2], "big") != _BASIC or method not in _TEXTS_AT:
         return None
-    at = {40: 6, 50: 6, 60: 4, 71: 13}[method[1]]
+    at = _TEXTS_AT[method]
     texts = []
     redelivered = None
     try:
-        if method[1] in {50, 60}:  # the text of a reply, the tag of a consumer
+        if method in {_RETURN, _DELIVER}:  # the text of a reply, the tag of a consumer
             at += 1 + payload[at]
-        if method[1] == 60:
+        if method == _DELIVER:
             at += 9
-        if method[1] in {60, 71}:
+        if method in {_DELIVER, _GET_OK}:
             redelivered = bool(payload[at - 1] & 1)
         for _ in range(2):
             size = payload[at]
