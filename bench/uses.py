@@ -75,6 +75,9 @@ def run_notation(effort: Effort) -> Figure:
         "from_plain": partial(from_plain, plain),
         "repr": partial(repr, message),
         "json.dumps of the typed form": partial(json.dumps, typed),
+        "json.loads of the typed form": partial(json.loads, json.dumps(typed)),
+        "json.dumps of the plain form": partial(json.dumps, plain),
+        "json.loads of the plain form": partial(json.loads, json.dumps(plain)),
     }
     left_out: tuple[str, ...] = ("cbor2 is left out: pip install cbor2",)
     if find_spec("cbor2") is not None:
@@ -82,6 +85,7 @@ def run_notation(effort: Effort) -> Figure:
         calls["to_cbor"] = partial(to_cbor, message)
         calls["from_cbor"] = partial(from_cbor, to_cbor(message))
         calls["cbor2 alone, the plain form"] = partial(cbor2.dumps, plain)
+        calls["cbor2 alone, the plain form read"] = partial(cbor2.loads, cbor2.dumps(plain))
         left_out = ()
     floors = {ours.NAME: 5, "from_typed": 10}
     title = "Write the general message as typed JSON"

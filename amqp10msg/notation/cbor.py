@@ -48,11 +48,12 @@ import uuid
 from typing import Any
 
 from amqp10msg._core import decode_value, encode_value
-from amqp10msg.errors import EncodeError
+from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._cbor_check import MAX_DEPTH, check
+from amqp10msg.notation._cbor_items import octets_of_cbor
 from amqp10msg.notation._cbor_octets import cbor_message, cbor_octets
 from amqp10msg.notation._cbor_tags import (
     ARRAY,
@@ -209,6 +210,15 @@ def from_cbor(data: bytes | bytearray | memoryview) -> Any:
     """
     cbor2 = _cbor2()
     octets = bytes(data)
+    quick = octets_of_cbor(octets)
+    if quick is not None:
+        made, message_format = quick
+        try:
+            if message_format is None:
+                return decode_value(made, limits=UNLIMITED)
+            return Message.decode(made, limits=UNLIMITED, message_format=message_format)
+        except DecodeError:
+            pass  # what is wrong is said below, with its place in the CBOR
     check(octets)
     try:
         try:
