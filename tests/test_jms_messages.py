@@ -228,7 +228,7 @@ def test_any_bytes_are_read_or_refused(octets: bytes) -> None:
         ("06 0000", "4 bytes expected"),
         ("03 fffffff0", "bytes expected"),
         ("0c", "unknown type 12"),
-        ("05 d800", "half of one"),
+        ("05 d800", "half of a surrogate pair"),
         ("0a ff00", "utf-8"),
     ],
 )

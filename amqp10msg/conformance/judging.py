@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from amqp10msg.conformance.meaning import apart, meaning
-from amqp10msg.conformance.results import OPTIONAL, Result, digest_of
+from amqp10msg.conformance.results import OPTIONAL, Result
 from amqp10msg.corpus import (
     Agreement,
     Amqp10msg,
@@ -59,13 +59,9 @@ class _Trial:
         self.step = ""
 
     def made(self, outcome: str, reason: str) -> Result:
-        case = self.case
-        return Result(
-            case=case.id,
-            digest=digest_of(case),
-            kind=case.kind,
-            clause=case.clause,
-            outcome=outcome,
+        return Result.of(
+            self.case,
+            outcome,
             facets=self.facets,
             reason=reason,
             said=self.said,

@@ -66,6 +66,18 @@ class Result:
     wrote: str | None = None
     verdict: str = ""
 
+    @classmethod
+    def of(cls, case: Case, outcome: str, **others: Any) -> Result:
+        """Return the result of a case; `others` are further attributes."""
+        return cls(
+            case=case.id,
+            digest=digest_of(case),
+            kind=case.kind,
+            clause=case.clause,
+            outcome=outcome,
+            **others,
+        )
+
     def to_object(self) -> dict[str, Any]:
         """Return the result as a JSON object."""
         made = attrs.asdict(self, recurse=False)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from amqp10msg.errors import ContentError
+from amqp10msg.jms._body import BodyReader
 from amqp10msg.primitives import Byte, Char, Float, Int, Short
 
 __all__ = ["read_list", "read_map", "write_list", "write_map"]
@@ -81,28 +82,17 @@ def write_list(values: Sequence[Any]) -> bytes:
     return _list(values, 0)
 
 
-class _Reader:
-    def __init__(self, octets: bytes) -> None:
-        self.octets = octets
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        end = self.at + size
-        if end > len(self.octets):
-            raise ContentError(f"at byte {self.at} of the body: {size} bytes expected")
-        taken, self.at = self.octets[self.at : end], end
-        return taken
-
+class _Reader(BodyReader):
     def unsigned(self, width: int) -> int:
         return int.from_bytes(self.take(width))
 
     def count(self, depth: int, least: int) -> int:
         """Return how many values follow, each of which takes `least` bytes and more."""
         if depth > _DEPTH:
-            raise ContentError(f"at byte {self.at} of the body: nests deeper than {_DEPTH}")
+            raise self.fault(f"nests deeper than {_DEPTH}")
         count = self.unsigned(4)
         if count * least > len(self.octets) - self.at:
-            raise ContentError(f"at byte {self.at} of the body: {count} values expected")
+            raise self.fault(f"{count} values expected")
         return count
 
     def text(self, width: int) -> str:
@@ -125,7 +115,7 @@ class _Reader:
         code = self.unsigned(1)
         count = self.count(depth, 0)
         if count and code in (_VOID, _BIT):
-            raise ContentError(f"at byte {self.at} of the body: {count} values without a byte")
+            raise self.fault(f"{count} values without a byte")
         return [self.of(code, depth) for _ in range(count)]
 
     def value(self, depth: int) -> Any:
@@ -159,7 +149,7 @@ class _Reader:
             what = "a struct of AMQP 0-10, which is not read"
         elif code in _OTHER_CHARSETS:
             what = "a text in the charset of the broker's machine, which is not read"
-        raise ContentError(f"at byte {at} of the body: {what}")
+        raise self.fault(what, at)
 
 
 def _sized(parts: list[bytes]) -> bytes:

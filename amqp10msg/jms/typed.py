@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amqp10msg.errors import ContentError
+from amqp10msg.jms._body import BodyReader
 from amqp10msg.primitives import Byte, Char, Float, Int, Short
 
 __all__ = ["JMS_TYPES", "TEXT_TYPES", "read_map", "read_stream", "write_map", "write_stream"]
@@ -41,22 +42,11 @@ _FIXED: dict[int, tuple[Any, struct.Struct]] = {
 _CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED.items() if c != 8}}
 
 
-class _Reader:
-    def __init__(self, octets: bytes) -> None:
-        self.octets = octets
-        self.at = 0
-
-    def take(self, size: int) -> bytes:
-        end = self.at + size
-        if size < 0 or end > len(self.octets):
-            raise ContentError(f"at byte {self.at} of the body: {size} bytes expected")
-        self.at = end
-        return self.octets[end - size : end]
-
+class _Reader(BodyReader):
     def text(self) -> str:
         end = self.octets.find(b"\0", self.at)
         if end < 0:
-            raise ContentError(f"at byte {self.at} of the body: a text without its end")
+            raise self.fault("a text without its end")
         octets, self.at = self.octets[self.at : end], end + 1
         try:
             return octets.decode("utf-8")
@@ -75,13 +65,13 @@ class _Reader:
         if code == _CHAR:
             number = int.from_bytes(self.take(2))
             if 0xD800 <= number < 0xE000:
-                raise ContentError(f"at byte {at} of the body: a char that is half of one")
+                raise self.fault("a char that is half of a surrogate pair", at)
             return Char(chr(number))
         if code == _TEXT:
             return self.text()
         if code == _NULL:
             return None
-        raise ContentError(f"at byte {at} of the body: unknown type {code}")
+        raise self.fault(f"unknown type {code}", at)
 
 
 def read_stream(octets: bytes) -> list[Any]:
@@ -112,7 +102,7 @@ def read_map(octets: bytes) -> dict[str, Any]:
         key = reader.text()
         made[key] = reader.value()
     if reader.at < len(octets):
-        raise ContentError(f"{len(octets) - reader.at} trailing bytes behind the map")
+        raise ContentError(f"{len(octets) - reader.at} trailing bytes after the map")
     return made
 
 

@@ -18,7 +18,6 @@ import attrs
 
 from amqp10msg.conformance import PeerError, PeerResults, Result
 from amqp10msg.conformance.meaning import apart, meaning
-from amqp10msg.conformance.results import digest_of
 from amqp10msg.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.errors import DecodeError
 from amqp10msg.message import Message
@@ -413,12 +412,9 @@ def _result(case: Case, passage: _Passage) -> Result:
     received = passage.received
     said = " ".join(passage.reason.split())[:_SAID]
     reason = f"{verdict}: {said}" if said else VERDICTS[verdict]
-    return Result(
-        case=case.id,
-        digest=digest_of(case),
-        kind=case.kind,
-        clause=case.clause,
-        outcome=outcome,
+    return Result.of(
+        case,
+        outcome,
         facets=facets,
         reason="" if verdict == "identical" else reason,
         said=_typed(received) if verdict in {"changed", "re-encoded"} and received else None,
