@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -24,7 +25,8 @@ pytest.importorskip("prometheus_client")
 
 from amqp10msg import Message, Properties, Symbol  # noqa: E402
 from amqp10msg.cli import main  # noqa: E402
-from amqp10msg.net.bridge import read_quarantine  # noqa: E402
+from amqp10msg.cli._live import LiveLine, log_lines  # noqa: E402
+from amqp10msg.net.bridge import Statistics, read_quarantine  # noqa: E402
 from amqp10msg.net.bridge.config import read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 
@@ -74,7 +76,8 @@ def test_wrong_credentials_are_named_but_not_shown(server: Server) -> None:
 
     done = run("--from", source, "--to", f"{server.url}/b", status=1)
 
-    assert "amqp:unauthorized-access" in done.output
+    (said,) = (line for line in done.stderr.splitlines() if "unauthorized" in line)
+    assert said.endswith("amqp:unauthorized-access: wrong user or password")
     assert "h1dd3n" not in done.output
 
 
@@ -159,11 +162,15 @@ def test_a_filter_and_what_is_too_large(server: Server) -> None:
     with Server(max_message_size=1000, accept_durable=True) as small:
         ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b", "--max-messages", "11"]
         selected = "JMSType IS NULL OR JMSType IN ('1', '3')"
-        run(*ends, "--filter", selected, "--unmatched", "accept")
+        done = run(*ends, "--filter", selected, "--unmatched", "accept")
 
         assert 2 == small.counts("b").available
     (entry,) = read_quarantine(Path("quarantine.jsonl"))
     assert ("too-large", 1) == (entry.reason, entry.octets.count(b"x" * 1900))
+    assert [
+        "a -> b: 1 message in quarantine: too-large",
+        "a -> b: 8 messages passed over by the filter",
+    ] == done.output.splitlines()[-2:]
 
 
 def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Server) -> None:
@@ -218,3 +225,70 @@ def test_a_dry_run_of_nothing_there(server: Server) -> None:
     ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
 
     assert "unauthorized" in run(*ends, "--dry-run", status=1).output
+
+
+# What people see while it runs.
+
+
+@pytest.mark.parametrize("columns", [40, 80, 200])
+def test_the_line_fits_and_says_the_rate_of_late(
+    columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("amqp10msg.cli._live._width", lambda: columns)
+    clock = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
+    line = LiveLine(lambda: next(clock))
+    one = Statistics(lag=7_000, in_flight=400, waiting=3, state="running")
+    one.lose("headers['a']", "dropped")
+    one.lose("headers['b']", "carried")
+    for taken in (100, 1_000, 2_000, 3_000):
+        one.accepted = taken
+        line.show({"a": one})
+    one.state = "target is away"
+    line.show({"a": one, "b": Statistics()})
+
+    lines = capsys.readouterr().err.split("\r\x1b[K")[1:]
+    assert all(len(text) < columns for text in lines)
+    whole = "3,000 taken, 967/s, 400 in flight, 7,000 to come, 3 waiting, 1 dropped"
+    assert whole.startswith(lines[3].removesuffix("…"))
+    # Of the last seconds, in which there was less.
+    assert "starting, target is away: 3,000 taken, 667/s".startswith(lines[4][:40].rstrip("…"))
+
+
+def test_events_pass_by_the_line() -> None:
+    record = logging.makeLogRecord({"msg": "target-lost", "levelname": "WARNING"})
+
+    assert log_lines(live=True).format(record).startswith("\r\x1b[K2")
+    assert log_lines(live=False).format(record).endswith(" WARNING target-lost")
+
+
+def test_the_rate_is_of_the_time_in_which_there_were_messages(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    run(*ends, "--until-empty", "--idle", "1", "--report", "r.json")
+
+    (route,) = json.loads(Path("r.json").read_text())["routes"]
+    assert 0 < route["busy"] < route["seconds"] - 0.5
+    rounded = 0.0006 * route["rate"]  # of busy, to milliseconds
+    assert 10 == pytest.approx(route["rate"] * route["busy"], abs=rounded)
+
+
+def test_the_fault_of_one_of_several_routes_is_an_event(server: Server) -> None:
+    Path("routes.toml").write_text(
+        f"""
+        [defaults]
+        idle = 0.2
+        to = "{server.url}/b"
+        [[route]]
+        name = "good"
+        from = "{server.url}/a"
+        [[route]]
+        name = "bad"
+        from = "amqp://u:h1dd3n@127.0.0.1:{server.port}/a"
+        """
+    )
+
+    done = run("--config", "routes.toml", "--log", "json", status=1)
+
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert ["bad"] == [one["route"] for one in events if one["event"] == "route-failed"]
+    assert 10 == server.counts("b").available

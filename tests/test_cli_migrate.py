@@ -130,6 +130,34 @@ def test_the_queues_of_the_management_api_and_their_page(broker: BasicBroker) ->
     }
 
 
+def test_what_the_management_api_counts_is_not_taken_for_all(broker: BasicBroker) -> None:
+    """It counts every few seconds, where its metrics are not turned off."""
+    listed = [described("plain", messages=0), described("odd", type="stream", messages=0)]
+    listed.append(described("broken"))
+    del listed[-1]["messages"]
+
+    with management(listed) as api:
+        done = run("migrate-check", broker.url(""), "--management", api, "--idle", "0.3")
+
+    assert "plain: 2 messages read" in done.output
+    assert "odd: 3 messages read" in done.output
+    assert "broken: 2 messages read" in done.output
+
+
+@pytest.mark.parametrize("user, sent", [("guest", 1), ("shop", 0)])
+def test_a_user_id_is_the_bridge_s_user_or_refused(
+    broker: BasicBroker, user: str, sent: int
+) -> None:
+    broker.credentials = f"{user}:word"
+    broker.queues["plain"].clear()
+    broker.queues["plain"].append(stored(user_id="guest"))
+
+    done = run("migrate-check", broker.url("", broker.credentials), "--queue", "plain")
+
+    assert f"1 message read and given back, {sent} lose nothing" in done.output
+    assert ("refused: the user-id" in done.output) == (not sent)
+
+
 def test_queues_by_name(broker: BasicBroker) -> None:
     names = ["--queue", "odd", "--queue", "empty", "--queue", "nowhere"]
 

@@ -225,6 +225,7 @@ def test_credentials() -> None:
         *("amqp://u:secret@h/?address_version=3", "amqp://${NOT_THERE}:secret@h/q"),
         *(f"amqp://u:secret@h/?queue={name}&address_version=1" for name in ("gr%C3%B6", "a%252F")),
         *("amqp://u:secret@h/?auth_mechanism=x", "amqp://u:secret@h/?heartbeat=²"),
+        *(f"amqp://u:secret@h/q?offset={at}" for at in ("soon", "-1", "10w", "10m5s", "%C2%B2")),
     ],
 )
 def test_what_is_no_url(url: str) -> None:

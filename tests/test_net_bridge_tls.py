@@ -24,7 +24,8 @@ trustme = pytest.importorskip("trustme")
 from amqp10msg import Array, Message, Symbol, UByte  # noqa: E402
 from amqp10msg.delivery import Source, Target  # noqa: E402
 from amqp10msg.net import transport  # noqa: E402
-from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions  # noqa: E402
+from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, parse_url  # noqa: E402
+from amqp10msg.net.bridge.ends import open_target  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.test_net_bridge_files import line  # noqa: E402
@@ -129,8 +130,8 @@ def urls(context: ssl.SSLContext, query: str) -> Iterator[str]:
         ("server", "", "is not to be trusted: (self-signed|unable to get)"),
         ("server", "cacertfile={other}", "is not to be trusted"),
         ("elsewhere", "cacertfile={trusted}", "is not to be trusted: IP address mismatch"),
-        ("server", "cacertfile=no/such.pem", "the certificates of the URL: .*No such file"),
-        ("server", "certfile={trusted}", "the certificates of the URL"),
+        ("server", "cacertfile=no/such.pem", "cacertfile=no/such.pem: No such file"),
+        ("server", "certfile={trusted}", "certfile=.*: no certificate in PEM with its key"),
     ],
 )
 def test_who_is_not_to_be_trusted_is_said_at_once(
@@ -235,6 +236,25 @@ def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None
     assert ("ended", 0) == (counts.state, counts.source_lost)
     init = (transport.SaslCode.INIT, ["EXTERNAL", b"", "127.0.0.1"])
     assert ["client@example.org", transport.SASL_HEADER, init] == seen
+
+
+@pytest.mark.parametrize("scheme", ["amqp", "amqp091"])
+@pytest.mark.parametrize("first, said", [(b"", "said anything; by TLS"), (b"A", "virtual host")])
+def test_what_a_cut_may_mean_is_said(scheme: str, first: bytes, said: str) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(8)
+        writer.write(first)
+        writer.close()
+
+    async def run() -> None:
+        async with await asyncio.start_server(answer, "127.0.0.1", 0) as listener:
+            port = listener.sockets[0].getsockname()[1]
+            at = parse_url(f"{scheme}://127.0.0.1:{port}/?queue=q")
+            ignore: Any = lambda *_: None  # noqa: E731
+            await open_target(at, ignore, ignore, ignore, window=1)
+
+    with pytest.raises(LinkError, match=said):
+        asyncio.run(run())
 
 
 # Credentials are seen by nobody.

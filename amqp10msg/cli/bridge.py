@@ -12,8 +12,9 @@ import click
 
 from amqp10msg.cli._credentials import hide_credentials
 from amqp10msg.cli._dry import check_reports, reports_option, show_dry, write_dry
+from amqp10msg.cli._live import LiveLine, log_lines, show_counts
 from amqp10msg.cli._options import LANGUAGES
-from amqp10msg.cli._output import complain, console, is_terminal, plural, safe, table
+from amqp10msg.cli._output import complain, is_terminal
 
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import RouteSpec, Statistics
@@ -179,21 +180,22 @@ def bridge(
     hide_credentials("bridge", [end for spec in specs for end in (spec.source, spec.target)])
     if dry_run:
         return _dry_run(specs, idle, reports)
-    live = is_terminal(sys.stderr) and log_format == "text"
+    line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
     try:
         counts, fault = run_bridge(
             specs,
-            logger=_logger(log_format),
-            show=_line if live else None,
+            logger=_logger(log_format, live=line is not None, alone=len(specs) == 1),
+            show=line.show if line is not None else None,
             listen=listen,
             listening=lambda url: click.echo(f"{url}/metrics", err=True),
         )
     except (ModuleNotFoundError, ValueError) as error:
         raise click.ClickException(str(error)) from None
-    if live:
+    if line is not None:
+        line.show(counts)
         click.echo(err=True)
     _write(reports, specs, counts)
-    _show(counts)
+    show_counts(counts)
     if fault is not None:
         complain(str(fault))
     return int(fault is not None)
@@ -229,7 +231,14 @@ def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> 
     return 0
 
 
-def _logger(form: str) -> logging.Logger:
+def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
+    """Return what writes events.
+
+    Args:
+        form: as ``--log`` says.
+        live: beside a line that is written over.
+        alone: there is one route, whose fault the command's last line says.
+    """
     from amqp10msg.net.serve.logs import JsonFormatter
 
     logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
@@ -237,28 +246,11 @@ def _logger(form: str) -> logging.Logger:
         logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
     else:
         handler = logging.StreamHandler()
-        text = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
-        handler.setFormatter(JsonFormatter() if form == "json" else text)
+        handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
+        if form == "text" and alone:
+            handler.addFilter(lambda record: getattr(record, "event", "") != "route-failed")
         logger.addHandler(handler)
     return logger
-
-
-def _line(counts: Mapping[str, Statistics]) -> None:
-    """Show in one line how all routes do."""
-    every = list(counts.values())
-    taken = sum(one.accepted for one in every)
-    rate = sum(one.rate for one in every)
-    flying, waiting = sum(one.in_flight for one in every), sum(one.waiting for one in every)
-    aside = sum(one.quarantined.total() for one in every)
-    losses = sum(one.losses.total() for one in every)
-    known = [one.lag for one in every if one.lag is not None]
-    lag = f", {sum(known):,} to come" if known else ""
-    states = sorted({one.state for one in every} - {"running"})
-    text = (
-        f"{taken:,} taken, {rate:,.0f}/s, {flying} in flight, {waiting} waiting, {aside} aside, "
-        f"{losses:,} losses{lag}{'; ' if states else ''}{', '.join(states)}"
-    )
-    click.echo(f"\r\x1b[K{safe(text)}", err=True, nl=False)
 
 
 def _write(
@@ -270,20 +262,3 @@ def _write(
     for path in reports:
         make = report.as_json if path.suffix == ".json" else report.as_html
         write_whole(path, make(specs, counts))
-
-
-def _show(counts: Mapping[str, Statistics]) -> None:
-    """Print a table of what was done."""
-    made = table("route", "received", "taken", "a second", "duplicates", "aside", "losses")
-    for name, one in counts.items():
-        numbers = (
-            *(one.received, one.accepted, round(one.rate), one.duplicates),
-            *(one.quarantined.total(), one.losses.total()),
-        )
-        made.add_row(safe(name), *(f"{number:,}" for number in numbers))
-    console(colored=False).print(made)
-    for name, one in counts.items():
-        for reason, count in one.quarantined.most_common():
-            click.echo(safe(f"{name}: {plural(count, 'message')} in quarantine: {reason}"))
-        for (path, action), count in one.losses.most_common(10):
-            click.echo(safe(f"{name}: {path}: {action} {count:,} times"))

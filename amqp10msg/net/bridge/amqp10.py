@@ -87,6 +87,10 @@ class Amqp10Source(Peer):
             text = "this source sends settled: what is lost on the way would be lost for good"
             self.fail(LinkError(text, said=True, permanent=True))
             return False
+        if self.endpoint.offset is not None and self.product.startswith("RabbitMQ 3.10."):
+            text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
+            self.fail(LinkError(text, said=True, permanent=True))
+            return False
         self.link.grant(self._window)
         return True
 

@@ -54,6 +54,8 @@ class BasicSource(BasicPeer):
         self._lowest = 1  # the first delivery-tag that is not settled
         self._settled: dict[int, Settle] = {}
         self._acked: set[int] = set()
+        self._ready: int | None = None
+        self._asking = False
 
     async def attach(self, window: int) -> None:
         """Consume the queue, with at most so many deliveries unsettled.
@@ -107,12 +109,18 @@ class BasicSource(BasicPeer):
         super().flush()
 
     async def depth(self) -> int | None:
-        """Return how many messages are ready in the queue.
+        """Ask how many messages are ready in the queue; the last answer is returned."""
+        if not (self._asking or self._failed or self._closing):
+            self._asking = True
+            declare = spec.Queue.Declare(0, self.endpoint.queue or "", passive=True)
+            self.write(method(CHANNEL, declare))
+        return self._ready
 
-        Raises:
-            LinkError: the broker does not say.
-        """
-        return await depth_of(self.endpoint, self.endpoint.queue or "")
+    def _method(self, found: Any) -> None:
+        if isinstance(found, spec.Queue.DeclareOk):
+            self._ready, self._asking = found.message_count, False
+        else:
+            super()._method(found)
 
     def stop(self) -> None:
         """Ask for no more deliveries."""

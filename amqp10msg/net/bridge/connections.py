@@ -64,6 +64,7 @@ class Connections:
         self._source_side = SourceSide("source", source, self.log)
         self._target_side = Side("target", target, self.log)
         self._idle = 0.0
+        self._opened = 0.0  # the source, on the loop's clock
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
@@ -133,6 +134,7 @@ class Connections:
                 self._lost_source(self._early)
                 continue
             self._idle = 0.0
+            self._opened = self._opened or self._loop.time()
             self._count()
             await side.lost.wait()
 
@@ -156,7 +158,6 @@ class Connections:
         self._forget_source()
         stuck = self._source_side.end(error, self._window)
         if stuck is not None:
-            self.log("source-stuck", logging.ERROR, at=str(self.source), why=str(stuck))
             self._fail(stuck)
         self._source_side.lost.set()
 

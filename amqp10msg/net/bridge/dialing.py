@@ -28,7 +28,7 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
     try:
         context = at.tls_context()
     except (OSError, ssl.SSLError) as error:
-        raise LinkError(f"the certificates of the URL: {error}", permanent=True) from None
+        raise LinkError(str(error), permanent=True) from None
     try:
         async with asyncio.timeout(at.timeout):
             name = (at.server_name or at.host) if at.tls else None
@@ -36,6 +36,7 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
                 lambda: made, at.host, at.port, ssl=context, server_hostname=name
             )
             await ready()
+            made.is_open = True
     except asyncio.CancelledError:
         made.abort()
         raise
@@ -52,9 +53,13 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
             "is, server_name_indication= the name that it is for"
         )
         raise LinkError(text, permanent=True) from None
+    except ssl.SSLError as error:
+        made.abort()
+        hint = "; it speaks no TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
+        raise LinkError(f"TLS: {error.reason or error}{hint}") from None
     except OSError as error:
         made.abort()
-        raise LinkError(str(error)) from None
+        raise LinkError(error.strerror or str(error)) from None
 
 
 def drop(stream: asyncio.Transport | None) -> None:

@@ -17,7 +17,7 @@ from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle
-from amqp10msg.translate import explain, to_amqp10, to_basic
+from amqp10msg.translate import Circumstances, explain, to_amqp10, to_basic
 
 __all__ = ["DryRun", "Example", "dry_run"]
 
@@ -50,6 +50,8 @@ class DryRun:
         source: where from, without credentials.
         target: where to, likewise.
         profile: the translation.
+        user: whom the target knows the bridge as, who alone may send messages with a user-id; None
+            where nobody says.
         translates: whether its ends speak different protocols.
         read: messages that were read.
         octets: their bytes.
@@ -67,6 +69,7 @@ class DryRun:
     source: str
     target: str
     profile: str
+    user: str | None
     translates: bool
     read: int = 0
     octets: int = 0
@@ -83,7 +86,8 @@ class DryRun:
         """Return one of a route, of which nothing was read yet."""
         source, target = spec.source, spec.target
         differ = source.protocol != target.protocol
-        return cls(spec.name, str(source), str(target), spec.options.profile, differ)
+        profile, user = spec.options.profile, target.user
+        return cls(spec.name, str(source), str(target), profile, user, differ)
 
     def add(self, delivery: Delivery, options: RouteOptions) -> None:
         """Look at one delivery of the route, which has these options."""
@@ -104,7 +108,9 @@ class DryRun:
                 self.exact += 1
                 return
             message = without_delivery(message, options)
-            made: Any = (to_amqp10 if was_basic else to_basic)(message, profile)
+            make: Any = to_amqp10 if was_basic else to_basic
+            given = Circumstances(user=self.user)
+            made = make(message, profile, circumstances=given)
             octets = made.message.encode() if was_basic else delivery.octets
         except AmqpError as error:
             raw = None if was_basic or not delivery.octets else delivery.octets[:_LARGEST]
@@ -125,7 +131,7 @@ class DryRun:
         new = [key for key in lost if key not in self.examples and key in self.losses]
         if new:
             shown = octets if len(octets) <= _LARGEST else None
-            self._show(new, Example(explain(message, profile), shown))
+            self._show(new, Example(explain(message, profile, circumstances=given), shown))
 
     def _count(self, counts: Counter[Any], key: tuple[str, ...]) -> None:
         if key not in counts and len(counts) >= _MOST:

@@ -63,7 +63,7 @@ class Queue:
             ValueError: that is no queue.
         """
         try:
-            name, messages = found["name"], found.get("messages", 0)
+            name, messages = found["name"], found.get("messages")
             kind = found.get("type", "classic")
             said = {**_table(found.get("effective_policy_definition"))}
             said |= {key.removeprefix("x-"): v for key, v in _table(found["arguments"]).items()}
@@ -217,17 +217,21 @@ async def _check(
         if of_streams in PROFILES:
             options = attrs.evolve(options, profile=of_streams)
     try:
-        if queue.messages is None:
+        if not queue.messages:
+            # The management API counts every few seconds, or not at all.
             from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
             queue = attrs.evolve(queue, messages=await depth_of(endpoint, queue.name))
-        if not queue.messages:
+        if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
-        most = min(count, queue.messages)
+        # How many a stream has, the broker says as it was a while ago.
+        most = min(count, queue.messages or count)
         run = await dry_run(_spec(at, target, options, queue, offset), most, idle)
         if not run.read and not queue.kind:
             # A stream begins with what comes next unless it is told otherwise.
             run = await dry_run(_spec(at, target, options, queue, "first"), most, idle)
+        if not run.read:
+            return Checked(queue)
     except LinkError as error:
         return Checked(queue, fault=str(error.without(endpoint.password)))
     return Checked(queue, run)

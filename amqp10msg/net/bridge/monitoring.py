@@ -19,6 +19,9 @@ _COUNTERS = (
     ("accepted", "Messages that the target took.", "accepted"),
     ("bytes", "Bytes of messages that the target took.", "octets"),
     ("duplicates", "Deliveries that the target had before.", "duplicates"),
+    ("unmatched", "Messages that the filter passed over.", "unmatched"),
+    ("dropped", "Messages that the hook dropped.", "dropped"),
+    ("left", "Messages too large for memory and for the folder.", "left"),
     ("source_lost", "Times that the source's connection ended.", "source_lost"),
     ("target_lost", "Times that the target's connection ended.", "target_lost"),
 )

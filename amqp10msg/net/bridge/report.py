@@ -13,6 +13,8 @@ from amqp10msg.net.bridge.statistics import Statistics
 
 __all__ = ["as_html", "as_json"]
 
+_NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"
+
 
 def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str:
     """Return the counts of all routes as JSON; URLs have no credentials."""
@@ -78,9 +80,16 @@ def _of_route(name: str, found: Statistics) -> list[Any]:
         for fate in ("quarantined", "requeued", "rejected")
         for reason, count in getattr(found, fate).most_common()
     ]
-    if found.left:
-        what = "it is larger than max_message, and there was no room for it: max_large"
-        fates.append(("too-large", "left at the source", f"{found.left:,}", what))
+    fates += [
+        (reason, fate, f"{count:,}", what)
+        for reason, fate, count, what in (
+            ("too-large", "left at the source", found.left, _NO_ROOM),
+            ("filter", "passed over", found.unmatched, "the filter does not pass it"),
+            ("hook", "dropped", found.dropped, "the hook returned None"),
+            ("duplicate", "left out", found.duplicates, "the target had its message-id before"),
+        )
+        if count
+    ]
     if fates:
         head = ["reason", "what became of it", "messages", "which is"]
         parts.append(_part(f"Not taken: {name}", head, ["", "", "n", ""], fates))

@@ -72,11 +72,7 @@ class Route(Connections):
         self._ticked = 0.0
 
     async def depth(self) -> int | None:
-        """Return how many messages are still to come; None where the source does not say.
-
-        Raises:
-            LinkError: the question failed.
-        """
+        """Ask how many messages are still to come, and return the last answer; None without one."""
         return await self._from.depth() if self._from is not None else None
 
     # The run.
@@ -118,6 +114,7 @@ class Route(Connections):
             self.statistics.seconds = self._loop.time() - started
             self.statistics.state = "failed" if self._fault else "ended"
         if self._fault is not None:
+            self.log("route-failed", logging.ERROR, why=str(self._fault))
             raise self._fault
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -391,6 +388,8 @@ class Route(Connections):
         for delivery, how, _ in finished:
             self._settle(delivery, how)
             self._forget(delivery)
+        if finished:
+            self.statistics.busy = self._loop.time() - self._opened
         if not self._unsettled:
             most = self.options.max_messages
             if most is not None and self.statistics.settled >= most:

@@ -15,14 +15,13 @@ from amqp10msg.net.bridge.monitoring import Monitor
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 
 __all__ = ["run_bridge", "run_check", "run_dry"]
 
-_LAG_SECONDS = 5.0
-#: Seconds until it is asked again where nobody said it yet.
-_SOON = 0.5
+_LAG_SECONDS = 1.0
+#: Seconds that a source has to answer.
+_ANSWER_SECONDS = 0.2
 
 Show = Callable[[Mapping[str, Statistics]], None]
 
@@ -112,9 +111,10 @@ async def _show(bridge: Bridge, show: Show, every: float) -> None:
 async def _measure(route: Route) -> None:
     """Ask now and then how many messages are still to come."""
     while True:
-        with contextlib.suppress(LinkError):
-            route.statistics.lag = await route.depth()
-        await asyncio.sleep(_LAG_SECONDS if route.statistics.lag is not None else _SOON)
+        await route.depth()
+        await asyncio.sleep(_ANSWER_SECONDS)
+        route.statistics.lag = await route.depth()
+        await asyncio.sleep(_LAG_SECONDS)
 
 
 def run_check(
@@ -125,8 +125,8 @@ def run_check(
     idle: float,
     tell: Callable[[Checked], None],
 ) -> list[Checked]:
-    """Run `check_queues` in this thread, towards AMQP 1.0."""
-    target = Endpoint("1.0", "localhost", 5672)
+    """Run `check_queues` in this thread, towards AMQP 1.0, as the same user there."""
+    target = Endpoint("1.0", "localhost", 5672, user=endpoint.user)
     return asyncio.run(check_queues(endpoint, target, queues, options, count, idle, tell=tell))
 
 

@@ -13,7 +13,7 @@ from amqp10msg.message import Message
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Outgoing
-from amqp10msg.net.bridge.translating import translator_of
+from amqp10msg.net.bridge.translating import ANYBODY, translator_of
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
 from amqp10msg.translate import to_amqp10, to_basic
@@ -93,7 +93,7 @@ def _sender_of_one(
     def prepare(delivery: Delivery) -> Outgoing | None:
         message: Any = message_of(delivery)
         if translates:
-            made = make(without_delivery(message, options), profile)
+            made = make(without_delivery(message, options), profile, circumstances=ANYBODY)
             message = made.message
             for loss in made.losses:
                 statistics.lose(loss.path, loss.action)

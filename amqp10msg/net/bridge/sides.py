@@ -67,10 +67,10 @@ class Side:
             try:
                 link = await open_()
             except LinkError as error:
-                level = logging.WARNING
-                self.log(f"{self.name}-unreachable", level, at=at, why=str(error), tries=tries)
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{at}: {error}", permanent=True) from None
+                level = logging.WARNING
+                self.log(f"{self.name}-unreachable", level, at=at, why=str(error), tries=tries)
                 continue
             self.log(f"{self.name}-open", at=at, product=link.product.strip())
             self.progress = False

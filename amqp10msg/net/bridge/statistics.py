@@ -39,6 +39,7 @@ class Statistics:
         lag: messages in the source's queue, None where that is not known.
         state: what the route does, in words.
         seconds: that it ran.
+        busy: of these, until a message was settled last, from when the source was open.
     """
 
     received: int = 0
@@ -61,6 +62,7 @@ class Statistics:
     lag: int | None = None
     state: str = "starting"
     seconds: float = 0.0
+    busy: float = 0.0
 
     def lose(self, path: str, action: str) -> None:
         """Count a loss of a translation."""
@@ -78,8 +80,17 @@ class Statistics:
 
     @property
     def rate(self) -> float:
-        """Messages that the target took in a second, on average."""
-        return self.accepted / self.seconds if self.seconds > 0 else 0.0
+        """Messages that the target took in a second, on average while there were some."""
+        return self.accepted / self.busy if self.busy > 0 else 0.0
+
+    @property
+    def lost(self) -> Counter[str]:
+        """What the translation did to values that do not come back, by action."""
+        found: Counter[str] = Counter()
+        for (_, action), count in self.losses.items():
+            if action != "carried":
+                found[action] += count
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as what JSON can hold."""
@@ -91,5 +102,6 @@ class Statistics:
         for name in ("quarantined", "requeued", "rejected", "refused"):
             made[name] = dict(made[name])
         made["rate"] = round(self.rate, 1)
-        made["seconds"] = round(self.seconds, 3)
+        for name in ("seconds", "busy"):
+            made[name] = round(made[name], 3)
         return made

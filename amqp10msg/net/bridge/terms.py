@@ -205,11 +205,7 @@ class SourceLink(Link, Protocol):
         """Settle a delivery of this link; of another one, do nothing."""
 
     async def depth(self) -> int | None:
-        """Return how many messages are still to come; None where nobody says.
-
-        Raises:
-            LinkError: the question failed.
-        """
+        """Ask how many messages are still to come, and return the last answer; None without one."""
 
     def stop(self) -> None:
         """Ask for no more deliveries; those under way may still come."""

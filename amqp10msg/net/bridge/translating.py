@@ -14,9 +14,13 @@ from typing import Any
 from amqp10msg.net.bridge.headers import header_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Outgoing
+from amqp10msg.translate import Circumstances
 from amqp10msg.translate.batches import kernel
 
-__all__ = ["translator_of"]
+__all__ = ["ANYBODY", "translator_of"]
+
+#: Whose messages a user may send, the target decides.
+ANYBODY = Circumstances(user=None)
 
 #: Makes what is sent of some deliveries, None for each that is to be translated by itself.
 Translate = Callable[[Sequence[Delivery]], list[Outgoing | None]]
@@ -38,7 +42,7 @@ def translator_of(
         statistics: takes the losses.
         fixed: what `names` returns, where it is the same for all.
     """
-    found = kernel("amqp10" if to_1_0 else "basic", profile)
+    found = kernel("amqp10" if to_1_0 else "basic", profile, circumstances=ANYBODY)
     if found is None:
         return None
 

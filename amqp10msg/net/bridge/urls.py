@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
@@ -21,6 +22,8 @@ _SCHEMES = {
     "amqp": ("1.0", False, 5672),
     "amqps": ("1.0", True, 5671),
 }
+#: Where to begin in a stream: the intervals are those of RabbitMQ.
+_OFFSET = re.compile(r"first|last|next|[0-9]+[YMDhms]?")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _SURROGATES: Any = {"encoding": "utf-8", "errors": "surrogateescape"}
 
@@ -127,13 +130,27 @@ class Endpoint:
         """
         if not self.tls:
             return None
-        context = ssl.create_default_context(cafile=self.cacertfile)
+        with _reading(f"cacertfile={self.cacertfile}", "no certificates in PEM"):
+            context = ssl.create_default_context(cafile=self.cacertfile)
         if not self.verify:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if self.certfile is not None:
-            context.load_cert_chain(self.certfile, self.keyfile)
+            wanted = "no certificate in PEM with its key, which keyfile= may name"
+            with _reading(f"certfile={self.certfile}", wanted):
+                context.load_cert_chain(self.certfile, self.keyfile)
         return context
+
+
+@contextlib.contextmanager
+def _reading(file: str, otherwise: str) -> Iterator[None]:
+    """Say which file cannot be read, and what it is not: OpenSSL does not."""
+    try:
+        yield
+    except ssl.SSLError:
+        raise OSError(f"{file}: {otherwise}") from None
+    except OSError as error:
+        raise OSError(f"{file}: {error.strerror or error}") from None
 
 
 def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoint:
@@ -276,7 +293,14 @@ def _quoted_before_4(text: str) -> str:
 def _options(query: dict[str, str]) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for name, value in query.items():
-        if name in {"cacertfile", "certfile", "keyfile", "offset"}:
+        if name in {"cacertfile", "certfile", "keyfile"}:
+            made[name] = value
+        elif name == "offset":
+            if _OFFSET.fullmatch(value) is None:
+                raise ValueError(
+                    "offset is first, last, next, a number, or an interval such as 10m (of Y, M, "
+                    f"D, h, m, s), not {value[:20]!r}"
+                )
             made[name] = value
         elif name == "server_name_indication":
             made["server_name"] = value

@@ -21,6 +21,7 @@ class Wire(asyncio.Protocol):
         product: what the peer says that it is.
         paused: whether the peer does not read, so that nothing may be sent.
         closed: done once the socket is closed.
+        is_open: whether the peer has agreed to all that was asked.
     """
 
     def __init__(self, endpoint: Endpoint, on_lost: OnLost) -> None:
@@ -36,6 +37,8 @@ class Wire(asyncio.Protocol):
         self._heard = self._loop.time()
         self._closing = False
         self._failed = False
+        self._spoken = False
+        self.is_open = False
 
     # Called by asyncio.
 
@@ -47,6 +50,7 @@ class Wire(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
         self._heard = self._loop.time()
+        self._spoken = True
         try:
             self.receive(data)
         except OSError as error:
@@ -54,9 +58,17 @@ class Wire(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End: the peer is gone."""
-        self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}"))
+        self.fail(LinkError(f"the connection was cut{f' ({exc})' if exc else ''}{self._hint()}"))
         if not self.closed.done():
             self.closed.set_result(None)
+
+    def _hint(self) -> str:
+        """Say what a peer may mean that ends a connection without a word."""
+        if self.is_open:
+            return ""
+        if self._spoken:
+            return " before it was open; is there such a virtual host?"
+        return " before the peer said anything" + ("" if self.endpoint.tls else "; by TLS?")
 
     def pause_writing(self) -> None:
         """Stop sending until the peer reads again."""
@@ -134,6 +146,6 @@ class Wire(asyncio.Protocol):
             async with asyncio.timeout(wait):
                 await self.say_goodbye()
                 if self._stream is not None:
-                    self._stream.close()
+                    drop(self._stream)  # both have said goodbye
                     await asyncio.shield(self.closed)
         self.abort()

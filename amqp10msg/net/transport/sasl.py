@@ -175,10 +175,9 @@ class SaslClient:
         if code == SaslCode.OUTCOME and self._asked:
             if first != 0:
                 # 1 is wrong credentials; 4 a failure that may pass (Part 5, 5.3.3.6).
-                raise SaslError(
-                    f"amqp:unauthorized-access: authentication failed, code {first!r:.20}",
-                    refused=first in {1, 3},
-                )
+                refused = first in {1, 3}
+                why = "wrong user or password" if first == 1 else f"the peer says {first!r:.20}"
+                raise SaslError(f"amqp:unauthorized-access: {why}", refused=refused)
             self.done = True
             return b""
         raise SaslError("the peer sent an unexpected SASL frame")
