@@ -3,12 +3,9 @@
 cimport cython
 
 from amqp10msg._core.value_reader cimport ValueReader
-from amqp10msg._core.value_writer cimport ValueWriter
 
 cdef bytes KIND_OF, IS_MESSAGE_ID, PLACES
-cdef list _MARKERS, _SOURCES, _HEADS, _SHOWN, _NAMES, _KINDS, _FIELDS, _NULLS
-cdef dict _MARKED, _SECTIONS
-cdef str _BASE64, _HEX
+cdef list _MARKERS, _SOURCES, _SHOWN, _NAMES, _KINDS
 cdef double _INFINITE
 cdef int _FIRST, _COUNT, _VALUE, _PROPERTIES
 cdef int KIND_ADDRESS, KIND_ARRAY, KIND_BINARY, KIND_BOOLEAN, KIND_DOUBLE, KIND_FLOAT
@@ -44,29 +41,3 @@ cdef class OctetsReader(ValueReader):
 cpdef object plain_message(bytes octets, message_format)
 @cython.locals(reader=OctetsReader)
 cpdef object plain_octets(bytes octets)
-
-
-@cython.final
-cdef class OctetsWriter(ValueWriter):
-    cdef item(self, plain)
-    @cython.locals(mark=Py_ssize_t)
-    cdef items(self, list plain)
-    cdef mapping(self, dict plain)
-    @cython.locals(mark=Py_ssize_t)
-    cdef entries(self, dict plain, int wanted)
-    @cython.locals(kind=int)
-    cdef marker(self, dict plain, str name, content)
-    cdef natural(self, int kind, plain)
-    @cython.locals(places=dict, kinds=bytes, held=list, i=Py_ssize_t, count=Py_ssize_t,
-                   mark=Py_ssize_t)
-    cdef composite(self, int place, dict plain)
-    @cython.locals(source=str)
-    cdef section(self, int place, plain)
-    @cython.locals(given=list, place=int, has_value=bint, bodies=int)
-    cdef object message(self, plain)
-
-
-@cython.locals(writer=OctetsWriter)
-cpdef object octets_of_message(plain)
-@cython.locals(writer=OctetsWriter)
-cpdef object octets_of_value(plain)

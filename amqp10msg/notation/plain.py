@@ -58,20 +58,17 @@ from amqp10msg.lenient import Malformed
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError
-from amqp10msg.notation._plain_octets import (
-    octets_of_message,
-    octets_of_value,
-    plain_message,
-    plain_octets,
-)
+from amqp10msg.notation._plain_items import octets_of_message, octets_of_value
+from amqp10msg.notation._plain_octets import plain_message, plain_octets
 from amqp10msg.notation._plain_reader import PlainReader, is_marker
+from amqp10msg.notation._plain_tables import SHOWN
 from amqp10msg.notation._plain_writer import entries, fields_of, generic, marked, natural
 from amqp10msg.notation._sections import message_of, sections_of, written
 from amqp10msg.primitives import AmqpMap, Symbol
 from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
 
-_SHOWN = {kind.name: kind.name.replace("-", "_") for kind in KINDS}
-_NAMES = {_SHOWN[kind.name]: kind for kind in KINDS}
+_SHOWN = {kind.name: shown for kind, shown in zip(KINDS, SHOWN, strict=True)}
+_NAMES = dict(zip(SHOWN, KINDS, strict=True))
 _DATA = BODY_KINDS[0]
 _VALUE = BODY_KINDS[2]
 
