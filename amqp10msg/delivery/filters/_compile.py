@@ -112,9 +112,10 @@ class _Compiler:
     def conjunction(self, operands: Sequence[Node]) -> Evaluator:
         """Compile ``a AND b``; what stands side by side and is ``name = literal`` as one."""
         parts: list[Evaluator] = []
-        for is_equality, group in groupby(map(self.compiled, operands), _is_equality):
+        for _, group in groupby(map(self.compiled, operands), _is_equality):
             found = list(group)
-            parts += [AllEqual(found)] if is_equality and len(found) > 1 else found
+            equalities = [part for part in found if isinstance(part, Equal)]
+            parts += [AllEqual(equalities)] if len(equalities) > 1 else found
         return parts[0] if len(parts) == 1 else AllOf(parts)
 
     def comparison(self, node: Compare) -> Evaluator:

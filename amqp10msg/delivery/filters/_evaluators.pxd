@@ -25,10 +25,6 @@ cdef class Entry(Evaluator):
     cdef object key
 
 
-@cython.locals(section=dict)
-cdef object _entry(entries, key)
-
-
 @cython.final
 cdef class HeaderField(Evaluator):
     cdef object name
@@ -49,18 +45,17 @@ cdef class Changed(Evaluator):
 
 @cython.final
 cdef class Equal(Evaluator):
-    cdef object key
-    cdef object literal
-    cdef bint octets
-    cdef frozenset like
-
-    cdef object result(self, found)
+    cdef readonly object key
+    cdef readonly object literal
+    cdef readonly bint octets
+    cdef readonly frozenset like
 
 
 cdef class AllEqual(Evaluator):
-    cdef list tests
+    cdef bint octets
+    cdef list rows
 
-    @cython.locals(test=Equal, entries=dict)
+    @cython.locals(like=frozenset)
     cdef object value(self, message, now)
 
 
@@ -138,13 +133,12 @@ cdef class Signed(Evaluator):
 
 cdef class Calculation(Evaluator):
     cdef Evaluator first
-    cdef list signs
     cdef list rest
     cdef bint exact
     cdef bint concatenate
     cdef bint finite
 
-    @cython.locals(operand=Evaluator, is_text=bint, i=Py_ssize_t)
+    @cython.locals(operand=Evaluator, sign=str)
     cdef object value(self, message, now)
 
 
@@ -175,3 +169,5 @@ cdef class TextFunction(Evaluator):
 
 
 cpdef object value_of(Evaluator evaluator, message, now)
+@cython.locals(evaluator=Evaluator)
+cpdef bint matches(self, message, now=*, local=*) except -1

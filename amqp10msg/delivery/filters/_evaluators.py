@@ -94,14 +94,8 @@ class Entry(Evaluator):
         self.key = key
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
-        return _entry(getattr(message, self.section), self.key)
-
-
-def _entry(entries: Any, key: Any) -> Any:
-    if type(entries) is dict:
-        section = entries
-        return section.get(key)
-    return None if entries is None else entries.get(key)
+        entries = getattr(message, self.section)
+        return None if entries is None else entries.get(self.key)
 
 
 class HeaderField(Evaluator):
@@ -156,9 +150,8 @@ class Equal(Evaluator):
         self.like = types_of(literal)
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
-        return self.result(_entry(message.application_properties, self.key))
-
-    def result(self, found: Any) -> Any:
+        entries = message.application_properties
+        found = None if entries is None else entries.get(self.key)
         if type(found) in self.like:
             return found == self.literal
         return compare("=", found, self.literal, self.octets)
@@ -167,21 +160,20 @@ class Equal(Evaluator):
 class AllEqual(Evaluator):
     """Several of them, joined by ``AND``: the section is read once."""
 
-    def __init__(self, tests: Sequence[Evaluator]) -> None:
-        self.tests: Any = list(tests)
+    def __init__(self, tests: Sequence[Equal]) -> None:
+        self.octets = tests[0].octets
+        self.rows = [(test.key, test.like, test.literal) for test in tests]
 
     def value(self, message: Any, now: Any) -> Any:  # noqa: ARG002
-        section = message.application_properties
-        entries = section if type(section) is dict else None
+        entries = message.application_properties
         result: bool | None = True
-        for test in self.tests:
-            found = _entry(section, test.key) if entries is None else entries.get(test.key)
-            # As in `Equal.result`, without a call in the pure build.
-            if type(found) in test.like:
-                if found != test.literal:
+        for key, like, literal in self.rows:
+            found = None if entries is None else entries.get(key)
+            if type(found) in like:
+                if found != literal:
                     return False
                 continue
-            same = test.result(found)
+            same = compare("=", found, literal, self.octets)
             if same is False:
                 return False
             if same is not True:
@@ -396,20 +388,21 @@ class Calculation(Evaluator):
         finite: bool,
     ) -> None:
         self.first = first
-        self.signs = [sign for sign, _ in rest]
-        self.rest = [operand for _, operand in rest]
+        self.rest = list(rest)
         self.exact = exact
         self.concatenate = concatenate
         self.finite = finite
 
     def value(self, message: Any, now: Any) -> Any:
         result = self.first.value(message, now)
-        for i in range(len(self.rest)):
-            operand = self.rest[i]
-            sign = self.signs[i]
+        for sign, operand in self.rest:
             other = operand.value(message, now)
-            is_text = isinstance(result, str) and isinstance(other, str)
-            if self.concatenate and sign == "+" and is_text:
+            if (
+                self.concatenate
+                and sign == "+"
+                and isinstance(result, str)
+                and isinstance(other, str)
+            ):
                 result = str(result) + str(other)
             else:
                 result = arithmetic(sign, result, other, self.exact, self.finite)
@@ -501,4 +494,5 @@ def matches(
     """
     if type(message) is not _Message and not isinstance(message, Message):
         raise not_a_message(message)
-    return value_of(self._evaluate, message, now) is True
+    evaluator = self._evaluate
+    return evaluator.value(message, now) is True
