@@ -43,7 +43,7 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
     footer = Footer(message.footer or {})
     for name in algorithms or ("crc-32",):
         if name not in _CHECKSUMS:
-            raise ValueError(f"{name!r} is no checksum: use {' or '.join(_CHECKSUMS)}")
+            raise ValueError(f"{name!r} is not a checksum: use {' or '.join(_CHECKSUMS)}")
         footer[_PREFIX + name] = UInt(_CHECKSUMS[name](bare))
     return message.evolve(footer=footer)
 

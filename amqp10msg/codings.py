@@ -109,7 +109,7 @@ def _inflated(octets: bytes, wbits: int, coding: str, limit: int) -> bytes:
             if reader.eof:  # gzip may have several members (RFC 1952, 2.2)
                 if coding != "gzip":
                     trailing = len(octets) - at + len(piece)
-                    raise ContentError(f"{trailing} trailing bytes behind the {coding} data")
+                    raise ContentError(f"{trailing} trailing bytes after the {coding} data")
                 reader = zlib.decompressobj(wbits)
             part = reader.decompress(piece, left + 1)
             left -= len(part)

@@ -21,7 +21,7 @@ PartOf = tuple[int, int, int, int]
 
 @attrs.frozen
 class Malformed:
-    """A section whose bytes are no encoded value, though it is known where they end.
+    """A section whose bytes are not an encoded value, though it is known where they end.
 
     Attributes:
         data: the section, from the constructor of its descriptor on.
@@ -139,7 +139,7 @@ def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:
-    """Return a section that was encoded anew, with the fields behind those that are defined.
+    """Return a section that was encoded anew, with the fields after those that are defined.
 
     Args:
         encoded: the section as it is now.

@@ -42,9 +42,9 @@ class Part:
     """One section of an encoded message, not decoded.
 
     Attributes:
-        kind: its row in the table of sections, or None where it is no section of Part 3.
+        kind: its row in the table of sections, or None where it is not a section of Part 3.
         offset: where it begins (its descriptor), in octets.
-        content: where its value begins, behind the descriptor.
+        content: where its value begins, after the descriptor.
         end: where it ends.
     """
 

@@ -46,7 +46,7 @@ _SIMPLE = {str, bytes, Symbol, *_SHORT}
 
 
 class Text:
-    """What has this text as its repr."""
+    """An object with this text as its repr."""
 
     __slots__ = ("_text",)
 
@@ -110,7 +110,7 @@ def shown(cls: type[T]) -> type[T]:
 
 
 def _write(out: _Out, value: Any, level: int, before: str = "") -> None:
-    """Write a value behind a text."""
+    """Write a value after a text."""
     kind = type(value)
     if level > _DEEPEST:
         out.add(f"{before}...")

@@ -54,5 +54,5 @@ def test_a_checksum_of_the_wrong_type_is_wrong() -> None:
 
 
 def test_unknown_algorithm() -> None:
-    with pytest.raises(ValueError, match="'md5' is no checksum: use crc-32 or adler-32"):
+    with pytest.raises(ValueError, match="'md5' is not a checksum: use crc-32 or adler-32"):
         with_checksum(MESSAGE, "md5")

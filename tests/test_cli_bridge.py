@@ -125,8 +125,14 @@ def test_a_file_of_routes(server: Server) -> None:
         ("x = 1\n[[route]]", "it has 'x'"),
         ("[[route]]\nfrom = 'amqp://h/q'", "route 1 has no 'to'"),
         ("[[route]]\nfrom = 'amqp://u:s3cr3t@h/q#'\nto = 'amqp://h'", "%23"),
-        ("[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nspeed = 1", "'speed' is no option"),
-        ("[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nwindow = 'x'", "window is a number"),
+        (
+            "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nspeed = 1",
+            "'speed' is not an option",
+        ),
+        (
+            "[[route]]\nfrom = 'amqp://h/q'\nto = 'amqp://h/q'\nwindow = 'x'",
+            "window must be a number",
+        ),
         ("[route", "at the end of a table"),
     ],
 )
@@ -147,7 +153,7 @@ def test_what_is_no_file_of_routes(tmp_path: Path, text: str, said: str) -> None
         (["--from", "amqp://h/q"], "give --from and --to"),
         (["--from", "x://h/q", "--to", "amqp://h/q"], "begins with one of"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full"], "REASON=ACTION"),
-        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full=x"], "no action"),
+        (["--from", "amqp://h/q", "--to", "amqp://h/q", "--on", "full=x"], "is not an action"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--report", "r.txt"], "neither .json"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--listen", "9419"], "HOST:PORT"),
         (["--from", "amqp://h/q", "--to", "amqp://h/q", "--filter", "a ="], "--filter"),

@@ -136,7 +136,7 @@ def test_a_death_that_cases_before_it_caused_is_not_blamed_on_it(driver: Path) -
     found = conformance.run(conformance.find_peer(str(driver)), cases)
 
     assert ["pass", "pass"] == [result.outcome for result in found.results]
-    assert "died after other cases, and not of this one alone" in found.results[1].reason
+    assert "died after other cases, but not on this one alone" in found.results[1].reason
     assert "SIGABRT" in found.results[1].reason
 
 

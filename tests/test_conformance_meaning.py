@@ -192,12 +192,12 @@ def test_sections_without_a_field_say_nothing() -> None:
         (
             [["data", "61"], ["data", "62"]],
             [["data", "62"], ["data", "61"]],
-            "data stands in reverse order",
+            "data is in reverse order",
         ),
         (
             [["data", "61"], ["footer", []]],
             [["footer", []], ["data", "61"]],
-            "sections stand in another order",
+            "the sections are in another order",
         ),
     ],
 )

@@ -177,7 +177,7 @@ def test_a_file_that_cannot_be_written_is_said_at_once(server: Server) -> None:
         ("file:", "a file is file:PATH"),
         ("file://elsewhere/x", "a file is file:PATH"),
         ("file:x?protocol=2", "protocol is 0-9-1 or 1.0"),
-        ("file:x?queue=q", "is no parameter of a file"),
+        ("file:x?queue=q", "is not a parameter of a file"),
         ("file:x#y", "%23"),
     ],
 )

@@ -120,7 +120,7 @@ def test_a_source_that_dies_of_a_message_is_named_and_not_asked_for_ever() -> No
     broker, error = asyncio.run(run())
 
     assert error.permanent
-    assert "next in it, 3 times in a row (541 INTERNAL)" in str(error)
+    assert "3 times in a row instead of delivering its next message (541 INTERNAL)" in str(error)
     assert "from" in str(error)
     assert b"37" == broker.queues["from"][0].body
     came = Counter(bodies(broker.queues["to"]))

@@ -324,7 +324,7 @@ def test_credentials_are_in_no_log_title_report_or_error(tmp_path: Path) -> None
 
     assert {"r.json", "r.html", "quarantine.jsonl", "d.html", "d.json", "m.html"} <= seen.keys()
     assert "unauthorized" in seen["fails"]
-    assert "no parameter of a URL" in seen["no url"]
+    assert "not a parameter of a URL" in seen["no url"]
     assert "route 1" in seen["toml"]
     shown = [(name, one) for name, text in seen.items() for one in secrets if one in text]
     assert [] == shown

@@ -180,7 +180,7 @@ def test_the_command_says_what_is_wrong(tmp_path: Path) -> None:
     assert "--broker: a URL begins with" in said
     status, said = run("--broker", "amqp://127.0.0.1/q", "--only", "Part 1, 1.6.5")
     assert status == 2
-    assert "no case that was chosen is a message" in said
+    assert "none of the chosen cases is a message" in said
     status, said = run("--broker", "amqp://127.0.0.1:1/q", "--timeout", "0.5")
     assert status == 1
     assert "no peer ran" in said

@@ -28,7 +28,7 @@ HEAD = """\
 
 `make conformance` held these to the {count:,} cases of corpus 1.0.0, each in processes of its own,
 and wrote this page. What is not asked of an implementation is blank: it has no public function for
-it. [Hold an implementation to the corpus](../how-to/conformance.md) says what the columns mean;
+it. [Test an implementation with the corpus](../how-to/conformance.md) says what the columns mean;
 *typed* and *identical* are no requirement. Codecs are asked about outcomes and termini as the
 described lists that they are, and need not refuse what only a declaration forbids. *Live* are
 brokers, through which the messages among the cases went; of a broker, a *crash* is a session or

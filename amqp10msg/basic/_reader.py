@@ -89,7 +89,7 @@ class Layout:
 class Reader(Cursor):
     """A cursor over encoded 0-9-1 values; one for each call, so that the limits hold for all of it.
 
-    Every method reads at `pos` and leaves `pos` behind what it read, or raises DecodeError.
+    Every method reads at `pos` and leaves `pos` after what it read, or raises DecodeError.
     """
 
     def __init__(self, data: bytes, dialect: Dialect, limits: Limits | None) -> None:
@@ -169,7 +169,7 @@ class Reader(Cursor):
         return self.buf[pos + 4 : self.pos]
 
     def properties(self, layout: Layout) -> Any:
-        """Read property flags and the list behind them into an object of the layout's class.
+        """Read property flags and the list after them into an object of the layout's class.
 
         Raises:
             DecodeError: cut off, a flag of no property, or a value that cannot be read.
@@ -301,12 +301,12 @@ class Reader(Cursor):
         return self.fault(f"more than {self.limits.items} fields", at, "items-limit")
 
     def value(self, code: int, stop: int, depth: int) -> Any:
-        """Read the value behind a letter; `pos` stands behind the letter."""
+        """Read the value after a letter; `pos` stands after the letter."""
         data = self.buf
         pos = self.pos
         if not self.known[code]:
             raise self.fault(
-                f"{chr(code)!r} (0x{code:02x}) is no field type of the dialect {self.dialect}",
+                f"{chr(code)!r} (0x{code:02x}) is not a field type of the dialect {self.dialect}",
                 pos - 1,
                 "field-letter",
             )

@@ -132,7 +132,7 @@ def write_value(
         return
     here = f"{path}[{name!r:.60}]"
     if letter not in LETTERS[dialect]:
-        raise EncodeError(f"{letter!r} is no field type of the dialect {dialect}", here)
+        raise EncodeError(f"{letter!r} is not a field type of the dialect {dialect}", here)
     out.octet(ord(letter))
     form = (SPEC_FIXED if dialect == "spec" else FIXED).get(letter)
     try:

@@ -281,7 +281,7 @@ def decode_transfer(
 ) -> Transfer:
     """Decode the 22 arguments of message.transfer, without class and method, which fill the input.
 
-    The specification leaves the encoding of the body (domain ``content``) open: read here are an
+    The specification leaves the encoding of the body (domain ``content``) open: read here are a
     byte, 0 for the body itself and 1 for a reference, and a long string.
 
     Raises:

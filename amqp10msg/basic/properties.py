@@ -210,7 +210,7 @@ def encode_table(table: FieldTable | Mapping[str, Any], *, dialect: Dialect = "r
 
 
 def decode_field(data: bytes, *, dialect: Dialect = "rabbitmq") -> tuple[str, Any]:
-    """Decode one field that fills the input, a letter and the value behind it (4.2.5.5).
+    """Decode one field that fills the input, a letter and the value after it (4.2.5.5).
 
     Returns:
         The letter and the value.

@@ -45,7 +45,7 @@ class ScaledDecimal:
     RabbitMQ reads it unsigned. `unscaled` is the signed reading of the same four octets.
 
     Attributes:
-        scale: digits behind the point, 0 to 255.
+        scale: digits after the point, 0 to 255.
         unscaled: -2^31 to 2^31 - 1.
     """
 
@@ -70,7 +70,7 @@ class ScaledDecimal:
             if exponent >= -255 and -(2**31) <= unscaled < 2**31:
                 return cls(-exponent, unscaled)
         raise EncodeError(
-            f"{number} does not fit a decimal field, which has 31 bits and 0 to 255 digits behind "
+            f"{number} does not fit a decimal field, which has 31 bits and 0 to 255 digits after "
             "the point: use a string"
         )
 

@@ -26,7 +26,7 @@ COMMANDS = {
     "bridge": ("bridge:bridge", "Move messages from one broker to another, and lose none."),
     "conformance": (
         "conformance:conformance",
-        "Hold implementations of AMQP to a corpus of cases.",
+        "Test implementations of AMQP with a corpus of cases.",
     ),
     "convert": ("convert:convert", "Write messages in another notation."),
     "demo": ("demo:demo", "Show the library at work on real messages."),
@@ -42,7 +42,7 @@ COMMANDS = {
     "inspect": ("inspect:inspect", "Show what every byte of a message means."),
     "migrate-check": (
         "migrate:migrate_check",
-        "Say what moving the messages of queues would lose.",
+        "Show what moving the messages of queues would lose.",
     ),
     "pipeline": ("pipeline:pipeline", "Decode, judge, translate or profile many messages."),
     "serve": ("serve:serve", "Serve distribution nodes over AMQP 1.0."),

@@ -49,7 +49,7 @@ def run(
     master: str | None,
     memory: str | None,
 ) -> Done:
-    """Do a job on the engine that is asked for, or on the one that fits."""
+    """Run a job on the engine that is asked for, or on the one that fits."""
     from amqp10msg.jobs import OnlySparkError  # an extra
 
     is_spark_meant = master is not None or memory is not None

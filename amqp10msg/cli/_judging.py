@@ -21,7 +21,7 @@ _Judged = tuple[Item, list[Violation]]
 def judged(items: Iterable[Item], profile: str, *, at_once: bool) -> Iterator[_Judged]:
     """Yield messages with what is wrong with them, in their order.
 
-    Nearly all messages break nothing, which costs a tenth to find out of many at once.
+    Nearly all messages break nothing, and finding that out in batches costs a tenth.
 
     Args:
         items: the messages.

@@ -41,7 +41,7 @@ def safe(text: str) -> str:
 
 
 def complain(text: str) -> None:
-    """Say something on standard error, in one line."""
+    """Print one line on standard error."""
     click.echo(safe(f"amqp10msg: {text}"), err=True)
 
 

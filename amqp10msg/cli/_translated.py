@@ -67,7 +67,7 @@ class Translated:
     fault: str = ""
 
     def json(self) -> str:
-        """Return a line with all of it."""
+        """Return everything as one line of JSON."""
         record = dict(self.record)
         if not self.fault:
             record["losses"] = [_loss_json(loss) for loss in self.losses]
@@ -213,7 +213,7 @@ def _made(
 
 
 def _loss_json(loss: Loss) -> dict[str, Any]:
-    """Return a loss for JSON; values without a JSON type appear as their `repr`."""
+    """Return a loss as JSON; values without a JSON type appear as their `repr`."""
     made = attrs.asdict(loss, recurse=False)
     for name in ("before", "after"):
         try:

@@ -57,68 +57,101 @@ Examples:
   $ amqp10msg bridge --config routes.toml --listen 127.0.0.1:9419
 """,
 )
-@click.option("--from", "source", metavar="URL", help="The source.")
-@click.option("--to", "target", metavar="URL", help="The target.")
+@click.option("--from", "source", metavar="URL", help="Where messages come from.")
+@click.option("--to", "target", metavar="URL", help="Where they go.")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A TOML file of routes, in place of --from and --to.",
 )
-@click.option("--profile", metavar="NAME", help="The translation.  [default: lossless]")
-@click.option("--window", type=click.IntRange(1, 65535), help="Unsettled at most.  [default: 500]")
-@click.option("--max-messages", type=click.IntRange(min=1), help="End after so many.")
-@click.option("--until-empty", is_flag=True, help="End when nothing comes any more.")
+@click.option("--profile", metavar="NAME", help="How to translate.  [default: lossless]")
+@click.option(
+    "--window",
+    type=click.IntRange(1, 65535),
+    help="How many messages may be unsettled at a time.  [default: 500]",
+)
+@click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
+@click.option("--until-empty", is_flag=True, help="End when no more messages come.")
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
     default=2.0,
     show_default=True,
-    help="With --until-empty: seconds in which nothing came and all is settled.",
+    help="With --until-empty: end after this many seconds without a message, when all is settled.",
 )
 @click.option(
     "--quarantine",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="The file for what the target does not take.  [default: quarantine.jsonl]",
+    help="The file for messages that the target refuses.  [default: quarantine.jsonl]",
 )
 @click.option(
     "--deduplicate",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Remember message-ids in this file: what the target took does not go there again.",
+    help="Remember message-ids in this file, and do not send again what the target accepted.",
 )
 @click.option(
     "--state",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Remember in this file how far a stream was read, and go on from there.",
+    help="Remember in this file how far a stream was read, and continue from there.",
 )
 @click.option(
     "--on",
     metavar="REASON=ACTION",
     multiple=True,
     callback=_on,
-    help="What becomes of what is not taken: quarantine (usual), requeue or reject; repeatable.",
+    help="What to do with messages refused for a reason: quarantine (default), requeue or reject; "
+    "repeatable.",
 )
-@click.option("--attempts", type=click.IntRange(min=1), help="Until that.  [default: 8]")
-@click.option("--patience", type=click.FloatRange(min=0), help="Seconds until that, if it is full.")
-@click.option("--outcome-timeout", type=click.FloatRange(min=0.1), help="Seconds.  [default: 30]")
-@click.option("--drain", type=click.FloatRange(min=0), help="Seconds at the end.  [default: 30]")
-@click.option("--keep-names", is_flag=True, default=None, help="Say exchange and routing key.")
-@click.option("--filter", "selector", metavar="TEXT", help="Bridge what passes this filter.")
+@click.option(
+    "--attempts",
+    type=click.IntRange(min=1),
+    help="How often to try a message that is refused; a full target does not count.  [default: 8]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Give a message up after so long, also at a full target; by default wait for it.",
+)
+@click.option(
+    "--outcome-timeout",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Reconnect to a target that does not answer for so long.  [default: 30]",
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait for outcomes at the end.  [default: 30]",
+)
+@click.option(
+    "--keep-names",
+    is_flag=True,
+    default=None,
+    help="From 0-9-1 to 1.0: keep exchange and routing key in annotations.",
+)
+@click.option(
+    "--filter", "selector", metavar="TEXT", help="Bridge only messages that pass this filter."
+)
 @click.option(
     "--filter-language",
     type=click.Choice(LANGUAGES),
-    help="What it is, as with the command filter.  [default: selector]",
+    help="The language of --filter, as for the command filter.  [default: selector]",
 )
 @click.option(
     "--unmatched",
     type=click.Choice(["accept", "requeue", "reject"]),
-    help="How what does not pass is settled.  [default: requeue]",
+    help="How to settle messages that do not pass.  [default: requeue]",
 )
 @click.option(
     "--dry-run",
     is_flag=True,
-    help="Read, give all back, and say what would be lost, with an example of each.",
+    help="Read messages, give them back, and show what would be lost, with examples.",
 )
-@click.option("--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health.")
+@click.option(
+    "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health here."
+)
 @reports_option
 @click.option(
     "--log",
@@ -208,7 +241,7 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
 
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
-    """Say what each route would lose."""
+    """Print what each route would lose."""
     from amqp10msg.net.bridge.migration import Checked, Queue
     from amqp10msg.net.bridge.running import run_dry
 

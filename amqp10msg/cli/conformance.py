@@ -32,7 +32,7 @@ _MAX_FAULTS = 10
 
 @click.group()
 def conformance() -> None:
-    """Hold implementations of AMQP to a corpus of cases."""
+    """Test implementations of AMQP with a corpus of cases."""
 
 
 @conformance.command()
@@ -73,21 +73,25 @@ Examples:
     "brokers",
     multiple=True,
     metavar="URL",
-    help="A queue of a live broker of AMQP 1.0, empty and of no one else: messages go in, and what "
-    "comes back is judged. {n} in the address numbers queues. May be given again.",
+    help="A queue of a live broker of AMQP 1.0 that is empty and used by nobody else: messages go "
+    "in, and what comes back is judged. {n} in the address numbers queues. May be given again.",
 )
 @click.option(
     "--cases",
     type=click.Path(exists=True, path_type=Path),
     help="A file or folder of cases; the corpus of the library by default.",
 )
-@click.option("--only", metavar="CLAUSE", help="Cases of clauses that begin so, or of this id.")
+@click.option(
+    "--only",
+    metavar="CLAUSE",
+    help="Run only the cases of clauses that begin with this text, or the case of this id.",
+)
 @click.option(
     "--jobs",
     type=click.IntRange(min=1),
     default=2,
     show_default=True,
-    help="Processes of a peer that are asked at the same time.",
+    help="How many processes of a peer run at the same time.",
 )
 @click.option(
     "--timeout",
@@ -95,7 +99,7 @@ Examples:
     default=5.0,
     show_default=True,
     metavar="SECONDS",
-    help="For one answer.",
+    help="How long one answer may take.",
 )
 @click.option(
     "--memory",
@@ -103,7 +107,7 @@ Examples:
     default=1024,
     show_default=True,
     metavar="MIB",
-    help="That one process may take.",
+    help="How much memory one process may take.",
 )
 @click.option(
     "--environments",
@@ -123,7 +127,7 @@ Examples:
     "before",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="OLD.json",
-    help="Show what is different from these results; what is worse makes the exit status.",
+    help="Show what has changed since these results; the exit status is 1 where a case is worse.",
 )
 @color_option
 def run(
@@ -139,11 +143,11 @@ def run(
     before: Path | None,
     color: bool | None,
 ) -> int:
-    """Hold peers to the corpus, case by case.
+    """Test peers with the corpus, case by case.
 
     Each peer runs in processes of its own, in an environment of its own that is made when it is
-    first needed. A crash, a hang and too much memory are results of a case like others. A run that
-    was interrupted goes on where it was; what cannot be installed is left out and named.
+    first needed. A crash, a hang and too much memory are results like any other. An interrupted run
+    continues where it stopped; a peer that cannot be installed is left out and named.
 
     Brokers are asked about whole messages alone, from the beginning each time. The password of a
     URL may be ${NAME}, a variable of the environment.
@@ -234,7 +238,7 @@ def _journal(output: Path, name: str) -> Path:
 def _watched(
     peer: Peer, chosen: list[Case], color: bool | None, settings: dict[str, Any]
 ) -> PeerResults:
-    """Run a peer under a bar, on a terminal."""
+    """Run a peer, and show a bar on a terminal."""
     from amqp10msg import conformance
 
     with _bar(peer.name, len(chosen), color) as step:
@@ -258,12 +262,12 @@ def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result
 def _through(
     url: str, chosen: list[Case], jobs: int, timeout: float, color: bool | None
 ) -> PeerResults:
-    """Hold a live broker to the cases that are messages, under a bar."""
+    """Test a live broker with the cases that are messages, and show a bar."""
     from amqp10msg.net.conformance import hold_broker, is_asked
 
     asked = [case for case in chosen if is_asked(case)]
     if not asked:
-        raise click.UsageError("--broker: no case that was chosen is a message")
+        raise click.UsageError("--broker: none of the chosen cases is a message")
     ways = jobs if "{n}" in url else 1
     with _bar("a broker", len(asked), color) as step:
         try:

@@ -153,7 +153,7 @@ def _damage(screen: _Screen, case: Case) -> None:
     wrong[0] = 0x3F
     screen.heading("The same bytes, damaged")
     for what, octets in (
-        (f"cut off behind byte {len(cut)}", cut),
+        (f"cut off after byte {len(cut)}", cut),
         ("the first byte changed to 3f", bytes(wrong)),
     ):
         try:

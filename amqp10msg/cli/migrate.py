@@ -14,7 +14,7 @@ from amqp10msg.cli._output import complain, plural
 
 @click.command(
     "migrate-check",
-    short_help="Say what moving the messages of queues would lose.",
+    short_help="Show what moving the messages of queues would lose.",
     epilog="""
 \b
 Examples:

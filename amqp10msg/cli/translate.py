@@ -1,6 +1,6 @@
 """``amqp10msg translate`` and ``diff-profiles``: messages of AMQP 0-9-1 as 1.0 messages, and back.
 
-A message of 0-9-1 is the payload of its content header frame with the body behind it.
+A message of 0-9-1 is the payload of its content header frame with the body after it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ COMMENTS: Mapping[str, str] = {
     "group_sequence": "its position in the group, 0 to 2^32 - 1",
     "reply_to_group_id": "the group that the reply belongs to",
     "application_properties": "properties that the application set, by name",
-    "footer": "what could only be said behind the body, such as hashes, by key",
+    "footer": "what could only be said after the body, such as hashes, by key",
     "body_kind": "data, amqp-sequence or amqp-value; null without a body",
     "body_sections": "how many sections the body has",
     "body": "the bytes of all data sections, joined; null for other bodies",

@@ -53,7 +53,7 @@ def decode(
             ``body_value`` and ``error``, which are made of them; ``wire`` for the bytes of each
             message; and entries of the map sections: ``application_properties.tenant`` as a struct,
             ``application_properties.tenant string`` as a column ``tenant`` of strings, with
-            ``as NAME`` behind it under another name, likewise ``bigint``, ``double``, ``boolean``,
+            ``as NAME`` after it under another name, likewise ``bigint``, ``double``, ``boolean``,
             ``timestamp`` and ``binary``. ``all`` or None for `SCHEMA`, ``lean`` for `LEAN`.
             Sections that no column needs are skipped by their size, so an error inside them is not
             found; the outline of the message is always checked.

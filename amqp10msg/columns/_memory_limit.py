@@ -46,7 +46,7 @@ def bounded(rows: Iterable[_Made], room: int, size: Callable[[_Made], int]) -> I
 def in_pieces(
     batch: pa.RecordBatch, work: Callable[[pa.RecordBatch], _Made]
 ) -> Iterator[tuple[pa.RecordBatch, _Made]]:
-    """Do work on a batch, or on halves and so on if it is too much; yield each and the result.
+    """Run work on a batch, or on halves and so on if it is too large; yield each with its result.
 
     Raises:
         TooMuchError: a single message is too much.

@@ -1,4 +1,4 @@
-"""Hold any implementation of AMQP to the corpus, in processes that may die, and report it.
+"""Test any implementation of AMQP with the corpus, in processes that may die, and report it.
 
     from amqp10msg import conformance, corpus
 
@@ -7,8 +7,8 @@
     print(conformance.summary([results]))
 
 An implementation is a `Peer`: a driver that speaks the line protocol of `corpus.Program`, and the
-environment that it needs. A crash, a hang and a memory that grows without bound are results like
-others, and the run goes on.
+environment that it needs. Crashes, hangs and memory that grows without
+bound are results like any other, and the run goes on.
 """
 
 from amqp10msg.conformance.environments import Launch, PeerError, prepare

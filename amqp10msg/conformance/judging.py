@@ -38,7 +38,7 @@ def judge(case: Case, program: Program) -> Result:
     except DiedError as first:
         again = _Trial(case, program)
         try:
-            return again.result(note=f"died after other cases, and not of this one alone: {first}")
+            return again.result(note=f"died after other cases, but not on this one alone: {first}")
         except DiedError as died:
             return again.made(died.how, f"{_STEPS[again.step]}: {died}")
         finally:
@@ -69,10 +69,10 @@ class _Trial:
         )
 
     def result(self, note: str = "") -> Result:
-        """Take all steps.
+        """Run all steps.
 
         Raises:
-            DiedError: the program died of one.
+            DiedError: the program died on one.
         """
         outcome = ""
         for step in (self.decode, self.encode, self.validate, self.answer):
@@ -156,7 +156,7 @@ class _Trial:
         return found
 
     def apart(self, verb: str, typed: Any) -> str:
-        """Say what was read or written in the place of what is expected."""
+        """Describe how what was read or written differs from what is expected."""
         case = self.case
         if case.kind == "message":
             with suppress(TypeError, ValueError, LookupError):  # not typed JSON
@@ -183,7 +183,7 @@ class _Trial:
             )
 
     def survive(self) -> None:
-        """Have what should not have been read be written: whatever that gives, nothing may die."""
+        """Encode again what should have been refused: whatever comes of it, nothing may die."""
         self.step = "again"
         try:
             self.ask("again")

@@ -42,7 +42,7 @@ def meaning(kind: str, typed: Any, *, loose: bool = False) -> Any:
 
 
 def apart(kind: str, expected: Any, found: Any) -> str:
-    """Say in words what was found in the place of what is expected.
+    """Describe in words how what was found differs from what is expected.
 
     Args:
         kind: of a case.
@@ -63,12 +63,12 @@ def apart(kind: str, expected: Any, found: Any) -> str:
         if before == after:
             continue
         if len(before) > 1 and before == after[::-1]:
-            told.append(f"{name} stands in reverse order")
+            told.append(f"{name} is in reverse order")
         else:
             one_each = len(before) == len(after) == 1
             said, wanted = (before[0], after[0])[::-1] if one_each else (after, before)
             told.append(f"{name} is {_shown(said)}, not {_shown(wanted)}")
-    return ", ".join(told) or "sections stand in another order"
+    return ", ".join(told) or "the sections are in another order"
 
 
 def _shown(typed: Any) -> str:

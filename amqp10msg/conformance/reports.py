@@ -1,4 +1,4 @@
-"""Results as text, Markdown and JUnit XML; findings; what is different between two runs."""
+"""Results as text, Markdown and JUnit XML; findings; the differences between two runs."""
 
 from __future__ import annotations
 
@@ -84,14 +84,14 @@ def _writable(text: str) -> str:
 
 @attrs.frozen
 class Change:
-    """A case that ended otherwise than before.
+    """A case whose outcome has changed.
 
     Attributes:
         peer: of which implementation.
         case: its id.
-        before: the outcome then, or None of a case that there was not.
-        after: the outcome now, or None of a case that there is no more.
-        lost: facets that held then, and do not now.
+        before: the outcome then, or None where the case did not exist.
+        after: the outcome now, or None where the case does not exist any more.
+        lost: facets that held then, and do not hold now.
         reason: of the outcome now.
     """
 
@@ -117,7 +117,7 @@ def _rank(outcome: str) -> int:
 
 
 def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> list[Change]:
-    """Return the cases of the same peers that ended otherwise, worse ones first."""
+    """Return the cases of the same peers whose outcomes differ, worse ones first."""
     old = {peer.peer: {one.case: one for one in peer.results} for peer in before}
     changes: list[Change] = []
     for peer in after:

@@ -52,7 +52,8 @@ class Result:
         said: what was decoded in typed JSON, where it is not what is expected, or the words of a
             refusal.
         wrote: what was encoded, in hex, where it is not what is expected.
-        verdict: of a broker, what became of the message: one of `amqp10msg.net.conformance`.
+        verdict: for a broker, what became of the message: a key of
+            `amqp10msg.net.conformance.VERDICTS`.
     """
 
     case: str

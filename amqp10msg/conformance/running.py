@@ -33,7 +33,7 @@ def run(
     journal: Path | None = None,
     on_result: Callable[[Result], None] | None = None,
 ) -> PeerResults:
-    """Hold one implementation to cases.
+    """Test one implementation with cases.
 
     Args:
         peer: the implementation; its environment is made where it is missing.

@@ -46,7 +46,7 @@ class Amqp10msg:
         self.name = f"amqp10msg {__version__} ({kernel}, {'strict' if strict else 'lenient'})"
 
     def limited(self, limits: Mapping[str, int]) -> Amqp10msg:
-        """Return one that decodes within these limits."""
+        """Return an implementation that decodes within these limits."""
         return Amqp10msg(strict=self.strict, limits=Limits(**limits))
 
     def decode(self, kind: str, data: bytes) -> Any:

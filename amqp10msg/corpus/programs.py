@@ -1,4 +1,4 @@
-"""Implementations in programs of their own, which answer JSON lines and may die of a case."""
+"""Implementations in programs of their own, which answer JSON lines and may die on a case."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LAST_WORDS = 400
 
 
 class DiedError(RuntimeError):
-    """A program did not survive a request, or was ended since it took too much.
+    """A program did not survive a request, or was killed because it took too much.
 
     Attributes:
         how: ``crash`` (it ended by itself), ``hang`` (it took too long), ``memory`` (it took too

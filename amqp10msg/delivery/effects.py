@@ -53,7 +53,7 @@ def apply(
         ValueError: the state has no known effect on a message: it is an extension's, or declared,
             which is about a transaction.
         DecodeError: the message is bytes that do not parse.
-        EncodeError: the message, read leniently, has a delivery-count that is no number.
+        EncodeError: the message, read leniently, has a delivery-count that is not a number.
     """
     match state:
         case Accepted():

@@ -81,7 +81,7 @@ def octets_before(message: Message | bytes | bytearray | memoryview, received: R
     else:
         reason = _sections_of(number)
     raise DecodeError(
-        f"{reason}, so that {received!r} is no place in the payload",
+        f"{reason}, so that {received!r} is not a place in the payload",
         start,
         rule="no-such-place",
         condition=INVALID_FIELD,

@@ -167,7 +167,7 @@ def resume(
         sender_incomplete: the sender's attach says incomplete-unsettled.
         receiver_incomplete: the receiver's does.
         may_settle: False where the link's snd-settle-mode is unsettled: its transfers must not be
-            settled (Part 2, 2.7.5), so the sender settles by a disposition right behind.
+            settled (Part 2, 2.7.5), so the sender settles by a disposition right after.
 
     Raises:
         EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 bytes),

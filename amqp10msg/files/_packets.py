@@ -58,7 +58,7 @@ def read_packets(stream: IO[bytes]) -> Iterator[Packet | Record]:
 
 
 def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record]:
-    """Read a pcap file behind its magic number; `ticks` of its clock are a microsecond."""
+    """Read a pcap file after its magic number; `ticks` of its clock are a microsecond."""
     rest = stream.read(20)
     if len(rest) < 20:
         yield Record(0, rest, "the header of the capture is cut off")

@@ -77,7 +77,7 @@ def segment_of(packet: Packet) -> Segment | None:
 
 
 def _network(packet: Packet) -> tuple[bytes, bytes, bytes] | None:
-    """Find sender, receiver and the TCP header behind the layers below it."""
+    """Find sender, receiver and the TCP header after the layers below it."""
     data, at = packet.data, 0
     match packet.link:
         case 1:  # Ethernet

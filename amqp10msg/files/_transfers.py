@@ -91,7 +91,7 @@ class Frames:
         yield from self._read(packet)
 
     def gap(self, why: str, packet: Packet) -> Iterator[Record]:
-        """Give up what missing bytes belonged to; `why` says how many they are."""
+        """Drop the messages that missing bytes belonged to; `why` says how many are missing."""
         if self._protocol == _FOREIGN:
             return
         self._buffer.clear()

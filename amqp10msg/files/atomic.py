@@ -85,7 +85,7 @@ def write_whole(path: str | Path, text: str) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Bring the names in a folder to disk, where the system has a way to say so."""
+    """Sync the names in a folder to disk, where the system can."""
     if os.name != "posix":
         return
     handle = os.open(folder, os.O_RDONLY)

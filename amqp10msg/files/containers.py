@@ -190,7 +190,7 @@ def _jsonl_starts(path: Path, size: int, octets: int) -> list[int]:
     return starts
 
 
-#: Bytes of the size behind the first byte of a CBOR byte string (RFC 8949, 3).
+#: Bytes of the size after the first byte of a CBOR byte string (RFC 8949, 3).
 _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4, 0x5B: 8}
 
 

@@ -21,7 +21,7 @@ def _module(name: str) -> Any:
 
 _fcntl, _msvcrt = _module("fcntl"), _module("msvcrt")
 
-# Windows keeps others from the bytes that are locked, so that one is behind what is read; its
+# Windows keeps others from the bytes that are locked, so that one is after what is read; its
 # offsets are of 31 bits.
 _LOCKED = 2**31 - 2
 _RETRY = 0.05  # seconds

@@ -84,7 +84,7 @@ def read(
         path: the file.
         form: one of `FORMS`; found out where None.
         start: where to begin, in bytes: the start of a range that `ranges` gave.
-        stop: records that begin there or behind are left out; None for the end of the file.
+        stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
 
     Raises:
@@ -115,7 +115,7 @@ def read_stream(
         stream: buffered, with a method ``peek``, and standing at `start`.
         form: one of `FORMS`.
         start: where it stands, in octets.
-        stop: records that begin there or behind are left out; None for the end of the file.
+        stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
 
     Raises:

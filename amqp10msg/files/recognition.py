@@ -52,7 +52,7 @@ def form_of_head(head: bytes) -> str | None:
 
 
 def advice(head: bytes, form: str = "") -> str:
-    """Say what bytes are that were read as something else; empty where they do not tell.
+    """Name the form of bytes that were read as another one; empty where they do not show it.
 
     Args:
         head: how they begin.

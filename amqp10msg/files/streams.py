@@ -121,7 +121,7 @@ class Gunzipped(io.BufferedIOBase):
                 self._ended = True
                 self._damage = "" if self._inflater.eof else "it is cut off"
                 break
-            if self._inflater.eof:  # another gzip file may follow, behind zeros as padding
+            if self._inflater.eof:  # another gzip file may follow, after zeros as padding
                 packed = packed.lstrip(b"\0")
                 if not packed:
                     continue

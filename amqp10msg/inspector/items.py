@@ -22,7 +22,7 @@ class Item:
 
     Attributes:
         source: where it came from: a file's name, with a line's number where it has lines.
-        data: its bytes; of a message of AMQP 0-9-1 the content header and the body behind it.
+        data: its bytes; of a message of AMQP 0-9-1 the content header and the body after it.
         fault: why there are none; empty where all is well.
         number: of its line, or of the message in its file, from 1.
         offset: where it begins in its file, in bytes; None where that is not known.

@@ -19,7 +19,7 @@ def is_basic(item: Item) -> bool:
 
 
 def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
-    """Read the payload of a content header frame with the body behind it.
+    """Read the payload of a content header frame with the body after it.
 
     Args:
         item: a message of 0-9-1.

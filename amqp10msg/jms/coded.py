@@ -1,6 +1,6 @@
 """Bodies ``amqp/map`` and ``amqp/list`` as the clients of AMQP 0-10 write them.
 
-A map or list is its size in bytes and a count, 32 bits each. A value stands behind the code of its
+A map or list is its size in bytes and a count, 32 bits each. A value stands after the code of its
 type, a key is a text of at most 255 bytes. Sources are the codes of AMQP 0-10 and ``BBEncoder`` and
 ``BBDecoder`` of Qpid's Java code, whose types have no unsigned ones: what is read is the next wider
 signed type.
@@ -68,7 +68,7 @@ def write_map(entries: Mapping[Any, Any]) -> bytes:
 
     Raises:
         ContentError: Java's code has no type for a value, a text is longer than 65,535 bytes, a key
-            is no text or longer than 255 bytes, or values nest deeper than 64.
+            is not text or longer than 255 bytes, or values nest deeper than 64.
     """
     return _map(entries, 0)
 

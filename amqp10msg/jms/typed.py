@@ -1,7 +1,7 @@
 """Bodies of JMS map and stream messages as the clients of Apache Qpid for AMQP 0-x write them.
 
 Content types ``jms/map-message`` and ``jms/stream-message``: a stream is values one after the
-other, each behind a byte for its type; a map has a count of 32 bits, and before each value its key,
+other, each after a byte for its type; a map has a count of 32 bits, and before each value its key,
 which ends in a zero byte, as texts do. A source is ``TypedBytesContentReader`` of Qpid Broker-J.
 """
 
@@ -119,7 +119,7 @@ def write_map(entries: Mapping[Any, Any]) -> bytes:
     """Write the entries of a map message.
 
     Raises:
-        ContentError: as `write_stream`; a key is no text.
+        ContentError: as `write_stream`; a key is not text.
     """
     parts = [_COUNT.pack(len(entries))]
     for key, value in entries.items():

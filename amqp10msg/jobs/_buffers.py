@@ -8,7 +8,7 @@ import pyarrow as pa
 
 __all__ = ["arrays_of", "column_of", "mended", "whole"]
 
-# Validity, None where all cells are there, and what is behind it.
+# Validity, None where all cells are there, and what is after it.
 _Texts = tuple[bytes | None, bytes, bytes]
 _LOSS = ("path", "action", "before", "after", "reason")
 

@@ -28,7 +28,7 @@ KINDS = ("decode", "validate", "translate", "profile")
 UNREADABLE = "unreadable-input"
 OTHER_PROTOCOL = "other-protocol"
 
-#: What the quarantine says of a message, behind the columns that say where it came from.
+#: What the quarantine says of a message, after the columns that say where it came from.
 QUARANTINE = pa.schema(
     [
         ("wire", pa.binary()),
@@ -169,7 +169,7 @@ class Job:
         return [name for name in names if name not in left_out]
 
     def run(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
-        """Do the job on a batch: return the good rows and the quarantined ones, and count them.
+        """Run the job on a batch: return the good rows and the quarantined ones, and count them.
 
         Raises:
             ValueError: it decodes to more than columns hold, and nothing of it has been counted:

@@ -65,7 +65,7 @@ def quarantined(path: str | Path) -> Iterator[dict[str, Any]]:
         path: the folder of a job, or of a stream.
 
     Yields:
-        The columns by name: those of `QUARANTINE`, behind those that say where the message is from.
+        The columns by name: those of `QUARANTINE`, after those that say where the message is from.
     """
     for file in sorted((Path(path) / BAD).rglob("*.parquet")):
         with pq.ParquetFile(file) as rows:
@@ -130,7 +130,7 @@ class Output:
         self._notes = self.unfinished / "done"
 
     def write(self, number: int, attempt: int, batches: Iterable[pa.RecordBatch], job: Job) -> Done:
-        """Do a job on the batches of one part, and write what it gives.
+        """Run a job on the batches of one part, and write the results.
 
         Args:
             number: which part; files are in its order by their names.
@@ -200,7 +200,7 @@ class Output:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Keep other jobs out, of all machines that see the folder; who is killed lets them in.
+        """Keep other jobs out, on all machines that see the folder; a killed job lets them in.
 
         Raises:
             BlockingIOError: another job writes to it.
@@ -233,7 +233,7 @@ class Output:
     def note(self, number: int, done: Done) -> None:
         """Keep what was made of a part, for the case that the job is interrupted.
 
-        Notes are not brought to disk: a part whose note is lost with the power is done again.
+        Notes are not synced to disk: a part whose note is lost in a power failure is done again.
         """
         self._notes.mkdir(parents=True, exist_ok=True)
         said = {"files": done.files, "stats": done.stats.as_json()}

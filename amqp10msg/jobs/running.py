@@ -59,7 +59,7 @@ def run(
     workers: int | None = None,
     progress: Progress | None = None,
 ) -> Stats:
-    """Do a job on files on this machine, and write its result below a folder.
+    """Run a job on files on this machine, and write its result below a folder.
 
     The folder has ``messages/`` and ``quarantine/`` of Parquet. It is made elsewhere and renamed
     when all is done: it is there whole or not at all. With `overwrite` and a folder that is there,
@@ -129,7 +129,7 @@ def carry_out(
     *,
     overwrite: bool,
 ) -> None:
-    """Do all parts and publish the folder, or leave nothing of it.
+    """Run all parts and publish the folder, or leave nothing of it.
 
     Where that is interrupted, what is done stays, and the same job goes on from there.
 
@@ -184,7 +184,7 @@ class Work:
     options: Mapping[str, str]
 
     def __call__(self, number: int, part: Part, attempt: int = 0) -> Done:
-        """Do the job on one part, and note that it is done; see `Output.write`."""
+        """Run the job on one part, and note that it is done; see `Output.write`."""
         done = self.output.write(number, attempt, self._batches(part), self.job)
         self.output.note(number, done)
         return done
@@ -217,7 +217,7 @@ def _alone(
 def _together(
     work: Work, parts: Sequence[Part], count: int, progress: Progress, done: dict[int, Done]
 ) -> None:
-    """Do the work in processes."""
+    """Run the work in processes."""
     # No fork: Arrow has threads, and they would be missing in the children.
     context = get_context("spawn")
     theirs, ours = context.Pipe(duplex=False)

@@ -29,7 +29,7 @@ _LOSSES = pa.list_(
         ]
     )
 )
-#: What is said of a translation, behind the message.
+#: What is said of a translation, after the message.
 REPORT = [
     ("losses", _LOSSES),
     ("error_code", pa.string()),

@@ -341,8 +341,8 @@ class Message(_core.Record):
             limit: as of `content`.
 
         Raises:
-            ContentError: as `text`; the text is no JSON, or is nested too deeply.
-            UnicodeDecodeError: the bytes are no text.
+            ContentError: as `text`; the text is not JSON, or is nested too deeply.
+            UnicodeDecodeError: the bytes are not text of this charset.
         """
         return _content.parsed(self, limit)
 
@@ -370,9 +370,9 @@ class Message(_core.Record):
             limit: as of `content`.
 
         Raises:
-            pydantic.ValidationError: the body is no such thing, says pydantic.
-            msgspec.DecodeError: it is no JSON, says msgspec; a msgspec.ValidationError, which is
-                one, that it is no such thing.
+            pydantic.ValidationError: pydantic refuses the body.
+            msgspec.DecodeError: the body is not JSON for msgspec; its subclass
+                msgspec.ValidationError: msgspec refuses the body.
             ContentError: as `text`.
             ImportError: the library is not installed.
         """

@@ -1,6 +1,6 @@
 """The consumer of pika behind the spooler: content headers as they came, acknowledged on disk.
 
-What pika makes of header fields cannot be written back: a double loses what is behind its point, a
+What pika makes of header fields cannot be written back: a double loses what is after its point, a
 type that it does not know ends the connection.
 """
 

@@ -1,4 +1,4 @@
-"""A live broker held to the corpus: each message goes in as it is, and what comes back is judged.
+"""A live broker tested with the corpus: messages go in as they are, what comes back is judged.
 
 Part 3, 3.2: an intermediary may change the header, annotations and footer of a message, and must
 not change the encoding of the bare message. One message at a time is on each way. Behind each of
@@ -36,13 +36,13 @@ __all__ = ["VERDICTS", "hold_broker", "is_asked"]
 #: What becomes of a message, and what that means.
 VERDICTS = {
     "identical": "the same bytes come back",
-    "bare": "the bare message comes back byte for byte; header, annotations or footer are others",
+    "bare": "the bare message comes back byte for byte; header, annotations or footer differ",
     "re-encoded": "the bare message says the same, in other bytes",
     "changed": "the bare message says something else",
     "refused": "an outcome that is not accepted, or the end of the link, with what the broker says",
     "died": "the broker ends the session or the connection",
     "lost": "it is accepted, and does not come back",
-    "expired": "the same, of one that says when it expires",
+    "expired": "it is accepted, and does not come back, but it may have expired",
 }
 # What an intermediary may change.
 _TRANSPORT = frozenset(("header", "delivery-annotations", "message-annotations", "footer"))
@@ -52,7 +52,7 @@ _POLICY = re.compile(r"amqp:unauthorized-access|user_id property set to .* but a
 # Larger than any case; and so many unsettled deliveries at a time.
 _MAX_MESSAGE = 1 << 24
 _WINDOW = 10
-# How long a message may tarry before a marker is sent after it, and behind the marker, in s.
+# How long a message may take before a marker is sent after it, and after the marker, in s.
 _PATIENCE, _BEHIND = 0.3, 0.1
 # Connections that may be lost one after the other without a message in between.
 _ATTEMPTS = 6
@@ -274,7 +274,7 @@ class _Way:
         if outcome.kind != "accepted":
             raise LinkError(f"{outcome.kind}: {outcome.condition} {outcome.description}")
         came = False
-        # What has a lower priority comes behind the marker.
+        # What has a lower priority comes after the marker.
         while await self._until(lambda: bool(self._arrived), _BEHIND if came else self._timeout):
             octets = self._take()
             if _body(octets) == marker.body:
@@ -424,7 +424,7 @@ def _result(case: Case, passage: _Passage) -> Result:
 
 
 def _compared(case: Case, passage: _Passage) -> _Passage:
-    """Say how what came back differs from what was sent, and whether what did not had expired."""
+    """Return the verdict: how what came back differs, or whether what did not may have expired."""
     received = passage.received
     if passage.verdict == "lost" and _expires(case.data):
         return attrs.evolve(passage, verdict="expired")
@@ -441,7 +441,7 @@ def _compared(case: Case, passage: _Passage) -> _Passage:
 
 
 def _difference(sent: Any, found: Any) -> str:
-    """Say which sections of the bare message are others."""
+    """Describe which sections of the bare message differ."""
     if sent is None or found is None:
         return "" if sent is None else "what comes back cannot be read"
     return apart("message", _kept(sent), _kept(found))

@@ -160,7 +160,7 @@ class Landing:
         self.octets += len(row.wire or b"") + len(row.payload or b"")
 
     def flush(self) -> Path | None:
-        """Bring what was added to disk; once this returns, it may be acknowledged.
+        """Write what was added to disk; once this returns, it may be acknowledged.
 
         Returns:
             The file, or None where nothing was added.

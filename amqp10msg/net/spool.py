@@ -86,7 +86,7 @@ class _Pending:
         return idle is not None and self.monotonic() - self.last >= idle
 
     def take(self) -> list[Any]:
-        """Bring all to disk; return the deliveries to acknowledge."""
+        """Write everything to disk; return the deliveries to acknowledge."""
         self.landing.flush()
         taken, self.deliveries = self.deliveries, []
         self.total += len(taken)

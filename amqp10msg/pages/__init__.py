@@ -88,7 +88,7 @@ def _asset(name: str) -> str:
 
 
 def _breaking(text: Any) -> Any:
-    """Let a line break in a path, in front of what is behind a slash, a colon or an at sign."""
+    """Let a line break in a path, in front of what is after a slash, a colon or an at sign."""
     if hasattr(text, "__html__"):
         return text  # a chart
     from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)

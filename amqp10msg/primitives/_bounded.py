@@ -1,8 +1,8 @@
 # cython: language_level=3, annotation_typing=False, auto_pickle=False
-"""What refuses an integer that its AMQP type cannot hold.
+"""The base of integers, which refuses what the AMQP type cannot hold.
 
-In a module of its own, which is compiled where there is a compiler: half of what it takes to make
-a number was the call of this.
+It has a module of its own, which is compiled where there is a compiler, as calling it took half of
+the time of making a number.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ _ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
 
 @attrs.define(init=False, eq=False, repr=False)
 class Array(Sequence[Any]):
-    """An AMQP array: values of one type behind one constructor.
+    """An AMQP array: values of one type after one constructor.
 
     ``Array("int", [1, 2])`` takes the smallest constructor of one byte or more that fits all
     values when it is encoded; ``Array(0x71, [1, 2])`` keeps that very constructor, and so does an

@@ -33,7 +33,7 @@ class Symbol(str):
     __slots__ = ()
 
     def __new__(cls, value: str = "") -> Self:
-        """Take ASCII text; ValueError for any other, TypeError for what is no str."""
+        """Take ASCII text; ValueError for any other, TypeError for what is not a str."""
         if not isinstance(value, str):
             raise wrong_type("Symbol", "a str", value)
         self = str.__new__(cls, value)

@@ -108,7 +108,7 @@ def from_proton(message: proton.Message) -> Message:
 
 
 def _encoded_head(message: Any) -> bytes:
-    """Have proton encode header and properties alone.
+    """Let proton encode header and properties alone.
 
     What it decoded is in the buffers that encoding fills: encoding all of a message whose
     properties or body were changed since would overwrite what is still to be read.
@@ -308,7 +308,7 @@ def _left_out(message: Message, said: Message) -> Iterator[Loss]:
             yield Loss(name, "a section that is unknown, repeated or unreadable is left out")
     for violation in message.violations:
         if violation.rule == "too-many-fields":
-            yield Loss(violation.path, "the fields behind those that are defined are left out")
+            yield Loss(violation.path, "the fields after those that are defined are left out")
     for name in _C_STRINGS:
         if "\0" in (getattr(said.properties, name, None) or ""):
             path = f"properties.{name.replace('_', '-')}"

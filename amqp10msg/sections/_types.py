@@ -1,4 +1,4 @@
-"""The look at what `Header` and `Properties` are given: a wrong type is refused at once."""
+"""The types that `Header` and `Properties` are given: a wrong one is refused at once."""
 
 from __future__ import annotations
 

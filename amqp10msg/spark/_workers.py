@@ -42,7 +42,7 @@ def tell(place: str | None) -> None:
 
 @contextmanager
 def plainly() -> Iterator[None]:
-    """Have the driver hear what a caller did wrong in a line, without the stack of this worker.
+    """Report a caller's mistake to the driver in one line, without the stack of this worker.
 
     Raises:
         ValueError: as it comes from within.

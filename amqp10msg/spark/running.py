@@ -48,7 +48,7 @@ def run(
     options: Mapping[str, str] | None = None,
     progress: Progress | None = None,
 ) -> Stats:
-    """Do a job on files, and write its result below a folder; see `JobWriter`.
+    """Run a job on files, and write its result below a folder; see `JobWriter`.
 
     The cheapest way to do one: the workers open the files, and no message passes through the JVM.
     What only Spark can read, and with Spark Connect all, goes by way of a DataFrame and `write`.
@@ -157,7 +157,7 @@ def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
 
 
 def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]) -> None:
-    """Do each part that is left in a task.
+    """Run each part that is left in a task.
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """

@@ -53,7 +53,7 @@ def write(
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
 ) -> None:
-    """Do a job on a DataFrame, and write its result below a folder; see `JobWriter`.
+    """Run a job on a DataFrame, and write its result below a folder; see `JobWriter`.
 
     Another job on this folder is refused while it lasts; with Spark Connect, where the folder is
     the server's, nobody looks.

@@ -36,7 +36,7 @@ def register(
     Args:
         session: where; with Spark Connect, too.
         name: of the function, so that there can be several.
-        columns: the fields of the struct, as for `decode`; ``error`` comes behind them. A function
+        columns: the fields of the struct, as for `decode`; ``error`` comes after them. A function
             decodes all of them, whichever are selected: name the few that are needed.
         maps: as for `decode`.
         validate: a profile of `amqp10msg.validate`; None for none.

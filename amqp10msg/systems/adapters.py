@@ -50,7 +50,7 @@ def to_aio_pika(basic: BasicMessage) -> Any:
     milliseconds, and what is absent of delivery-mode and priority becomes 1 and 0.
 
     Raises:
-        ValueError: the expiration is no number, or the timestamp outside the years of datetime.
+        ValueError: the expiration is not a number, or the timestamp outside the years of datetime.
         ImportError: aio-pika is not installed.
     """
     properties = to_pamqp(basic.properties)

@@ -61,7 +61,7 @@ class TraceParent:
     def from_text(cls, text: str) -> Self:
         """Read the form of HTTP headers, ``00-<trace-id>-<parent-id>-<flags>``.
 
-        What later versions add behind the flags is passed over, as W3C asks for.
+        What later versions add after the flags is passed over, as W3C asks for.
 
         Raises:
             ValueError: it is none.

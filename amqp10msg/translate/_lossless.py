@@ -156,7 +156,7 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
-    """Give a message that was made here a residual behind its headers."""
+    """Add a residual after the headers of a message that was made here."""
     table = basic.properties.headers
     entries = table.entries if isinstance(table, FieldTable) else []
     kept = [entry for entry in entries if entry[0] != residual.NAME]

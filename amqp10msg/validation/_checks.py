@@ -169,7 +169,7 @@ def field_type(view: View) -> Iterator[Found]:
 
 
 def rejected_type(view: View, key: int, value: int, end: int) -> str:
-    """Say why the value of the delivery annotation ``rejected`` is not an error."""
+    """Report a delivery annotation ``rejected`` whose value is not an error."""
     if type_at(view.data, key) != "symbol" or text_at(view.data, key, value) != "rejected":
         return ""
     # Nothing is spent here on arrays that no byte pays for.
@@ -217,7 +217,7 @@ def content_encoding_identity(text: str) -> str:
 
 
 def content_encoding_compress(text: str) -> str:
-    """Say that the coding compress is there, which RFC 2616, 3.5 also calls x-compress."""
+    """Report the coding compress, which RFC 2616, 3.5 also calls x-compress."""
     if {"compress", "x-compress"}.isdisjoint(_codings(text)):
         return ""
     return "compress should not be used: use gzip"
@@ -256,7 +256,7 @@ def key_type(view: View, *, section: str) -> Iterator[Found]:
 
 
 def value_not_simple(view: View, _: int, value: int, end: int) -> str:
-    """Say that an application property is a list, map or array, described or not."""
+    """Report an application property that is a list, map or array, described or not."""
     have = type_at(view.data, _undescribed(view.data, value, end))
     if have not in ("list", "map", "array"):
         return ""
@@ -264,7 +264,7 @@ def value_not_simple(view: View, _: int, value: int, end: int) -> str:
 
 
 def _undescribed(data: bytes, pos: int, end: int) -> int:
-    """Return the place behind the descriptors of a value whose size is intact."""
+    """Return the place after the descriptors of a value whose size is intact."""
     while data[pos] == 0:
         pos = end_of(data, pos + 1, end)
     return pos
@@ -296,7 +296,7 @@ def key_reserved(view: View) -> Iterator[Found]:
 
 
 def rabbitmq_described_value(view: View, _: int, value: int, end: int) -> str:
-    """Say that a value is described, which the broker takes for a composite of its own."""
+    """Report a described value, which the broker takes for a composite of its own."""
     if view.data[value] != 0 or _is_error(view.data[value:end]):
         return ""
     return "RabbitMQ ends the session on a described value: send the bare value"
@@ -347,14 +347,14 @@ def _constructors(value: Any) -> Iterator[int]:
 
 
 def rabbitmq_annotation_null(view: View, _: int, value: int, __: int) -> str:
-    """Say that an annotation is null, which the broker stores and cannot send."""
+    """Report a null annotation, which the broker stores and cannot send."""
     if view.data[value] != 0x40:
         return ""
     return "RabbitMQ cannot deliver a null annotation: omit it"
 
 
 def rabbitmq_annotation_number(view: View, _: int, value: int, end: int) -> str:
-    """Say that an annotation is a number that RabbitMQ 4.0 stores and cannot send."""
+    """Report an annotation that is a number which RabbitMQ 4.0 stores and cannot send."""
     have = type_at(view.data, value)
     if have in ("float", "double"):
         form = ">f" if have == "float" else ">d"

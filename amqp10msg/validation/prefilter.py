@@ -163,7 +163,7 @@ def _of_sections(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> lis
         for key in section:
             if type(key) is Symbol and key.startswith("x-"):
                 continue
-            # Also behind a reserved key, which is another rule's.
+            # Also after a reserved key, which is another rule's.
             if key == "rejected":
                 found.append("delivery-annotations-rejected-type")
             if is_reserved:

@@ -93,7 +93,7 @@ class LinkTable:
             entry.not_for.discard(link.number)
 
     def offer_again(self, entry: Entry, link: OutgoingLink | None = None) -> None:
-        """Have one link, or all of them, look again at a message that was passed."""
+        """Let one link, or all of them, look again at a message that was passed over."""
         entry.came_back = True
         for view in self._views if link is None else (link._view,):
             view.offer_again(entry)

@@ -157,7 +157,7 @@ class Delivery:
             The outcome at the node.
 
         Raises:
-            ValueError: that is no outcome, or one of an extension.
+            ValueError: that is not an outcome, or one of an extension.
             OutcomeError: the outcome would make the message exceed the limits of the node. The
                 message is left as it was and the delivery unsettled.
             EncodeError: the annotations of the outcome cannot be encoded; likewise.

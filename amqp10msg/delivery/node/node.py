@@ -154,7 +154,7 @@ class DistributionNode(Transfers):
             NodeError: ``amqp:resource-limit-exceeded``: it exceeds the capacity;
                 ``amqp:precondition-failed``: it is durable and the store is not;
                 ``amqp:resource-deleted``: the node was deleted. Its `error` is for the sender.
-            DecodeError: the bytes are no message.
+            DecodeError: the bytes are not a message.
             EncodeError: the Message cannot be encoded.
             TypeError: that is neither a Message nor bytes.
             StoreError: it could not be stored, and is not at the node.
@@ -297,7 +297,7 @@ class DistributionNode(Transfers):
 
         Raises:
             NodeError: the node was deleted.
-            ValueError: that is no mode, or no outcome.
+            ValueError: that is not a mode, or not an outcome.
             TypeError: the filter has no method ``matches``, or the name is not text.
         """
         if self._deleted:

@@ -117,7 +117,7 @@ class Level(Generic[T]):
 
 
 class _Back:
-    """The positions behind a cursor that are offered again, each once, lowest first."""
+    """The positions after a cursor that are offered again, each once, lowest first."""
 
     __slots__ = ("_heap", "_held")
 
@@ -199,7 +199,7 @@ class View(Generic[T]):
         return None
 
     def offer_again(self, item: T) -> None:
-        """Have a message that was passed looked at again, before the others of its level."""
+        """Offer a message that was passed over again, before the others of its level."""
         if item.position < self._cursors[item.level]:
             self._backs[item.level].add(item.position)
 

@@ -61,7 +61,7 @@ class Store(Protocol):
         """Keep a message; it replaces the one with the same sequence."""
 
     def remove(self, node: str, sequence: int) -> None:
-        """Remove a message; a missing one is no error."""
+        """Remove a message; a missing one is not an error."""
 
     def quarantine(self, node: str, stored: Stored, reason: str) -> None:
         """Move a committed message that cannot be read from `load` to `quarantined`, at once."""
@@ -70,7 +70,7 @@ class Store(Protocol):
         """Return the quarantined messages of one node, or of all nodes."""
 
     def discard(self, node: str, sequence: int) -> None:
-        """Delete a quarantined message, at once; a missing one is no error."""
+        """Delete a quarantined message, at once; a missing one is not an error."""
 
     def commit(self) -> None:
         """Write everything since the last commit. Does nothing within a `batch`.

@@ -209,7 +209,7 @@ class BasicPeer(Wire):
     # The end.
 
     def failing(self, lost: LinkError) -> None:
-        """Tell who waits for an answer."""
+        """Notify those who wait for an answer."""
         awaited, self._awaited = self._awaited, None
         if awaited is not None and not awaited.done():
             awaited.set_exception(lost)

@@ -47,7 +47,7 @@ class RouteSpec:
         if source.protocol == "0-9-1" and not source.queue and source.file is None:
             raise ValueError(f"{source}: a source of AMQP 0-9-1 is a queue: ?queue=NAME")
         if source.protocol == "1.0" and source.address is None and source.file is None:
-            raise ValueError(f"{source}: a source of AMQP 1.0 has an address, behind the host")
+            raise ValueError(f"{source}: a source of AMQP 1.0 has an address, after the host")
         if self.options.state is not None and not source.keeps:
             text = "a state file is for a stream, whose URL has offset=, or for a file"
             raise ValueError(f"{source}: {text}")

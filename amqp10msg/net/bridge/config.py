@@ -28,7 +28,7 @@ def read_routes(path: Path) -> list[RouteSpec]:
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: it is no such file; the message says which route, and shows no URL.
+        ValueError: the file is not valid; the message says which route, and shows no URL.
     """
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -57,7 +57,9 @@ def _options(given: dict[str, Any], folder: Path) -> RouteOptions:
     options = {key.replace("-", "_"): value for key, value in given.items()}
     unknown = options.keys() - _KEYS
     if unknown:
-        raise ValueError(f"{min(unknown)!r} is no option: {', '.join(sorted(_KEYS))}")
+        raise ValueError(
+            f"{min(unknown)!r} is not an option: use one of {', '.join(sorted(_KEYS))}"
+        )
     text, language = options.pop("filter", None), options.pop("filter_language", "selector")
     if text is not None:
         options["match"] = matcher(text, language)

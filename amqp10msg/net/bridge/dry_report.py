@@ -212,4 +212,4 @@ def _carried(runs: Sequence[tuple[str, DryRun]]) -> list[Any]:
     note = "Kept in annotations, from where a translation back by this library restores it."
     head = "queue, property, because, messages"
     kinds = ["", "", "", "n"]
-    return [_part("What is kept out of sight", note, head, kinds, rows)] if rows else []
+    return [_part("What is kept in annotations alone", note, head, kinds, rows)] if rows else []

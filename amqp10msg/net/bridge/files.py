@@ -224,7 +224,7 @@ async def open_file_source(
 async def open_file_target(
     endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
 ) -> FileTarget:
-    """Write to a file, behind what is in it.
+    """Write to a file, after what is in it.
 
     Raises:
         LinkError: it cannot be written.

@@ -102,7 +102,7 @@ class Content:
 
     Attributes:
         index: `DELIVER` or `RETURN`.
-        arguments: of the method, its payload behind class and method.
+        arguments: of the method, its payload after class and method.
         header: the payload of the content header frame.
         large: where header and body go if they are too large for memory; None for one that is not.
     """
@@ -265,7 +265,7 @@ def decode_method(payload: bytes) -> Any:
     """
     made = spec.methods.get(int.from_bytes(payload[:4], "big"))
     if made is None:
-        raise FrameError(f"{payload[:4].hex()} is no method of 0-9-1")
+        raise FrameError(f"{payload[:4].hex()} is not a method of 0-9-1")
     try:
         return made().decode(payload, 4)
     except (AMQPError, struct.error, IndexError, ValueError, KeyError, TypeError) as error:

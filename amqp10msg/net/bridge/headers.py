@@ -16,7 +16,7 @@ _LIST8, _EMPTY = 0xC0, 0x45
 def header_of(octets: bytes) -> Header | None:
     """Return the header of an encoded message; None where it has none, or none that can be read."""
     if not octets.startswith(_SECTION) or len(octets) < 5:
-        # A descriptor may be written in other ways; another section stands behind the header.
+        # A descriptor may be written in other ways; another section stands after the header.
         return None if octets.startswith(_USUAL) else _read.__wrapped__(octets)
     code = octets[3]
     if code == _LIST8:

@@ -139,7 +139,7 @@ def list_queues(
         try:
             items, pages = answer["items"], int(answer["page_count"])
         except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{place} is no management API of RabbitMQ") from None
+            raise ValueError(f"{place} is not a management API of RabbitMQ") from None
         found += [Queue.of(item) for item in items]
         page += 1
     return sorted(found, key=lambda queue: queue.name)

@@ -19,14 +19,14 @@ __all__ = ["ACTIONS", "REASONS", "Change", "RouteOptions"]
 ACTIONS = ("quarantine", "requeue", "reject")
 #: Why a target does not take it, and how often that is tried again.
 REASONS: Mapping[str, str] = {
-    "untranslatable": "it cannot be translated, or its bytes are no message; no attempt",
-    "too-large": "it is larger than the target takes, or than max_message; no attempt",
-    "rejected": "outcome rejected; no further attempt where the target says why",
-    "modified": "outcome modified; no further attempt where it is undeliverable here",
+    "untranslatable": "it cannot be translated, or its bytes are not a message; not tried again",
+    "too-large": "it is larger than the target takes, or than max_message; not tried again",
+    "rejected": "outcome rejected; not tried again where the target says why",
+    "modified": "outcome modified; not tried again where it is undeliverable here",
     "released": "outcome released, as RabbitMQ says where no queue is bound",
     "returned": "basic.return: no queue is bound",
-    "nacked": "basic.nack, as of a full queue: tried until it is taken",
-    "full": "rejected by RabbitMQ without a word, as of a full queue: tried until it is taken",
+    "nacked": "basic.nack, as by a full queue: tried until it is taken",
+    "full": "rejected by RabbitMQ without a reason, as by a full queue: tried until it is taken",
     "fatal": "the target ended the connection because of it",
 }
 
@@ -37,9 +37,9 @@ Change: TypeAlias = Callable[[Any, Delivery], "BasicMessage | Message | None"]
 def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
     for reason, action in value.items():
         if reason not in REASONS:
-            raise ValueError(f"{reason!r} is no reason: one of {', '.join(REASONS)}")
+            raise ValueError(f"{reason!r} is not a reason: use one of {', '.join(REASONS)}")
         if action not in ACTIONS:
-            raise ValueError(f"{action!r} is no action: one of {', '.join(ACTIONS)}")
+            raise ValueError(f"{action!r} is not an action: use one of {', '.join(ACTIONS)}")
 
 
 def _profile(_instance: Any, _: Any, value: str) -> None:
@@ -50,9 +50,9 @@ def _profile(_instance: Any, _: Any, value: str) -> None:
 def _range(low: float, high: float) -> Any:
     def check(_: Any, attribute: Any, value: Any) -> None:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TypeError(f"{attribute.name} is a number, not {value!r}")
+            raise TypeError(f"{attribute.name} must be a number, not {value!r}")
         if not low <= value <= high:
-            raise ValueError(f"{attribute.name} is from {low:g} to {high:g}, not {value!r}")
+            raise ValueError(f"{attribute.name} must be from {low:g} to {high:g}, not {value!r}")
 
     return check
 

@@ -224,7 +224,7 @@ class Peer(Wire, transport.Handler):
     # The end.
 
     def failing(self, lost: LinkError) -> None:
-        """Say why, where the peer broke a rule."""
+        """Send the reason, where the peer broke a rule."""
         stream = self._stream
         if stream is not None and self._sasl is None and not (self.paused or stream.is_closing()):
             stream.write(self._engine.take())

@@ -58,7 +58,7 @@ class Pending:
         yield from (delivery for _, _, delivery in self._held)
 
     def add(self, delivery: Delivery) -> None:
-        """Have one wait."""
+        """Add a delivery that waits to be sent."""
         self._waiting.append(delivery)
 
     def hold(self, delivery: Delivery, due: float) -> None:
@@ -66,7 +66,7 @@ class Pending:
         heapq.heappush(self._held, (due, next(self._order), delivery))
 
     def put_back(self, deliveries: list[Delivery]) -> None:
-        """Have those that were taken and not sent wait in front of all others."""
+        """Put back those that were taken and not sent, in front of all others."""
         self._waiting.extendleft(reversed(deliveries))
 
     def take(self, now: float, most: int) -> list[Delivery]:
@@ -97,7 +97,7 @@ class Pending:
         return self._waiting.popleft() if self._waiting else None
 
     def be_wary(self) -> None:
-        """Have one in flight, and more with each that is taken: one was found to be poison."""
+        """Send one at a time, and more with each that is accepted: one was found to be poison."""
         self._limit = 1.0
 
     def succeed(self) -> None:

@@ -115,7 +115,7 @@ class Positions:
             self._pending[delivery.position] = True
 
     def save(self) -> None:
-        """Move on behind what is finished without a gap, and remember it.
+        """Move on after what is finished without a gap, and remember it.
 
         Raises:
             OSError: it could not be written.

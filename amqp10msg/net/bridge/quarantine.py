@@ -132,7 +132,7 @@ def content_of(given: Delivery | Outgoing) -> dict[str, Any]:
 
 
 def append_lines(path: Path, lines: Sequence[str]) -> None:
-    """Write lines behind those of a file, and return when they are on disk.
+    """Write lines after those of a file, and return when they are on disk.
 
     Raises:
         OSError: they could not be written; the file is as before.

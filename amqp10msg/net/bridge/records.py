@@ -93,7 +93,7 @@ class Records:
         self._under_way = {one.identity: one for one in in_flight if one.identity is not None}
 
     def finish(self, finished: Sequence[Finished]) -> None:
-        """Bring to disk what it is to know of deliveries before they are settled.
+        """Write to disk what must be there before deliveries are settled.
 
         Raises:
             OSError: that failed; none of them may be settled.

@@ -127,7 +127,7 @@ class Route(Connections):
         self._stop.set()
 
     def _tick(self) -> None:
-        """Look at what the clock decides: outcomes that tarry, messages held, the end."""
+        """Check what depends on the clock: overdue outcomes, messages held back, the end."""
         now, options = self._loop.time(), self.options
         target = self._to
         in_flight = self._pending.in_flight
@@ -174,7 +174,7 @@ class Route(Connections):
         elif pending.holds and not pending.in_flight:
             counts.state = "target refuses"
         elif pending.isolating:
-            counts.state = "looking for what ended the target's connection"
+            counts.state = "looking for the message that ended the target's connection"
         else:
             counts.state = "running"
 
@@ -358,7 +358,7 @@ class Route(Connections):
                 return
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
-            action = "quarantine"  # a stream takes nothing back, and would go on behind it
+            action = "quarantine"  # a stream takes nothing back, and would go on after it
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
         if action == "quarantine":
@@ -372,7 +372,7 @@ class Route(Connections):
     # The end of a delivery.
 
     def _end(self, delivery: Delivery, how: Settle, outcome: Outcome | None = None) -> None:
-        """Settle a delivery at the end of this turn, behind what the disk is to know of it."""
+        """Settle a delivery at the end of this turn, after what the disk is to know of it."""
         if not self._finished:
             self._loop.call_soon(self._finish)
         self._finished.append((delivery, how, outcome))

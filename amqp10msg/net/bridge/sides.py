@@ -56,7 +56,7 @@ class Side:
         What is returned may be lost again before anybody looks.
 
         Raises:
-            LinkError: it has no prospect.
+            LinkError: trying again is pointless.
         """
         tries = 0
         while True:
@@ -81,12 +81,12 @@ class Side:
 
 @attrs.define
 class SourceSide(Side):
-    """The source of a route, which may die of a message that it gives out.
+    """The source of a route, which may end connections on a message that it delivers.
 
-    All that it gave out with it comes again, and so would its end. So after two connections that
-    came to nothing, it is asked for one message at a time, which is settled before the next: what
-    stands in front of the cause is then out of the way, and a connection that ends before anything
-    came ends of the message that is next.
+    What was delivered on such a connection comes again, and would end the next one too. So after
+    two connections that achieved nothing, messages are asked for one at a time, each settled before
+    the next: that clears what precedes the cause, and a connection that ends before anything came
+    then ended on the next message.
 
     Attributes:
         careful: whether it is asked for one message at a time.
@@ -107,11 +107,11 @@ class SourceSide(Side):
         self._received += 1
 
     def is_over_it(self, usual: int) -> bool:
-        """Whether so much came one at a time that the source may give out many again."""
+        """Whether enough came one at a time that the source may deliver many at once again."""
         return self.careful and self._received >= usual
 
     def relax(self) -> None:
-        """Ask for many messages at a time, since what was feared did not happen."""
+        """Ask for many messages at a time again, as no message ended the connection."""
         self.careful = False
         self._fruitless = self._deaths = 0
 
@@ -119,7 +119,8 @@ class SourceSide(Side):
         """Note the end of a connection; return what to stop with, None to go on.
 
         Args:
-            error: why it ended. Whoever was cut off, or goes, gave no message out wrongly.
+            error: why it ended. A cut connection, or a broker that shuts down, says nothing about
+                a message.
             usual: the window, where it is not careful.
         """
         if not (error.said or error.failed):
@@ -132,10 +133,10 @@ class SourceSide(Side):
         if self._deaths < _DEATHS:
             return None
         return LinkError(
-            f"{self.endpoint} ends the connection instead of giving out the message that is next "
-            f"in it, {self._deaths} times in a row ({str(error).splitlines()[0]}); over "
-            f"{self.endpoint.protocol} it cannot be had: take it out of the queue, by the other "
-            "protocol for example, and start again",
+            f"{self.endpoint} ended the connection {self._deaths} times in a row instead of "
+            f"delivering its next message ({str(error).splitlines()[0]}). That message cannot be "
+            f"read over {self.endpoint.protocol}: remove it from the queue, for example over the "
+            "other protocol, and start again",
             said=True,
             permanent=True,
         )

@@ -117,7 +117,7 @@ class Outcome:
             ``fatal``, where the target ended the connection because of it.
         condition: such as ``amqp:not-allowed``, or a reply code.
         description: what the target says.
-        final: another attempt has no prospect.
+        final: another attempt is pointless.
     """
 
     kind: str
@@ -143,7 +143,7 @@ class LinkError(ConnectionError):
 
     Attributes:
         said: the peer gave an error: it was not merely cut.
-        permanent: trying again has no prospect: wrong credentials, no such queue.
+        permanent: trying again is pointless: wrong credentials, no such queue.
         failed: the peer says that it failed itself, whatever it was doing.
         scope: what the peer ended: ``connection``, ``session`` or ``link``; empty where it is not
             known.
@@ -223,7 +223,7 @@ class TargetLink(Link, Protocol):
 
     @property
     def waits(self) -> bool:
-        """Whether the target said that it takes nothing for now, so that outcomes may tarry."""
+        """Whether the target said that it takes nothing for now, so that outcomes may be late."""
 
     def send(self, outgoing: Outgoing, delivery: Delivery) -> None:
         """Send a message; its outcome comes later, with the delivery."""

@@ -226,7 +226,7 @@ def _file(parts: SplitResult) -> Endpoint:
     route, offset = query.pop("route", None), query.pop("offset", None)
     if query:
         name = min(query)
-        raise ValueError(f"{name[:40]!r} is no parameter of a file: protocol, route, offset")
+        raise ValueError(f"{name[:40]!r} is not a parameter of a file: use protocol, route, offset")
     return Endpoint(protocol, "", 0, file=path, route=route, offset=offset)
 
 
@@ -318,9 +318,9 @@ def _options(query: dict[str, str]) -> dict[str, Any]:
             made[name] = value == "verify_peer"
         else:
             raise ValueError(
-                f"{name[:40]!r} is no parameter of a URL: queue, exchange, routing_key, address, "
-                "address_version, vhost, offset, heartbeat, connection_timeout, auth_mechanism, "
-                "cacertfile, certfile, keyfile, verify, server_name_indication"
+                f"{name[:40]!r} is not a parameter of a URL: use queue, exchange, routing_key, "
+                "address, address_version, vhost, offset, heartbeat, connection_timeout, "
+                "auth_mechanism, cacertfile, certfile, keyfile, verify, server_name_indication"
             )
     return made
 

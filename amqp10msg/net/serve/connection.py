@@ -111,7 +111,7 @@ class Connection(asyncio.Protocol, transport.Handler):
     # Turns.
 
     def _turn(self, work: Callable[[], object]) -> None:
-        """Do some work of this connection; if it fails, only this connection is closed."""
+        """Run some work of this connection; if it fails, only this connection is closed."""
 
         def guarded() -> None:
             try:

@@ -89,7 +89,7 @@ class Nodes:
         return address in self._topics
 
     def make_topic(self, address: str) -> None:
-        """Have an address be a topic.
+        """Make an address a topic.
 
         Raises:
             NodeError: it is a queue, or there is none and `create` is False.

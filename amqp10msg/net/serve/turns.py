@@ -45,7 +45,7 @@ class Turns:
         self._available: dict[DistributionNode, None] = {}
 
     def run(self, work: Callable[[], object]) -> None:
-        """Do some work, commit it, confirm it to the peers, and send what can be sent.
+        """Run some work, commit it, confirm it to the peers, and send what can be sent.
 
         What is left when the time is over waits for a turn of its own, after those of others.
         """
@@ -98,7 +98,7 @@ class Turns:
                 connection.fail(error, "confirming")
 
     def _pump(self) -> None:
-        """Have the links that may send take messages in turns."""
+        """Let the links that may send take messages in turn."""
         for node in self._available:
             self.ready.update(self._ends.get(node, {}))
         self._available.clear()
@@ -150,7 +150,7 @@ class Turns:
                 connection.waiting.clear()
 
     def available(self, node: DistributionNode) -> None:
-        """Have messages of a node sent at the end of this turn."""
+        """Schedule messages of a node to be sent at the end of this turn."""
         self._available[node] = None
 
     def add(self, end: Outgoing) -> None:

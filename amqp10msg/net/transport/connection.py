@@ -254,7 +254,9 @@ class Connection:
         self._position = start + size
         body = start + 4 * buffer[start + 4]
         if not start + 8 <= body <= start + size or buffer[start + 5] != 0:
-            raise ConnectionFaultError("amqp:connection:framing-error", "that is no frame of AMQP")
+            raise ConnectionFaultError(
+                "amqp:connection:framing-error", "that is not a frame of AMQP"
+            )
         if body < start + size:
             channel = int.from_bytes(buffer[start + 6 : start + 8], "big")
             self._frame(channel, buffer[body : start + size])

@@ -50,7 +50,7 @@ def sasl_frame(code: int, *fields: Any) -> bytes:
 
 
 class SaslFrames:
-    """Cuts what a peer sends into frames of SASL, behind the protocol header."""
+    """Cuts what a peer sends into frames of SASL, after the protocol header."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()

@@ -62,7 +62,7 @@ def state_of(value: Any) -> Any:
                 raise SessionFaultError(error.condition, str(error)) from None
         if isinstance(state, DeliveryState):
             return state
-    raise SessionFaultError("amqp:invalid-field", f"{value!r:.80} is no delivery-state")
+    raise SessionFaultError("amqp:invalid-field", f"{value!r:.80} is not a delivery-state")
 
 
 def _rejected(value: Described) -> Rejected | None:

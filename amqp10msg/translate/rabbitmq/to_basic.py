@@ -502,7 +502,7 @@ def _check_user(properties: list[Term] | None, user: str | None) -> None:
     if value is None:
         return
     if not _is(value, "binary"):
-        raise RefusedError("refused: the user-id is no binary", "properties.user-id")
+        raise RefusedError("refused: the user-id is not a binary", "properties.user-id")
     check_user(value[1], user)
 
 
