@@ -9,13 +9,15 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message
-from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg import Header, Message, ULong
+from amqp10msg.basic import BasicMessage, FieldArray, FieldTable, encode_content_header
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
 from amqp10msg.net.bridge.headers import header_of
 from amqp10msg.net.bridge.sending import sender_of
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
+from amqp10msg.translate import to_basic
+from tests.lossless import in_sequence, with_added
 
 QUEUE, ADDRESS = parse_url("amqp091://h/?queue=q"), parse_url("amqp://h/q")
 EXCHANGE = parse_url("amqp091://h/")
@@ -66,6 +68,44 @@ def test_messages_of_0_9_1_together(found: list[BasicMessage], keep_names: bool)
     alone = prepared(ends, deliveries, change=lambda message, _: message, keep_names=keep_names)
 
     assert alone == prepared(ends, deliveries, keep_names=keep_names)
+
+
+STREAMED = ("x-stream-offset", "l", 7)
+COUNTED = ("x-delivery-count", "l", 1), ("x-acquired-count", "l", 2)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("added", [(STREAMED,), COUNTED])
+@given(messages())
+def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(added: Any, message: Message) -> None:
+    """From a stream, or a quorum queue again: the same bytes as without the broker between."""
+    came = with_added(in_sequence(message), added, stream=added == (STREAMED,))
+    came = attrs.evolve(came, routing_key="q", redelivered=True)
+
+    found, losses = prepared((QUEUE, ADDRESS), [of_basic(came)])
+
+    expected, header = message, message.header
+    if header is not None and header.delivery_count:
+        header = attrs.evolve(header, delivery_count=0, first_acquirer=False)
+        expected = message.evolve(header=None if header == Header() else header)
+    assert [expected.encode()] == [made[0] for made in found]
+    assert not losses
+
+
+def test_a_dead_letter_keeps_the_order_of_its_properties() -> None:
+    message = Message(b"x", application_properties={"z": 1, "u": ULong(1), "a": 2})
+    history = [
+        ("x-death", "A", FieldArray.of([("F", FieldTable({"queue": "work"}))])),
+        ("x-first-death-queue", "S", "work"),
+    ]
+    came = attrs.evolve(with_added(to_basic(message).message, history), routing_key="dead")
+
+    ((wire, *_),), _ = prepared((QUEUE, ADDRESS), [of_basic(came)])
+
+    found = Message.decode(wire)
+    assert message.bare == found.bare
+    assert found.message_annotations is not None
+    assert "work" == found.message_annotations["x-opt-x-first-death-queue"]
 
 
 @example(bytes.fromhex("0080000000000000007045 00537740"))  # a descriptor in eight bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -29,8 +29,7 @@ from amqp10msg.basic import (
 )
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
-from amqp10msg.translate.residual import NAME
-from tests.lossless import MESSAGE, octets_of, sent
+from tests.lossless import MESSAGE, carries, in_sequence, octets_of, with_added
 
 
 def rabbitmq_4_0(
@@ -133,44 +132,9 @@ def test_what_a_broker_added_is_reported() -> None:
         to_basic(Message.decode(octets), strict=True)
 
 
-def rabbitmq_0_9_1(
-    basic: BasicMessage, added: Sequence[tuple[str, str, Any]] = (), *, stream: bool = False
-) -> BasicMessage:
-    """What RabbitMQ 4.0 does to a 0-9-1 message when it adds headers: it sorts them.
-
-    Args:
-        basic: the message.
-        added: headers that it adds.
-        stream: the message comes from a stream, where each has a delivery mode.
-    """
-    table = basic.properties.headers
-    entries = [*(table.entries if isinstance(table, FieldTable) else ()), *added]
-    entries.sort(key=lambda entry: entry[0].encode())
-    headers = FieldTable.of(entries) if entries else None
-    mode = basic.properties.delivery_mode
-    properties = attrs.evolve(
-        basic.properties, headers=headers, delivery_mode=1 if stream and mode is None else mode
-    )
-    return sent(attrs.evolve(basic, properties=properties))
-
-
-def carries(basic: BasicMessage) -> bool:
-    table = basic.properties.headers
-    return table is not None and NAME in table
-
-
-def in_sequence(message: Message) -> BasicMessage:
-    """The translation of a message, where a residual or the order of names keeps its order."""
-    basic = to_basic(message).message
-    table = basic.properties.headers
-    names = [e[0].encode() for e in table.entries] if isinstance(table, FieldTable) else []
-    assume(carries(basic) or names == sorted(names))
-    return basic
-
-
 @given(messages())
 def test_sorted_headers_are_no_edit(message: Message) -> None:
-    made = to_amqp10(rabbitmq_0_9_1(in_sequence(message)))
+    made = to_amqp10(with_added(in_sequence(message)))
 
     assert message.encode() == made.message.encode()
     assert [] == [loss for loss in made.losses if loss.action == "dropped"]
@@ -186,7 +150,7 @@ def test_sorted_headers_are_no_edit_of_a_message_that_breaks_part_3(
         lenient = Message.decode(octets, strict=False)
     except DecodeError:
         return
-    assert octets == to_amqp10(rabbitmq_0_9_1(in_sequence(lenient))).message.encode()
+    assert octets == to_amqp10(with_added(in_sequence(lenient))).message.encode()
 
 
 def test_a_dead_letter_that_breaks_part_3_keeps_its_original_with_its_ttl() -> None:
@@ -194,7 +158,7 @@ def test_a_dead_letter_that_breaks_part_3_keeps_its_original_with_its_ttl() -> N
     basic = to_basic(Message.decode(octets, strict=False)).message
     death = FieldTable.of([("original-expiration", "S", "600000"), ("count", "l", 1)])
     deaths = [("x-death", "A", FieldArray.of([("F", death)])), ("x-last-death-queue", "S", "work")]
-    came = rabbitmq_0_9_1(basic, deaths)
+    came = with_added(basic, deaths)
     letter = attrs.evolve(came.properties, expiration=None)
 
     assert "600000" == basic.properties.expiration
@@ -207,7 +171,7 @@ def test_a_message_that_breaks_part_3_keeps_its_original_when_headers_are_sorted
     application = encode_value(ApplicationProperties({"n": 1, "a": 2, "x-a": 3}))
     octets = b"\0\x53\x75\xa0\1a" + application  # the properties behind the body
     basic = to_basic(Message.decode(octets, strict=False)).message
-    came = rabbitmq_0_9_1(basic, [("x-delivery-count", "l", 1)])
+    came = with_added(basic, [("x-delivery-count", "l", 1)])
     made = to_amqp10(attrs.evolve(came, routing_key="q", redelivered=True))
 
     assert octets == made.message.encode()
@@ -216,7 +180,7 @@ def test_a_message_that_breaks_part_3_keeps_its_original_when_headers_are_sorted
 
 def test_the_order_of_properties_comes_back_with_any_residual() -> None:
     message = Message(b"x", application_properties={"z": 1, "u": ULong(1), "a": 2})
-    came = to_amqp10(rabbitmq_0_9_1(to_basic(message).message)).message
+    came = to_amqp10(with_added(to_basic(message).message)).message
 
     assert message.encode() == came.encode()
 
@@ -229,7 +193,7 @@ def test_an_annotation_and_a_property_of_one_name_keep_their_values(key: str) ->
     message = Message(
         b"x", message_annotations={key: "annotation", "x-0": 1}, application_properties=BOTH
     )
-    basic = rabbitmq_0_9_1(to_basic(message).message)
+    basic = with_added(to_basic(message).message)
     assert message == to_amqp10(basic).message
 
     changed = attrs.evolve(basic, properties=attrs.evolve(basic.properties, priority=7))
@@ -269,11 +233,11 @@ def test_what_a_broker_adds_to_headers_does_not_come_back(
     basic = in_sequence(message)
     assume(carries(basic) or added[0][0] != "x-death")
     stream = added[0][0] == "x-stream-offset"
-    expected, came = delivered(message, rabbitmq_0_9_1(basic, added, stream=stream))
+    expected, came = delivered(message, with_added(basic, added, stream=stream))
 
     assert expected == came
     assert (message.header or Header()).durable == (
-        to_amqp10(rabbitmq_0_9_1(basic, added)).message.header or Header()
+        to_amqp10(with_added(basic, added)).message.header or Header()
     ).durable
 
 
@@ -301,7 +265,7 @@ def test_headers_of_those_names_that_were_there_before_come_back() -> None:
         message_annotations={"x-opt-x-first-death-queue": "mine", "x-opt-x-delivery-count": 9},
         properties=Properties(to="q"),
     )
-    expected, came = delivered(message, rabbitmq_0_9_1(to_basic(message).message))
+    expected, came = delivered(message, with_added(to_basic(message).message))
 
     assert expected == came
 

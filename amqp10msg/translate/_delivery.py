@@ -24,6 +24,7 @@ __all__ = [
     "ANNOTATIONS",
     "COUNTS",
     "HEADERS",
+    "as_published",
     "becomes_text",
     "decorated",
     "in_name_order",
@@ -129,6 +130,28 @@ def without_facts(
     headers = FieldTable.of(rest) if rest else None
     properties = attrs.evolve(properties, headers=headers)
     return attrs.evolve(basic, properties=properties), rest or None
+
+
+def as_published(basic: BasicMessage) -> BasicMessage:
+    """Return a delivered message as it was published, so that it can be published anew.
+
+    Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
+    to the headers for one delivery: the offset in a stream, with the delivery mode of 1 that comes
+    with it, and the counts of a quorum queue. The history of a dead letter stays: it is of the
+    message. Headers that RabbitMQ sorted stay sorted.
+
+    `to_amqp10` does the same with a message that has an exchange or a routing key, and says in
+    annotations what these were.
+
+    Args:
+        basic: the message, which is not changed.
+    """
+    plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    table = basic.properties.headers
+    if table is None:
+        return plain
+    entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
+    return without_facts(plain, entries, Notes(heeded=False))[0]
 
 
 def _unstreamed(entry: Any) -> Any:

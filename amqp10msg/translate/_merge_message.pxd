@@ -21,6 +21,7 @@ cdef int _SPARSE_PROPERTIES, _SPARSE_APPLICATION
 cpdef restored_message(basic, list entries, dict content, Notes notes, to_basic)
 @cython.locals(places=list)
 cdef tuple _plain(basic, list entries, set known, Notes notes, dict content)
+cdef list _in_places(list places, list entries, set known)
 cdef _original(dict content)
 cdef set _names_of(annotations)
 @cython.locals(made=Natural, sections=dict, heads=list)

@@ -34,6 +34,7 @@ from amqp10msg.translate._contents import (
     WHOLE,
 )
 from amqp10msg.translate._delivery import (
+    HEADERS,
     decorated,
     in_name_order,
     is_in_name_order,
@@ -106,11 +107,22 @@ def _plain(
         basic, kept = without_facts(basic, entries, notes, known)
         entries = kept or []
     places = content.get(PLACES, [])
-    if places and len(places) == len(entries) and is_in_name_order(entries):
-        entries = [entry for _, entry in sorted(zip(places, entries, strict=True))]
+    if places and is_in_name_order(entries):
+        entries = _in_places(places, entries, known)
     table = FieldTable.of(entries) if entries else None
     plain = with_headers(basic, table)
     return plain, natural(plain, entries or None, _UNHEEDED)
+
+
+def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
+    """Return headers in their order before they were sorted, and a dead letter's history behind."""
+    own, history = [], []
+    for entry in entries:
+        added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in known
+        (history if added else own).append(entry)
+    if len(own) != len(places):
+        return entries
+    return [entry for _, entry in sorted(zip(places, own, strict=True))] + history
 
 
 def _original(content: dict[int, Any]) -> Any:

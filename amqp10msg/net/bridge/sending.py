@@ -16,7 +16,7 @@ from amqp10msg.net.bridge.terms import Delivery, Outgoing
 from amqp10msg.net.bridge.translating import ANYBODY, translator_of
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import as_published, to_amqp10, to_basic
 
 __all__ = ["PrepareAll", "message_of", "sender_of", "without_delivery"]
 
@@ -113,7 +113,7 @@ def without_delivery(message: Any, options: RouteOptions) -> Any:
     """Take out of a message what the source says of this delivery: it is not of the message."""
     if isinstance(message, BasicMessage):
         if not options.keep_names:
-            message.exchange = message.routing_key = ""
+            return as_published(message)
         message.redelivered = False  # the target counts its own deliveries
         return message
     header = message.header
