@@ -34,7 +34,7 @@ from typing import Any
 
 import attrs
 import pika
-from broker_clients import Basic, Broker, Ended, Peer, queue
+from broker_clients import Basic, Broker, Ended, Peer, profile_of, queue
 from message_differences import (
     Content,
     bare,
@@ -53,7 +53,7 @@ from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, decode_pr
 from amqp10msg.basic import encode_properties as encoded
 from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
 from amqp10msg.proton import send
-from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
 
 _NUMBER = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")
 
@@ -441,9 +441,23 @@ def predicted(lane: Lane, one: Content, name: str) -> Iterator[Content]:
                 yield encoded(made.properties), made.body
         else:
             inside = to_basic(Message.decode(one, strict=False)).message
-            yield bare(to_amqp10(inside).message.encode())
+            if lane.kind == "stream":
+                inside = from_stream(inside, lane.middle, name)
+            yield bare(to_amqp10(as_published(inside)).message.encode())
     except AmqpError:
         return
+
+
+def from_stream(basic: BasicMessage, broker: Broker, name: str) -> BasicMessage:
+    """Return what a consumer of 0-9-1 gets of a message in a stream, which holds it as 1.0.
+
+    Raises:
+        TranslationError: the broker cannot deliver it.
+    """
+    profile = profile_of(broker, "stream")
+    basic.exchange, basic.routing_key = "", name
+    stored = to_amqp10(basic, profile, circumstances=Circumstances(stream_offset=0)).message
+    return to_basic(stored, profile).message
 
 
 def main() -> int:

@@ -24,8 +24,9 @@ from pika.exceptions import AMQPError
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_properties
 from amqp10msg.net._basic import ExactConnection, header_of
 from amqp10msg.proton import receive_octets, send
+from amqp10msg.translate import PROFILES, TranslationProfile
 
-__all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "queue"]
+__all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "profile_of", "queue"]
 
 _ENDED = proton.Endpoint.REMOTE_CLOSED
 Outcome = proton.Delivery
@@ -61,6 +62,18 @@ class Broker:
         """Return the address of a queue over 1.0."""
         quoted = urllib.parse.quote(name, safe="")
         return f"/amq/queue/{quoted}" if self.version.startswith("3.") else f"/queues/{quoted}"
+
+
+def profile_of(broker: Broker, kind: str) -> TranslationProfile:
+    """Return the latest profile that is not later than the broker."""
+    version = tuple(map(int, broker.version.split(".")[:2]))
+    suffix = "-stream" if kind == "stream" else ""
+    known = {
+        tuple(map(int, name.split("-")[1].split("."))): name
+        for name in PROFILES
+        if name.startswith("rabbitmq-") and not name.endswith("-stream")
+    }
+    return PROFILES[known[max(one for one in known if one <= version)] + suffix]
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import attrs
-from broker_clients import Basic, Broker, Ended, Peer, queue
+from broker_clients import Basic, Broker, Ended, Peer, profile_of, queue
 from known_messages import KNOWN_BASICS, KNOWN_SECTIONS
 from odd_messages import Sections, basic_message, sections, written
 from smaller_messages import least
@@ -38,7 +38,6 @@ from amqp10msg import DecodeError, Message, decode_value
 from amqp10msg._core import skip_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
 from amqp10msg.translate import (
-    PROFILES,
     Circumstances,
     TranslationError,
     TranslationProfile,
@@ -258,18 +257,6 @@ def main() -> int:
     counts = ", ".join(f"{number} {what}" for what, number in sorted(compared.counts.items()))
     print(f"{profile.name}, to {given.to}: {number + 1} messages, {different} differ ({counts})")
     return 1 if different else 0
-
-
-def profile_of(broker: Broker, kind: str) -> TranslationProfile:
-    """Return the latest profile that is not later than the broker."""
-    version = tuple(map(int, broker.version.split(".")[:2]))
-    suffix = "-stream" if kind == "stream" else ""
-    known = {
-        tuple(map(int, name.split("-")[1].split("."))): name
-        for name in PROFILES
-        if name.startswith("rabbitmq-") and not name.endswith("-stream")
-    }
-    return PROFILES[known[max(one for one in known if one <= version)] + suffix]
 
 
 if __name__ == "__main__":

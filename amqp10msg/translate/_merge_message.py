@@ -116,7 +116,8 @@ def _plain(
 
 def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[Any]:
     """Return headers in their order before they were sorted, and a dead letter's history behind."""
-    own, history = [], []
+    own: list[Any] = []
+    history: list[Any] = []
     for entry in entries:
         added = HEADERS.get(entry[0]) == entry[1] and entry[0] not in known
         (history if added else own).append(entry)
