@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -233,6 +233,26 @@ def test_the_page_of_a_dry_run_of_routes(broker: BasicBroker) -> None:
     page = Page(Path("r.html").read_text())
     assert "What a bridge would lose" in page.text
     assert "first, example 1" in page.text
+
+
+@pytest.mark.parametrize(
+    "target, foreign",
+    [
+        ("amqp://shop:x@nowhere/q", True),
+        ("amqp://guest:x@nowhere/q", True),
+        ("amqps://nowhere/q?auth_mechanism=external", False),  # the certificate says who
+    ],
+)
+def test_a_dry_run_compares_with_the_user_of_the_target(
+    broker: BasicBroker, target: str, foreign: bool
+) -> None:
+    one_of_each = [stored(b"1", user_id="shop"), stored(b"2", user_id="guest")]
+    broker.queues["plain"] = deque(one_of_each)
+    ends = ["--from", broker.url("queue=plain"), "--to", target]
+
+    done = run("bridge", *ends, "--profile", "rabbitmq-4.0", "--dry-run", "--idle", "0.3")
+
+    assert foreign == ("1 message cannot be sent: properties.user-id" in done.output)
 
 
 def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> None:

@@ -10,7 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import Header, Message, ULong
-from amqp10msg.basic import BasicMessage, FieldArray, FieldTable, encode_content_header
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldArray,
+    FieldTable,
+    encode_content_header,
+)
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
 from amqp10msg.net.bridge.headers import header_of
 from amqp10msg.net.bridge.sending import sender_of
@@ -70,19 +76,22 @@ def test_messages_of_0_9_1_together(found: list[BasicMessage], keep_names: bool)
     assert alone == prepared(ends, deliveries, keep_names=keep_names)
 
 
+STREAM = parse_url("amqp091://h/?queue=q&offset=first")
 STREAMED = ("x-stream-offset", "l", 7)
 COUNTED = ("x-delivery-count", "l", 1), ("x-acquired-count", "l", 2)
 
 
 @pytest.mark.once
-@pytest.mark.parametrize("added", [(STREAMED,), COUNTED])
+@pytest.mark.parametrize("stream", [True, False])
 @given(messages())
-def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(added: Any, message: Message) -> None:
+def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(stream: bool, message: Message) -> None:
     """From a stream, or a quorum queue again: the same bytes as without the broker between."""
-    came = with_added(in_sequence(message), added, stream=added == (STREAMED,))
-    came = attrs.evolve(came, routing_key="q", redelivered=True)
+    added = (STREAMED,) if stream else COUNTED
+    came = with_added(in_sequence(message), added, stream=stream)
+    came = attrs.evolve(came, routing_key="q", redelivered=not stream)
 
-    ((wire, *_),), losses = prepared((QUEUE, ADDRESS), [of_basic(came)])
+    ends = (STREAM if stream else QUEUE), ADDRESS
+    ((wire, *_),), losses = prepared(ends, [of_basic(came)])
 
     found = Message.decode(wire)
     assert message.evolve(header=None).encode() == found.evolve(header=None).encode()
@@ -90,6 +99,16 @@ def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(added: Any, message: 
     # Of this delivery, or of earlier ones.
     assert attrs.evolve(kept, delivery_count=0, first_acquirer=header.first_acquirer) == header
     assert not losses
+
+
+@pytest.mark.parametrize("entry", [STREAMED, *COUNTED])
+def test_headers_of_such_names_that_the_sender_gave_are_passed_on(entry: Any) -> None:
+    """A queue adds none of them to the first delivery of a message."""
+    given = BasicMessage(BasicProperties(headers=FieldTable.of([entry])), b"x")
+
+    ((wire, *_),), _ = prepared((QUEUE, ADDRESS), [of_basic(attrs.evolve(given, routing_key="q"))])
+
+    assert given == to_basic(Message.decode(wire)).message
 
 
 def test_a_dead_letter_keeps_the_order_of_its_properties() -> None:

@@ -39,9 +39,9 @@ from message_differences import (
     Content,
     bare,
     changed_inside,
+    compared,
     content_of,
     differences,
-    has_residue,
     in_order,
     key_of,
     shown,
@@ -71,8 +71,7 @@ class Found:
         losses: values that a translation dropped or changed, by path.
         behind: of these, those that the last broker did not take.
         missing: those that did not come.
-        twice: those that came twice: they were in flight when a connection ended.
-        window: so many may.
+        twice: those that came twice: they were in flight when a connection ended; `window` may.
         unexplained: those that came, and differ in a way that nothing documents; some of them.
         seconds: that the two bridges took.
     """
@@ -346,10 +345,7 @@ def run_lane(lane: Lane, seed: int, odd: int, usual: int, folder: Path) -> Found
 def compare(
     lane: Lane, middle: str, given: list[Content], aside: list[Any], came: list[Any], to: Found
 ) -> None:
-    """Compare what came with what was given but for what was put aside on the way there.
-
-    What comes twice, because the target ended a connection with it in flight, is taken out.
-    """
+    """Compare what came, twice or once, with what was given and not put aside on the way there."""
     put_aside: Counter[Any] = Counter()
     for entry in aside:
         if lane.basic:
@@ -358,28 +354,26 @@ def compare(
             put_aside[bare(entry.octets)] += 1
     expected = []
     for one in given:
-        key = one if isinstance(one, tuple) else bare(one)
+        key = compared(one)
         if put_aside[key] > 0:
             put_aside[key] -= 1
         else:
             expected.append(one)
     # Retries change the order: what is the same is found first, then what is predicted.
-    left = Counter(one if isinstance(one, tuple) else bare(one) for one in came)
+    left = Counter(map(compared, came))
     rest = []
     for one in expected:
-        key = one if isinstance(one, tuple) else bare(one)
+        key = compared(one)
         if left[key] > 0:
             left[key] -= 1
             to.identical += 1
         else:
             rest.append(one)
     unknown = []
-    seen: set[Any] = {one if isinstance(one, tuple) else bare(one) for one in expected}
+    seen = {*map(compared, expected)}
     for one in rest:
-        for predicted_one in predicted(lane, one, middle):
-            wanted = (
-                predicted_one if lane.ends.version.startswith("3.") else in_order(predicted_one)
-            )
+        for found in predicted(lane, one, middle):
+            wanted = found if lane.ends.version.startswith("3.") else in_order(found)
             seen.add(wanted)
             if left[wanted] > 0:
                 left[wanted] -= 1
@@ -398,17 +392,12 @@ def compare(
     if others:
         for one in unknown:
             near = min(others, key=lambda other: len(differences(one, other)))
-            key = one if isinstance(one, tuple) else bare(one)
-            changes = changed_inside(to.into.get(key), to.out.get(in_order(near)))
-            if not changes and has_residue(one, near):
-                to.changed.update(["a residual is left, as a header has a name of RabbitMQ's own"])
-                to.differing += 1
-                continue
-            if changes:
+            if changes := changed_inside(to.into.get(compared(one)), to.out.get(in_order(near))):
                 to.changed.update([f"inside: {', '.join(changes)}"])
                 to.differing += 1
-                continue
-            to.unexplained.append(f"{differences(one, near)}: {shown(one)} came as {shown(near)}")
+            else:
+                named = f"{differences(one, near)}: {shown(one)} came as {shown(near)}"
+                to.unexplained.append(named)
         to.unexplained += [] if unknown else [f"nobody sent {shown(other)}" for other in others[:5]]
 
 
@@ -443,17 +432,14 @@ def predicted(lane: Lane, one: Content, name: str) -> Iterator[Content]:
             inside = to_basic(Message.decode(one, strict=False)).message
             if lane.kind == "stream":
                 inside = from_stream(inside, lane.middle, name)
-            yield bare(to_amqp10(as_published(inside)).message.encode())
+            inside = as_published(inside, stream=lane.kind == "stream")
+            yield bare(to_amqp10(inside).message.encode())
     except AmqpError:
         return
 
 
 def from_stream(basic: BasicMessage, broker: Broker, name: str) -> BasicMessage:
-    """Return what a consumer of 0-9-1 gets of a message in a stream, which holds it as 1.0.
-
-    Raises:
-        TranslationError: the broker cannot deliver it.
-    """
+    """Return what a consumer of 0-9-1 gets of a message in a stream, which holds it as 1.0."""
     profile = profile_of(broker, "stream")
     basic.exchange, basic.routing_key = "", name
     stored = to_amqp10(basic, profile, circumstances=Circumstances(stream_offset=0)).message

@@ -15,9 +15,9 @@ __all__ = [
     "Content",
     "bare",
     "changed_inside",
+    "compared",
     "content_of",
     "differences",
-    "has_residue",
     "in_order",
     "key_of",
     "shown",
@@ -41,8 +41,12 @@ def content_of(one: Any) -> Content:
 
 def key_of(one: Any) -> Content:
     """Return what is to be the same at both ends: content header and body, or the bare message."""
-    content = content_of(one)
-    return content if isinstance(content, tuple) else bare(content)
+    return compared(content_of(one))
+
+
+def compared(one: Content) -> Content:
+    """Return of a message's bytes what is compared: of a 1.0 message the bare one."""
+    return one if isinstance(one, tuple) else bare(one)
 
 
 def in_order(one: Content) -> Content:
@@ -60,17 +64,6 @@ def in_order(one: Content) -> Content:
 def bare(message: bytes) -> bytes:
     """Return the bare message."""
     return scan(message).bare
-
-
-def has_residue(one: Content, other: Content) -> bool:
-    """Whether nothing but a residual was added, since a header could be one of RabbitMQ's own."""
-    if not isinstance(one, tuple):
-        return False
-    headers = decode_properties(one[0]).headers
-    names = {entry[0] for entry in FieldTable(headers).entries} if headers is not None else set()
-    differ = set(differences(one, other)) - {"delivery_mode"}
-    own = {"x-stream-offset", "x-acquired-count", "x-delivery-count", "x-death"}
-    return differ == {"headers: x-opt-amqp10msg-residual ->S"} and bool(names & own)
 
 
 def differences(one: Content, other: Content) -> list[str]:

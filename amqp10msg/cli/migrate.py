@@ -67,7 +67,7 @@ def migrate_check(
     URL is amqp091://USER:PASSWORD@HOST/VHOST, by TLS amqp091s://; user and password may be ${NAME},
     a variable of the environment. The queues are those of --queue, or all that the management API
     of --management lists, which also says what becomes of them in RabbitMQ 4: mirrored, transient,
-    lazy, without delivery-limit.
+    lazy, without delivery-limit. A user-id other than USER is named, as it would be refused there.
 
     Nothing is consumed, but RabbitMQ marks what it gave out as delivered before, and a quorum queue
     counts it. The exit status is 1 where a queue could not be read. Needs the extra net.

@@ -132,26 +132,27 @@ def without_facts(
     return attrs.evolve(basic, properties=properties), rest or None
 
 
-def as_published(basic: BasicMessage) -> BasicMessage:
+def as_published(basic: BasicMessage, *, stream: bool = False) -> BasicMessage:
     """Return a delivered message as it was published, so that it can be published anew.
 
     Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
-    to the headers for one delivery: the offset in a stream, with the delivery mode of 1 that comes
-    with it, and the counts of a quorum queue. The history of a dead letter stays: it is of the
-    message. Headers that RabbitMQ sorted stay sorted.
-
-    `to_amqp10` does the same with a message that has an exchange or a routing key, and says in
-    annotations what these were.
+    to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1
+    where there was none; to one that was redelivered the counts of a quorum queue. The history of a
+    dead letter stays: it is of the message. Headers that RabbitMQ sorted stay sorted.
 
     Args:
         basic: the message, which is not changed.
+        stream: it comes from a stream.
     """
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
-    if table is None:
+    facts = {OFFSET} if stream else set()
+    if basic.redelivered:
+        facts |= COUNTS - {OFFSET}
+    if table is None or not facts:
         return plain
     entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
-    return without_facts(plain, entries, Notes(heeded=False))[0]
+    return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]
 
 
 def _unstreamed(entry: Any) -> Any:

@@ -13,7 +13,6 @@ import attrs
 from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
-from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle
@@ -89,8 +88,9 @@ class DryRun:
         profile, user = spec.options.profile, target.user
         return cls(spec.name, str(source), str(target), profile, user, differ)
 
-    def add(self, delivery: Delivery, options: RouteOptions) -> None:
-        """Look at one delivery of the route, which has these options."""
+    def add(self, delivery: Delivery, spec: RouteSpec) -> None:
+        """Look at one delivery of the route."""
+        options = spec.options
         self.read += 1
         self.octets += delivery.size
         if delivery.large is not None:
@@ -107,7 +107,7 @@ class DryRun:
             if not self.translates:
                 self.exact += 1
                 return
-            message = without_delivery(message, options)
+            message = without_delivery(message, spec.source, options)
             make: Any = to_amqp10 if was_basic else to_basic
             given = Circumstances(user=self.user)
             made = make(message, profile, circumstances=given)
@@ -176,7 +176,7 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
 
     def receive(delivery: Delivery) -> None:
         if len(here) < count:
-            found.add(delivery, spec.options)
+            found.add(delivery, spec)
         if delivery.large is not None:
             delivery.large.discard()
         # Settled at the end: its bytes are not needed for that.

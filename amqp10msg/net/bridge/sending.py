@@ -93,7 +93,8 @@ def _sender_of_one(
     def prepare(delivery: Delivery) -> Outgoing | None:
         message: Any = message_of(delivery)
         if translates:
-            made = make(without_delivery(message, options), profile, circumstances=ANYBODY)
+            message = without_delivery(message, source, options)
+            made = make(message, profile, circumstances=ANYBODY)
             message = made.message
             for loss in made.losses:
                 statistics.lose(loss.path, loss.action)
@@ -109,11 +110,11 @@ def _sender_of_one(
     return prepare
 
 
-def without_delivery(message: Any, options: RouteOptions) -> Any:
+def without_delivery(message: Any, source: Endpoint, options: RouteOptions) -> Any:
     """Take out of a message what the source says of this delivery: it is not of the message."""
     if isinstance(message, BasicMessage):
         if not options.keep_names:
-            return as_published(message)
+            return as_published(message, stream=source.file is None and source.keeps)
         message.redelivered = False  # the target counts its own deliveries
         return message
     header = message.header
