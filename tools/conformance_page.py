@@ -1,10 +1,10 @@
-"""Hold every implementation that can be installed here to the corpus, and write the reference page.
+"""Test every implementation that can be installed here, and write the reference page.
 
     python tools/conformance_page.py FOLDER
 
 FOLDER gets the scoreboard and the results; docs/reference/conformance.md gets the findings. What
 cannot be installed is named, and left out. Beside the server of this library, the brokers of
-AMQP10MSG_BROKERS are held to it, URLs with spaces between them.
+AMQP10MSG_BROKERS are tested, URLs with spaces between them.
 """
 
 from __future__ import annotations
@@ -26,18 +26,17 @@ _WAYS = 16
 HEAD = """\
 # Conformance of implementations
 
-`make conformance` held these to the {count:,} cases of corpus 1.0.0, each in processes of its own,
-and wrote this page. What is not asked of an implementation is blank: it has no public function for
+`make conformance` tested these with the {count:,} cases of corpus 1.0.0, each in processes of its
+own, and wrote this page. A blank cell was not asked: the implementation has no public function for
 it. [Test an implementation with the corpus](../how-to/conformance.md) says what the columns mean;
-*typed* and *identical* are no requirement. Codecs are asked about outcomes and termini as the
+*typed* and *identical* are not required. Codecs are asked about outcomes and termini as the
 described lists that they are, and need not refuse what only a declaration forbids. *Live* are
 brokers, through which the messages among the cases went; of a broker, a *crash* is a session or
-connection that it ended with an internal error or without a word, while its other connections went
-on.
+connection that it ended with an internal error or without any, while its other connections went on.
 
 These are facts about the versions named, as far as the drivers in `amqp10msg/corpus/drivers` reach,
-and no judgement of whole products: many of these bytes no peer of theirs may ever send, and what an
-application sees depends on more than a codec. A finding that is wrong is a fault of the driver or
+not a judgement of whole products: peers may never send many of these bytes, and what an application
+sees depends on more than a codec. A finding that is wrong is a fault of the driver or
 of the corpus, so please report it.
 
 Of many cases of one clause the smallest is shown, with its bytes; one cause may stand in several
