@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 _LOG = ("text", "json", "none")
 #: Options of the command that are options of a route under the same name.
 _OF_ROUTE = (
-    *("profile", "window", "max_messages", "quarantine", "deduplicate", "state", "attempts"),
-    *("patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
+    *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
+    *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
 )
 
 
@@ -83,6 +83,11 @@ Examples:
     "--quarantine",
     type=click.Path(dir_okay=False, path_type=Path),
     help="The file for messages that the target refuses.  [default: quarantine.jsonl]",
+)
+@click.option(
+    "--quarantine-queue",
+    metavar="URL",
+    help="A queue for it; what that does not take goes to the file.",
 )
 @click.option(
     "--deduplicate",
@@ -210,7 +215,7 @@ def bridge(
         raise click.UsageError(str(error)) from None
     if config is not None and wanted:
         raise click.UsageError("with --config, the options of routes stand in the file")
-    hide_credentials("bridge", [end for spec in specs for end in (spec.source, spec.target)])
+    hide_credentials("bridge", [end for spec in specs for end in _ends(spec)])
     if dry_run:
         return _dry_run(specs, idle, reports)
     line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
@@ -232,6 +237,11 @@ def bridge(
     if fault is not None:
         complain(str(fault))
     return int(fault is not None)
+
+
+def _ends(spec: RouteSpec) -> list[Any]:
+    ends = (spec.source, spec.target, spec.options.quarantine_queue)
+    return [end for end in ends if end is not None]
 
 
 def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:

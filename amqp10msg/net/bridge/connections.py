@@ -10,6 +10,7 @@ from typing import Any
 
 import attrs
 
+from amqp10msg.net.bridge.aside import Aside
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
@@ -65,6 +66,7 @@ class Connections:
         self._target_side = Side("target", target, self.log)
         self._idle = 0.0
         self._opened = 0.0  # the source, on the loop's clock
+        self._aside: Aside | None = None
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this route."""
@@ -128,6 +130,8 @@ class Connections:
             )
 
         await self._target_side.opened.wait()
+        if self._aside is not None:
+            await self._aside.opened.wait()
         while True:
             self._from = await side.open(options, open_)
             if not self._from.alive:
@@ -176,6 +180,9 @@ class Connections:
         self._from = None
         self._holding = self._relaxing = False
         in_flight = self._pending.lose_source()
+        for delivery in self._aside.deliveries if self._aside is not None else []:
+            delivery.link = None
+            in_flight.append(delivery)
         self._surplus.clear()
         self._passed.clear()
         self._bytes = sum(delivery.size for delivery in in_flight)

@@ -13,7 +13,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from amqp10msg.net.bridge.quarantine import Entry, append_lines, content_of, read_quarantine
+from amqp10msg.message import Message
+from amqp10msg.net.bridge.quarantine import (
+    Entry,
+    append_lines,
+    content_of,
+    entry_of,
+    read_quarantine,
+)
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
@@ -21,6 +28,7 @@ from amqp10msg.net.bridge.terms import (
     OnLost,
     OnOutcome,
     OnRoom,
+    Outcome,
     Outgoing,
     Receive,
     Settle,
@@ -139,6 +147,28 @@ class FileSource:
         self._stopped = True
 
 
+def _line_of(outgoing: Outgoing) -> str:
+    moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
+    line: dict[str, Any] = {"time": moment, **content_of(outgoing)}
+    line["raw"] = ((outgoing.content_header or b"") + outgoing.octets).hex()
+    return json.dumps(line)
+
+
+def _entry_in(outgoing: Outgoing) -> str:
+    """Return the line that a message of a quarantine's queue is.
+
+    Raises:
+        ValueError: it is none.
+    """
+    octets, is_basic = outgoing.octets, outgoing.content_header is not None
+    try:
+        found = json.loads(octets) if is_basic else Message.decode(octets).json()
+    except ValueError as error:
+        raise ValueError(f"no entry of a quarantine: {error}") from None
+    entry_of(found, Path())
+    return json.dumps(found)
+
+
 class FileTarget:
     """Writes messages to a file; their outcomes come by `on_outcome` when they are on disk.
 
@@ -161,6 +191,7 @@ class FileTarget:
         self._path = Path(endpoint.file or "")
         self._outcome, self._on_room, self._on_lost = on_outcome, on_room, on_lost
         self._window = window
+        self._entries = endpoint.entries
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Delivery, str]] = []
         self.alive = True
@@ -175,11 +206,12 @@ class FileTarget:
         """Write a message at the end of this turn of the loop."""
         if not self._pending:
             self._loop.call_soon(self._flush)
-        moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        header = outgoing.content_header
-        line: dict[str, Any] = {"time": moment, **content_of(outgoing)}
-        line["raw"] = ((header or b"") + outgoing.octets).hex()
-        self._pending.append((delivery, json.dumps(line) + "\n"))
+        try:
+            line = (_entry_in if self._entries else _line_of)(outgoing)
+        except ValueError as error:
+            self._outcome(delivery, Outcome("rejected", "", str(error), final=True))
+            return
+        self._pending.append((delivery, line + "\n"))
 
     def _flush(self) -> None:
         pending, self._pending = self._pending, []

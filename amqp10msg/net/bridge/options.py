@@ -11,6 +11,7 @@ import attrs
 from amqp10msg.basic import BasicMessage
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.terms import Delivery
+from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.translate import PROFILES
 
 __all__ = ["ACTIONS", "REASONS", "Change", "RouteOptions"]
@@ -40,6 +41,19 @@ def _on(_instance: Any, _: Any, value: Mapping[str, str]) -> None:
             raise ValueError(f"{reason!r} is not a reason: use one of {', '.join(REASONS)}")
         if action not in ACTIONS:
             raise ValueError(f"{action!r} is not an action: use one of {', '.join(ACTIONS)}")
+
+
+def _place(given: str | Endpoint) -> Endpoint:
+    return given if isinstance(given, Endpoint) else parse_url(given)
+
+
+def _takes(_instance: Any, _: Any, value: Endpoint | None) -> None:
+    if value is None:
+        return
+    if value.file is not None or value.offset is not None:
+        raise ValueError(f"{value}: quarantine_queue is a queue of a broker, to be sent to")
+    if not (value.queue or value.exchange or value.address):
+        raise ValueError(f"{value}: quarantine_queue names a queue, address or exchange")
 
 
 def _profile(_instance: Any, _: Any, value: str) -> None:
@@ -84,6 +98,9 @@ class RouteOptions:
         max_messages: end after so many; None to go on.
         drain: seconds that outcomes are waited for at the end.
         quarantine: the file for the exact bytes of what nobody takes.
+        quarantine_queue: a queue, address or exchange for them, as a URL, see `parse_url`; what it
+            does not take, and what is too large for memory, goes to the file. None for the file
+            alone.
         state: a file that remembers how far a stream or file was read; None for none.
         deduplicate: a file of the message-ids that were accepted; None for none.
         remember: how many of them are kept.
@@ -116,6 +133,9 @@ class RouteOptions:
     )
     drain: float = attrs.field(default=30.0, validator=_range(0, 86_400))
     quarantine: Path = attrs.field(default=Path("quarantine.jsonl"), converter=Path)
+    quarantine_queue: Endpoint | None = attrs.field(
+        default=None, converter=attrs.converters.optional(_place), validator=_takes
+    )
     state: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     deduplicate: Path | None = attrs.field(default=None, converter=attrs.converters.optional(Path))
     remember: int = attrs.field(default=1_000_000, validator=_range(1, 1 << 40))

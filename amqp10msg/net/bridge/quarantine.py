@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,15 @@ from amqp10msg.files.atomic import sync_folder
 from amqp10msg.files.locks import lock
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Outgoing
 
-__all__ = ["Entry", "Quarantine", "append_lines", "content_of", "read_quarantine"]
+__all__ = [
+    "Entry",
+    "Quarantine",
+    "append_lines",
+    "content_of",
+    "entry_of",
+    "line_of",
+    "read_quarantine",
+]
 
 
 @attrs.frozen
@@ -95,27 +103,40 @@ class Quarantine:
         Raises:
             OSError: they could not be written; none of them may be settled.
         """
-        moment = datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds")
-        lines = []
-        for delivery, outcome in entries:
-            line: dict[str, Any] = {
-                "time": moment,
-                "route": route,
-                "source": source,
-                "target": target,
-                "reason": outcome.kind,
-                "condition": outcome.condition,
-                "description": outcome.description,
-                "redelivered": delivery.redelivered,
-                **content_of(delivery),
-            }
-            if delivery.large is not None:
-                line["raw_file"] = str(delivery.large.keep().relative_to(self.path.parent))
-            else:
-                line["raw"] = delivery.raw.hex()
-            lines.append(json.dumps(line) + "\n")
+        names = {"route": route, "source": source, "target": target}
+        lines = [
+            line_of(delivery, outcome, names, self.path.parent) + "\n"
+            for delivery, outcome in entries
+        ]
         append_lines(self.path, lines)
         self.count += len(lines)
+
+
+def line_of(
+    delivery: Delivery, outcome: Outcome, names: Mapping[str, str], folder: Path | None = None
+) -> str:
+    """Return the line of a message.
+
+    Args:
+        delivery: the message; a large one is kept.
+        outcome: why it is set aside.
+        names: of the route, its source and its target.
+        folder: where the file of a large one is named from.
+    """
+    line: dict[str, Any] = {
+        "time": datetime.datetime.now(datetime.UTC).isoformat(timespec="milliseconds"),
+        **names,
+        "reason": outcome.kind,
+        "condition": outcome.condition,
+        "description": outcome.description,
+        "redelivered": delivery.redelivered,
+        **content_of(delivery),
+    }
+    if delivery.large is not None:
+        line["raw_file"] = str(delivery.large.keep().relative_to(folder or Path()))
+    else:
+        line["raw"] = delivery.raw.hex()
+    return json.dumps(line)
 
 
 def content_of(given: Delivery | Outgoing) -> dict[str, Any]:
@@ -176,16 +197,31 @@ def read_quarantine(path: Path) -> Iterator[Entry]:
             except ValueError:
                 continue
             try:
-                yield _entry(found, path.parent)
-            except (AttributeError, KeyError, TypeError, ValueError) as error:
-                text = f"{path}, line {number}: no entry of a quarantine: {error!r}"
-                raise ValueError(text) from None
+                yield entry_of(found, path.parent)
+            except ValueError as error:
+                raise ValueError(f"{path}, line {number}: {error}") from None
 
 
 _TEXTS = (
     *("exchange", "routing_key", "reason", "condition", "description"),
     *("route", "source", "target", "time"),
 )
+
+
+def entry_of(found: Any, folder: Path) -> Entry:
+    """Return the entry of a line.
+
+    Args:
+        found: the JSON of it, read.
+        folder: where the file of a large message is named from.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return _entry(found, folder)
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"no entry of a quarantine: {error!r}") from None
 
 
 def _entry(found: Any, folder: Path) -> Entry:

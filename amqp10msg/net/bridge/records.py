@@ -29,6 +29,9 @@ class Records:
         target: where to.
         options: which files there are.
 
+    Attributes:
+        names: those of the route, its source and its target, as the quarantine has them.
+
     Raises:
         OSError: one cannot be used.
     """
@@ -36,7 +39,7 @@ class Records:
     def __init__(
         self, route: str, source: Endpoint, target: Endpoint, options: RouteOptions
     ) -> None:
-        self._names = {"route": route, "source": str(source), "target": str(target)}
+        self.names = {"route": route, "source": str(source), "target": str(target)}
         self._quarantine = Quarantine(options.quarantine)
         self._positions = Positions(options.state, route, active=source.keeps)
         self._ledger: Ledger | None = None
@@ -104,7 +107,7 @@ class Records:
             if outcome is not None and outcome.kind != "accepted"
         ]
         if aside:
-            self._quarantine.add(aside, **self._names)
+            self._quarantine.add(aside, **self.names)
         if self._ledger is not None:
             taken = [
                 delivery.identity

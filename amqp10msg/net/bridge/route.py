@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Awaitable
 
 from amqp10msg.errors import AmqpError
+from amqp10msg.net.bridge.aside import Aside
 from amqp10msg.net.bridge.connections import Connections
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
@@ -19,6 +20,7 @@ from amqp10msg.net.bridge.records import Finished, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.sides import pause
 from amqp10msg.net.bridge.terms import (
+    ACCEPTED,
     Delivery,
     LinkError,
     Outcome,
@@ -93,7 +95,18 @@ class Route(Connections):
         started = self._loop.time()
         self._records = Records(self.name, self.source, self.target, self.options)
         self._ticked = started
-        tasks = [asyncio.ensure_future(one) for one in (self._keep_target(), self._keep_source())]
+        keeping = [self._keep_target(), self._keep_source()]
+        if self.options.quarantine_queue is not None:
+            self._aside = Aside(
+                self.options.quarantine_queue,
+                self.options,
+                self._records.names,
+                self.log,
+                kept=self._kept,
+                left=self._left,
+            )
+            keeping.append(self._aside.keep())
+        tasks = [asyncio.ensure_future(one) for one in keeping]
         for task in tasks:
             task.add_done_callback(self._ended)
         try:
@@ -140,6 +153,8 @@ class Route(Connections):
                 target.abort()
                 text = f"no outcome within {options.outcome_timeout:g} s"
                 self._lost_target(LinkError(text, failed=True))
+        if self._aside is not None:
+            self._aside.tick(now)
         self._pump()
         if self._relaxing and not self._unsettled:
             self._relax()
@@ -153,7 +168,12 @@ class Route(Connections):
 
     @property
     def _unsettled(self) -> int:
-        return len(self._pending) + len(self._finished)
+        return len(self._pending) + len(self._finished) + self._leaving
+
+    @property
+    def _leaving(self) -> int:
+        """How many the queue of the quarantine has not answered for."""
+        return 0 if self._aside is None else len(self._aside)
 
     @property
     def _taken(self) -> int:
@@ -183,8 +203,8 @@ class Route(Connections):
         if self._from is not None:
             self._from.stop()
         deadline = self._loop.time() + self.options.drain
-        while (self._pending.in_flight or self._finished) and self._loop.time() < deadline:
-            if self._fault is not None:
+        while self._pending.in_flight or self._finished or self._leaving:
+            if self._fault is not None or self._loop.time() >= deadline:
                 break
             await asyncio.sleep(0.01)
 
@@ -192,9 +212,11 @@ class Route(Connections):
         """Give back what was not sent, and close both ends."""
         self._finish()
         rest = [*self._pending.unsent(), *self._surplus, *self._passed, *self._records.copies]
+        if self._aside is not None:
+            rest += self._aside.deliveries
         for delivery in rest:
             self._settle(delivery, Settle.RELEASE)
-        links = (self._from, self._to)
+        links = (self._from, self._to, self._aside)
         self._from = self._to = None
         closing: list[Awaitable[None]] = [link.close(5.0) for link in links if link is not None]
         if self._closing is not None:
@@ -361,13 +383,30 @@ class Route(Connections):
             action = "quarantine"  # a stream takes nothing back, and would go on after it
         fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
         self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
-        if action == "quarantine":
-            counts.quarantined[outcome.kind] += 1
-            self._end(delivery, Settle.ACCEPT, outcome)
+        if action == "quarantine" and self._aside is not None and delivery.large is None:
+            self._aside.add(delivery, outcome)
+        elif action == "quarantine":
+            self._left(delivery, outcome)
         else:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
             self._end(delivery, _SETTLES[action])
+
+    def _kept(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Settle what the queue of the quarantine has."""
+        if delivery.link is not None:
+            self.statistics.quarantined[outcome.kind] += 1
+            self._end(delivery, Settle.ACCEPT, ACCEPTED)
+        else:
+            self._forget(delivery)  # the source delivers it again
+
+    def _left(self, delivery: Delivery, outcome: Outcome) -> None:
+        """Settle what goes to the file of the quarantine."""
+        if delivery.link is not None:
+            self.statistics.quarantined[outcome.kind] += 1
+            self._end(delivery, Settle.ACCEPT, outcome)
+        else:
+            self._forget(delivery)
 
     # The end of a delivery.
 

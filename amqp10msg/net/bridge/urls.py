@@ -47,6 +47,8 @@ class Endpoint:
         routing_key: of 0-9-1; None for that of each message.
         file: the path of a file of messages, in place of a broker.
         route: of such a file, the name of the route that alone is meant; None for all.
+        entries: of such a file as a target: the messages are those of a quarantine's queue, each
+            with a line of the file in it.
         offset: where reading a stream begins: ``first``, ``last``, ``next``, an interval such as
             ``10m``, or an offset.
         heartbeat: seconds between signs of life, 1 to 65535.
@@ -72,6 +74,7 @@ class Endpoint:
     routing_key: str | None = None
     file: str | None = None
     route: str | None = None
+    entries: bool = False
     offset: str | None = None
     heartbeat: int = 30
     timeout: float = 30.0
@@ -165,7 +168,8 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
     server_name_indication; and vhost (1.0), offset.
 
     ``file:PATH?protocol=0-9-1`` is a file of messages, a line each, as a quarantine has them;
-    ``protocol`` is 1.0 where it is not given. A source may have ``route=`` and ``offset=``.
+    ``protocol`` is 1.0 where it is not given. A source may have ``route=`` and ``offset=``; a
+    target that takes the messages of a quarantine's queue has ``entries=true``.
 
     Args:
         text: the URL.
@@ -224,10 +228,14 @@ def _file(parts: SplitResult) -> Endpoint:
     if protocol not in {"0-9-1", "1.0"}:
         raise ValueError(f"protocol is 0-9-1 or 1.0, not {protocol[:20]!r}")
     route, offset = query.pop("route", None), query.pop("offset", None)
+    entries = query.pop("entries", "false")
+    if entries not in {"true", "false"}:
+        raise ValueError(f"entries is true or false, not {entries[:20]!r}")
     if query:
-        name = min(query)
-        raise ValueError(f"{name[:40]!r} is not a parameter of a file: use protocol, route, offset")
-    return Endpoint(protocol, "", 0, file=path, route=route, offset=offset)
+        name, known = min(query), "protocol, route, offset, entries"
+        raise ValueError(f"{name[:40]!r} is not a parameter of a file: use {known}")
+    whole: Any = {"route": route, "offset": offset, "entries": entries == "true"}
+    return Endpoint(protocol, "", 0, file=path, **whole)
 
 
 def _query(text: str) -> dict[str, str]:

@@ -1,0 +1,196 @@
+"""The queue of a quarantine: exact bytes and the reason, or the file, and nothing is missing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+from hypothesis import HealthCheck, given, settings
+
+from amqp10msg import Message
+from amqp10msg.basic import BasicMessage
+from amqp10msg.net.bridge import (
+    Bridge,
+    Entry,
+    LinkError,
+    RouteOptions,
+    Statistics,
+    read_quarantine,
+)
+from amqp10msg.net.serve import Server
+from amqp10msg.testing import basic_messages
+from tests.basic_broker import BasicBroker, Stored
+from tests.bridging import bridged, numbered, options, quarantined, stored
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with Server(accept_durable=True) as made:
+        yield made
+
+
+def set_aside(
+    sent: list[Stored],
+    refuses: Callable[[Stored], str],
+    queue_refuses: Callable[[Stored], str] = lambda _: "",
+    url: str = "",
+    **options_: Any,
+) -> tuple[BasicBroker, BasicBroker, Statistics]:
+    """Bridge between two queues of a stand-in; what it refuses goes to a queue of another one."""
+
+    async def run() -> tuple[BasicBroker, BasicBroker, Statistics]:
+        async with BasicBroker("from", "to") as broker, BasicBroker("aside") as other:
+            broker.queues["from"].extend(sent)
+            broker.refuses, other.refuses = refuses, queue_refuses
+            there = url or other.url("queue=aside")
+            ends = (broker.url("queue=from"), broker.url("queue=to"))
+            counts = await bridged(*ends, quarantine_queue=there, attempts=1, **options_)
+        return broker, other, counts
+
+    return asyncio.run(run())
+
+
+def odd(one: Stored) -> str:
+    return "close" if one.body.isdigit() and int(one.body) % 2 else ""
+
+
+async def restored(broker: BasicBroker, url: str, protocol: str) -> list[Entry]:
+    """Move the queue into a file, which is a quarantine then."""
+    path = Path("restored.jsonl")
+    async with broker:
+        source = url or broker.url("queue=aside")
+        await bridged(source, f"file:{path}?protocol={protocol}&entries=true")
+    return list(read_quarantine(path))
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_the_queue_has_exact_bytes_and_the_reason(server: Server, protocol: str) -> None:
+    sent = numbered(20)
+
+    url = f"{server.url}/aside" if protocol == "1.0" else ""
+    broker, other, counts = set_aside(sent, odd, url=url, max_messages=20)
+
+    assert {"fatal": 10} == dict(counts.quarantined)
+    assert (10, 10, 0) == (
+        counts.accepted,
+        len(broker.queues["to"]),
+        len(broker.queues["from"]),
+    )
+    assert not Path("quarantine.jsonl").exists()
+    found = asyncio.run(restored(other, url, protocol))
+    assert {("fatal", "0-9-1", "from")} == {
+        (entry.reason, entry.protocol, entry.routing_key) for entry in found
+    }
+    expected = sorted(one.header + one.body for one in sent if odd(one))
+    assert expected == sorted(entry.raw for entry in found)
+
+
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(message=basic_messages())
+def test_any_message_comes_back_out_of_the_queue(server: Server, message: BasicMessage) -> None:
+    sent = stored(message)
+
+    set_aside([sent], lambda _: "close", url=f"{server.url}/any", max_messages=1)
+    asyncio.run(bridged(f"{server.url}/any", "file:any.jsonl?entries=true", max_messages=1))
+
+    (entry,) = read_quarantine(Path("any.jsonl"))
+    Path("any.jsonl").unlink()
+    assert (sent.header, sent.body) == (entry.content_header, entry.octets)
+
+
+@pytest.mark.parametrize("how", ["nack", "close", "cut", "silent"])
+def test_what_the_queue_does_not_take_goes_to_the_file(how: str) -> None:
+    seen: list[Stored] = []
+
+    def queue_refuses(one: Stored) -> str:
+        seen.append(one)
+        return how if len(seen) % 3 == 2 else ""
+
+    sent = numbered(30)
+    broker, other, counts = set_aside(
+        sent, odd, queue_refuses, max_messages=30, outcome_timeout=0.2
+    )
+
+    there, filed = len(other.queues["aside"]), quarantined()
+    assert 15 == len(broker.queues["to"]) == counts.quarantined.total()
+    assert filed
+    # Where the connection ended, what it had taken may be in both.
+    assert there + len(filed) >= 15
+    if how == "nack":
+        assert there + len(filed) == 15
+    assert not broker.queues["from"]
+
+
+def test_a_queue_that_is_not_there_is_said_at_once() -> None:
+    with Server(create=False) as closed, pytest.raises(LinkError, match="amqp:not-found"):
+        set_aside(numbered(1), odd, url=f"{closed.url}/nowhere")
+
+
+def test_a_source_that_is_lost_gives_out_again_what_the_queue_had_not_answered_for() -> None:
+    seen: list[Stored] = []
+
+    def silent(one: Stored) -> str:
+        seen.append(one)
+        return "silent"
+
+    async def run() -> BasicBroker:
+        async with BasicBroker("from", "to") as broker, BasicBroker("aside") as other:
+            broker.queues["from"].extend(numbered(6))
+            broker.refuses, other.refuses = odd, silent
+            there = other.url("queue=aside")
+            usual = options(quarantine_queue=there, outcome_timeout=0.7, idle=None, drain=0)
+            ends = (broker.url("queue=from"), broker.url("queue=to"))
+            async with asyncio.timeout(30), Bridge(*ends, usual) as bridge:
+                (route,) = bridge.routes
+                while not seen:
+                    await asyncio.sleep(0.01)
+                for peer in list(broker.connections):
+                    peer.stream.abort()
+                while route.statistics.quarantined.total() < 3:
+                    await asyncio.sleep(0.01)
+            return broker
+
+    broker = asyncio.run(run())
+    assert {b"0", b"2", b"4"} == {one.body for one in broker.queues["to"]}
+    assert [b"1", b"3", b"5"] == sorted(quarantined())
+    assert not broker.queues["from"]
+
+
+@pytest.mark.parametrize(
+    "url, said",
+    [
+        ("file:q.jsonl", "a queue of a broker"),
+        ("amqp091://h/?queue=q&offset=first", "a queue of a broker"),
+        ("amqp://h", "names a queue"),
+        ("amqp091://h/", "names a queue"),
+        ("http://h", "begins with"),
+    ],
+)
+def test_what_is_no_queue(url: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        RouteOptions(quarantine_queue=url)
+
+
+@pytest.mark.parametrize("body", [b"", b"{}", b"[1]", b'{"raw": "zz"}', b"\xff"])
+def test_what_is_no_entry_is_not_taken_for_one(server: Server, body: bytes) -> None:
+    server.publish("others", Message(body))
+
+    counts = asyncio.run(
+        bridged(f"{server.url}/others", "file:entries.jsonl?entries=true", max_messages=1)
+    )
+
+    assert {"rejected": 1} == dict(counts.quarantined)
+    assert "" == Path("entries.jsonl").read_text()
