@@ -87,7 +87,7 @@ Examples:
 @click.option(
     "--quarantine-queue",
     metavar="URL",
-    help="A queue for it; what that does not take goes to the file.",
+    help="A queue for them instead; what it does not accept goes to the file.",
 )
 @click.option(
     "--deduplicate",
