@@ -28,7 +28,7 @@ def wrap(messages: Iterable[Message], *, envelope: Message | None = None) -> Mes
 
     Raises:
         ValueError: no messages, or an envelope with a body.
-        TypeError: what is given is no Message.
+        TypeError: what is given is not a Message.
     """
     expect(messages, Iterable, "wrap", "several messages", {Message: "wrap([message])"})
     body = [Data(_encoded(message)) for message in messages]

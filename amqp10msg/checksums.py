@@ -36,7 +36,7 @@ def with_checksum(message: Message, *algorithms: str) -> Message:
 
     Raises:
         ValueError: an algorithm is not known.
-        TypeError: that is no Message.
+        TypeError: that is not a Message.
     """
     _check(message)
     bare = message.bare
@@ -53,7 +53,7 @@ def sign(message: Message, key: bytes) -> Message:
 
     Raises:
         ValueError: the key is empty: anybody could sign with it.
-        TypeError: the key is not bytes, or that is no Message.
+        TypeError: the key is not bytes, or that is not a Message.
     """
     _check(message, key)
     digest = hmac.digest(key, message.bare, "sha256")
@@ -74,7 +74,7 @@ def verify(message: Message, key: bytes | None = None) -> dict[str, bool]:
 
     Raises:
         ValueError: the key is empty.
-        TypeError: the key is not bytes, or that is no Message.
+        TypeError: the key is not bytes, or that is not a Message.
     """
     _check(message, key)
     footer: Mapping[str, object] = message.footer or {}

@@ -62,7 +62,7 @@ def decompress(octets: bytes, content_encoding: str, *, limit: int = DEFAULT_LIM
         content_encoding: one coding, or several with commas in the order in which they were
             applied (4 at most), in any case of letters. Of ``deflate`` the form without zlib's
             header is read, too, as some senders write it. ``utf-8`` and the like, which Celery
-            writes, are no codings and passed over.
+            writes, are not codings and are passed over.
         limit: the bytes that any coding may make at most; no more is ever allocated for them.
 
     Raises:

@@ -43,7 +43,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
     """Read every section that can be read: return the input, and the sections by their attributes.
 
     Raises:
-        DecodeError: where the sections end cannot be told, or a limit is exceeded.
+        DecodeError: it cannot be said where the sections end, or a limit is exceeded.
     """
     octets = _core.octets_of(data, limits)
     found: dict[str, Any] = {}

@@ -59,7 +59,7 @@ def test_reversible(value: Any) -> None:
 
 @pytest.mark.parametrize("text", ["ID:AMQP_ULONG:x", "ID:AMQP_UUID:1", "ID:AMQP_BINARY:0"])
 def test_not_keeping_to_the_encoding(text: str) -> None:
-    with pytest.raises(ValueError, match="is no JMS id"):
+    with pytest.raises(ValueError, match="is not a JMS id"):
         from_jms_id(text)
 
 

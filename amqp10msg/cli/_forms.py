@@ -53,7 +53,7 @@ def written(data: bytes, target: str) -> str | bytes:
     """Return bytes in one of `TARGETS`.
 
     Raises:
-        AmqpError: they are no message or values, and the target is a notation.
+        AmqpError: they are neither a message nor values, and the target is a notation.
     """
     return _WRITERS[target](data)
 

@@ -128,7 +128,7 @@ class Watch:
         self._task: Any = None
 
     def step(self, messages: int) -> None:
-        """Show that so many messages are done."""
+        """Show how many messages are done."""
         now = time.monotonic()
         if now < self._next:
             return

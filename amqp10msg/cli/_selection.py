@@ -24,7 +24,7 @@ class Selection:
         """Read the text.
 
         Raises:
-            ValueError: it is no selection.
+            ValueError: it is not a selection.
         """
         ranges = []
         for part in text.split(","):

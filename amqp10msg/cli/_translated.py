@@ -165,7 +165,7 @@ def _to_basic(item: Item, request: Request) -> tuple[dict[str, Any], tuple[Loss,
 def results(
     item: Item, profiles: tuple[str, ...], request: Request
 ) -> tuple[dict[str, dict[str, str]], str]:
-    """Return what each profile makes of a message, path -> value as text, or why it is no message.
+    """Return what each profile makes of a message: path -> value as text, or why it fails.
 
     Args:
         item: a message of either protocol.

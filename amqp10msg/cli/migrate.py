@@ -43,7 +43,7 @@ Examples:
     type=click.IntRange(1, 65535),
     default=100,
     show_default=True,
-    help="Read so many of each queue.",
+    help="Read this many messages of each queue.",
 )
 @click.option(
     "--idle",

@@ -31,7 +31,7 @@ def _checked_bound(_context: click.Context, _option: click.Parameter, text: str)
 
 
 def _is_within(errors: int, messages: int, bound: str) -> bool:
-    """Return whether so many messages may be in quarantine."""
+    """Return whether this many messages may be in quarantine."""
     share = bound.removesuffix("%")
     # Not rounded: 0.1 % of 1,000 is 1.
     return errors <= (int(bound) if share == bound else messages * Fraction(share) / 100)

@@ -45,7 +45,7 @@ Examples:
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
-    help="End when nothing came for so many seconds; by default run until stopped.",
+    help="End after this many seconds without a message; by default run until stopped.",
 )
 def spool(
     url: str,

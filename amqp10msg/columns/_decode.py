@@ -178,14 +178,14 @@ def _with_errors(batch: pa.RecordBatch, errors: dict[int, dict[str, Any]]) -> pa
 
 
 def merged(batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch) -> pa.RecordBatch:
-    """Put rows of another batch in the place of some of this one's."""
+    """Replace some rows of this batch by those of another one."""
     return concatenated(replaced(batch, places, others), batch.schema)
 
 
 def replaced(
     batch: pa.RecordBatch, places: list[int], others: pa.RecordBatch
 ) -> list[pa.RecordBatch]:
-    """Return a batch in pieces, with rows of another one in the place of some of its own."""
+    """Return a batch in pieces, with some of its rows replaced by those of another one."""
     pieces: list[pa.RecordBatch] = []
     begin = 0
     run = 0  # where a run of adjacent places begins

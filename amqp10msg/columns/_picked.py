@@ -50,7 +50,7 @@ class Pick:
     @property
     def field(self) -> pa.Field:
         """Return the column, which has a type."""
-        comment = f"{self.key} of {self.section}; null where that is no {self.type}"
+        comment = f"{self.key} of {self.section}; null where that is not of type {self.type}"
         return pa.field(self.name, _TYPES[self.type or ""], metadata={"comment": comment})
 
     def plain(self, values: pa.StructArray) -> pa.Array:

@@ -198,7 +198,7 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
 
 
 def _index(reader: Any, octets: bytes) -> int:
-    """Read a section's constructor and descriptor: return its index, or -1 if it is no section."""
+    """Read constructor and descriptor of a section: return its index, or -1 for anything else."""
     pos = reader.pos
     if octets[pos] != 0:
         return -1

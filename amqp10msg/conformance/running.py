@@ -97,7 +97,7 @@ def _start(peer: Peer, launch: Launch, timeout: float, memory: int) -> Program:
 def _programs(
     first: Program, peer: Peer, launch: Launch, count: int, timeout: float, memory: int
 ) -> list[Program]:
-    """Return so many running programs, the first one among them."""
+    """Return this many running programs, the first one among them."""
     if count <= 0:
         first.close()
         return []

@@ -37,7 +37,7 @@ def decode_basic(kind: str, data: bytes, limits: Limits | None = None) -> list[A
     """Decode bytes of one of these kinds to typed JSON.
 
     Raises:
-        DecodeError: they are no valid encoding.
+        DecodeError: they are not a valid encoding.
     """
     if kind == "field-table":
         return ["F", _table(decode_table(data, limits=limits))]

@@ -111,7 +111,7 @@ class Program:
             UnsupportedError: the program says that it has no such function.
             RefusedError: it says that the bytes are not valid.
             DiedError: it ended, took too long or took too much memory.
-            RuntimeError: it says that it failed, or its answer is no JSON object.
+            RuntimeError: it says that it failed, or its answer is not a JSON object.
         """
         line = self._exchange(json.dumps(request).encode() + b"\n")
         try:
@@ -127,7 +127,7 @@ class Program:
         return answer
 
     def close(self) -> None:
-        """End the program; another request starts it anew."""
+        """End the program; another request starts it again."""
         process, self._process = self._process, None
         if process is not None:
             process.close()

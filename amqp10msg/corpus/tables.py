@@ -49,7 +49,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
 
     Raises:
         ImportError: pyarrow is not installed.
-        OSError: the file cannot be read, or is no Parquet.
+        OSError: the file cannot be read, or is not Parquet.
     """
     _, pq = _pyarrow()
     for row in pq.read_table(path).to_pylist():

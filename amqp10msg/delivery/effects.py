@@ -32,7 +32,7 @@ def apply(
     - Modified: available; with delivery_failed its delivery-count one higher; the annotations of
       the outcome added to its message-annotations, replacing those of the same key (3.4.5).
       It is up to the node to heed undeliverable_here.
-    - Received and TransactionalState are no outcomes: the message is still acquired, unchanged.
+    - Received and TransactionalState are not outcomes: the message is still acquired, unchanged.
       If a link ends before there is an outcome, apply the default_outcome of its source; when a
       transaction is discharged, apply the ``outcome`` of the transactional state.
 

@@ -119,7 +119,7 @@ class Plan(Mapping[bytes, Step]):
             own map has them (Part 2, 2.6.13). Empty if the sender's map is not complete.
         held_at_receiver: deliveries for which the receiver must ask no outcome until the sender's
             transfer has come, because the sender may abort and forget them. If the connection is
-            lost before that, keep them until the next resume, which decides anew: an outcome in
+            lost before that, keep them until the next resume, which decides again: an outcome in
             between would come too late, and the message could take effect twice.
     """
 
@@ -170,10 +170,10 @@ def resume(
             settled (Part 2, 2.7.5), so the sender settles by a disposition right after.
 
     Raises:
-        EncodeError: the sender's map has a key that is no delivery-tag (binary, up to 32 bytes),
-            or a value that is no delivery state.
-        DecodeError: the receiver's map has; or a described value in either map is no known delivery
-            state, or a place is not in the payload.
+        EncodeError: the sender's map has a key that is not a delivery-tag (binary, up to 32 bytes),
+            or a value that is not a delivery state.
+        DecodeError: the receiver's map has; or a described value in either map is not a known
+            delivery state, or a place is not in the payload.
     """
     ours = _states(sender_unsettled, "sender")
     theirs = _states(receiver_unsettled, "receiver")

@@ -104,7 +104,7 @@ def _read_sized(
 
 
 def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int]:
-    """Find where ranges of so many bytes can begin, from item to item, up to a damaged one."""
+    """Find where ranges of this many bytes can begin, from item to item, up to a damaged one."""
     starts, next_start, at = [0], octets, 0
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
         while at < size:
@@ -122,7 +122,7 @@ def _starts(path: Path, size: int, octets: int, *, head_of: _HeadOf) -> list[int
 def read_lines(
     stream: IO[bytes], longest: int, start: int = 0, stop: int | None = None
 ) -> Iterator[tuple[int, bytes, str]]:
-    """Read lines, blank ones included, of so many bytes at most.
+    """Read lines, blank ones included, of at most this many bytes.
 
     Yields:
         Where the line begins, in bytes; the line with its end; and what is wrong with it: empty,

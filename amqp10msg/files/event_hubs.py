@@ -36,7 +36,7 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def time_of(text: Any) -> int | None:
-    """Return an ``EnqueuedTimeUtc`` in ms since the Unix epoch; None for what is no time.
+    """Return an ``EnqueuedTimeUtc`` in ms since the Unix epoch; None for what is not a time.
 
     Capture writes ``7/25/2017 5:22:18 PM``; ISO 8601 is read, too.
     """

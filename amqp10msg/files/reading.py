@@ -88,7 +88,7 @@ def read(
         max_size: bytes that one message may take.
 
     Raises:
-        ValueError: the form is not known or cannot be told.
+        ValueError: the form is not known or cannot be recognised.
         OSError: the file cannot be read.
     """
     path = Path(path)
@@ -160,8 +160,8 @@ def ranges(
         octets: how large a range should be.
 
     Raises:
-        ValueError: the form is not known or cannot be told, or is Parquet, which has row groups;
-            `octets` is not positive.
+        ValueError: the form is not known or cannot be recognised, or is Parquet, which has row
+            groups; `octets` is not positive.
         OSError: the file cannot be read.
     """
     if octets < 1:

@@ -40,7 +40,7 @@ _WORDS = {
 
 
 def form_of_head(head: bytes) -> str | None:
-    """Return the form of a file by its first `HEAD` bytes; None where they do not tell."""
+    """Return the form of a file by its first `HEAD` bytes; None where they do not show it."""
     if head[:4] in {*PCAP, PCAPNG}:
         return "pcap"
     if head[:4] == PARQUET:

@@ -83,20 +83,20 @@ class Gunzipped(io.BufferedIOBase):
         return self._offset
 
     def peek(self, size: int = 1) -> bytes:
-        """Return up to so many bytes without reading them; none at the end or at a damage."""
+        """Return up to this many bytes without reading them; none at the end or at a damage."""
         while len(self._content) < size and self._extend():
             pass
         return bytes(self._content[:size])
 
     def read(self, size: int | None = -1) -> bytes:
-        """Read so many bytes, or to the end."""
+        """Read this many bytes, or to the end."""
         wanted = size if size is not None and size >= 0 else None
         while (wanted is None or len(self._content) < wanted) and self._extend():
             pass
         return self._take(wanted)
 
     def readline(self, size: int | None = -1) -> bytes:
-        """Read to the next line break, or so many bytes."""
+        """Read to the next line break, or this many bytes."""
         limit = size if size is not None and size >= 0 else None
         searched = 0
         while (end := self._content.find(b"\n", searched, limit)) < 0:

@@ -46,7 +46,7 @@ _NAN, _FLOAT_NAN = b"\x7f\xf8" + bytes(6), b"\x7f\xc0\0\0"
 
 
 def read_map(octets: bytes) -> dict[str, Any] | None:
-    """Read a map; its size is only told from 0, which is no map, and what follows it is not read.
+    """Read a map, None for a size of 0. Any other size is ignored, and so is what follows the map.
 
     Raises:
         ContentError: the bytes are none, or nest deeper than 64.

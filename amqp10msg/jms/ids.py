@@ -71,5 +71,5 @@ def from_jms_id(text: str) -> ULong | uuid.UUID | bytes | str:
         if rest.startswith(_BINARY):
             return bytes.fromhex(rest[len(_BINARY) :])
     except ValueError as error:
-        raise ValueError(f"{text!r} is no JMS id: {error}") from None
+        raise ValueError(f"{text!r} is not a JMS id: {error}") from None
     return text

@@ -123,7 +123,7 @@ def packed(ranges: Iterable[tuple[files.Range, int]], most: int) -> list[Part]:
 def ranges_of(
     paths: Iterable[str], form: str | None, octets: int
 ) -> Iterator[tuple[files.Range, int]]:
-    """Divide files of messages into ranges of so many bytes; yield each with its size."""
+    """Divide files of messages into ranges of this many bytes; yield each with its size."""
     for path in paths:
         size = Path(path).stat().st_size
         for found in files.ranges(path, form, octets=octets):
@@ -159,7 +159,7 @@ def input_of(
     Raises:
         OnlySparkError: it is not for one machine, or not of one schema.
         FileNotFoundError: there is no such file.
-        ValueError: a file is not of its form, or the form cannot be told.
+        ValueError: a file is not of its form, or the form cannot be recognised.
         OSError: a file cannot be read.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))

@@ -65,7 +65,7 @@ def run(
     when all is done: it is there whole or not at all. With `overwrite` and a folder that is there,
     the two are exchanged; without, the files are moved into it one by one.
 
-    Several workers are processes that import the main module anew: a script calls this under
+    Several workers are processes that import the main module again: a script calls this under
     ``if __name__ == "__main__":``.
 
     Args:

@@ -83,7 +83,7 @@ class Message(_core.Record):
         application_properties: the application's own (3.2.5).
         footer: checksums and the like (3.2.9).
         message_format: what goes into the message-format field of the transfer frame, 0 to
-            2^32 - 1; it is no part of the encoded message.
+            2^32 - 1; it is not part of the encoded message.
     """
 
     __match_args__ = (
@@ -161,7 +161,7 @@ class Message(_core.Record):
 
     @property
     def violations(self) -> tuple[Violation, ...]:
-        """What a message that was decoded with ``strict=False`` broke as it came.
+        """The rules that a message broke when it was decoded with ``strict=False``.
 
         Empty for every other message: `validate` judges those.
         """
@@ -208,7 +208,7 @@ class Message(_core.Record):
 
         What a lenient decoding found and no attribute holds in its class (a section that is
         unknown, repeated or not readable as what it is) stands here as `Described`, under
-        ``unknown`` or its name, and as `Malformed` where it is no value.
+        ``unknown`` or its name, and as `Malformed` where it is not a value.
         """
         encoded = self.encode()
         parts = _core.Reader(encoded, 0, UNLIMITED).scan()

@@ -61,7 +61,7 @@ _SAID = 300
 
 
 def is_asked(case: Case) -> bool:
-    """Return whether a case is about a whole message, and not about bounds of one's own choice."""
+    """Whether a case is about a whole message, and not about limits that anyone may choose."""
     return case.kind == "message" and case.limits is None and bool(case.data)
 
 
@@ -87,7 +87,7 @@ def hold_broker(
     Raises:
         PeerError: there is no connection, the queue is not empty, or it holds a message that ends
             whoever receives it.
-        ValueError: it is no URL of AMQP 1.0.
+        ValueError: it is not a URL of AMQP 1.0.
     """
     endpoint = parse_url(url)
     if endpoint.protocol != "1.0" or endpoint.file is not None or endpoint.address is None:

@@ -24,7 +24,7 @@ class Batches:
         rows: messages.
         octets: of messages.
         seconds: since the first message of the file came; also how often it is looked at.
-        idle: end when no message came for so many seconds; None to run until stopped.
+        idle: end after this many seconds without a message; None to run until stopped.
     """
 
     rows: int = 10_000

@@ -53,7 +53,7 @@ def to_message(
 
     Returns:
         A message that `validate` finds nothing wrong with. Attributes have native AMQP types; a
-        moment that is no whole number of milliseconds is text, so that none of it is lost.
+        moment that is not a whole number of milliseconds is text, so that none of it is lost.
 
     Raises:
         EncodeError: an attribute is not of the types of CloudEvents, or the data of none that its

@@ -210,7 +210,7 @@ def _propagator(given: TextMapPropagator | None) -> TextMapPropagator:
 
 
 def _text(value: Any) -> str | None:
-    """Return a field as the text that it is in HTTP headers; None where it is no field."""
+    """Return a field as the text that it is in HTTP headers; None where it is not a field."""
     if isinstance(value, str):
         return str(value)
     if isinstance(value, (bytes, bytearray, memoryview)):

@@ -87,7 +87,7 @@ class _Report:
 def rule_of(error: DecodeError) -> tuple[str, str]:
     """Return the rule that an error of a decoder is about, a key of `RULES`, and its clause.
 
-    A rule that is about values alone is no key of `RULES`; its clause is ``Part 1, 1.2``.
+    A rule that is about values alone is not a key of `RULES`; its clause is ``Part 1, 1.2``.
     """
     # The kernel's name of this one ends in the byte.
     unknown = error.rule.startswith("unknown-constructor-")

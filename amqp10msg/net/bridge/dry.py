@@ -156,7 +156,7 @@ class DryRun:
 
 
 async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
-    """Read up to so many messages of a route's source, and give all of them back.
+    """Read up to this many messages of a route's source, and give all of them back.
 
     The source may count these deliveries: RabbitMQ says of them that they were delivered before,
     and a quorum queue with a delivery-limit counts them.

@@ -60,7 +60,7 @@ class Queue:
         """Read what the management API says of a queue.
 
         Raises:
-            ValueError: that is no queue.
+            ValueError: that is not a queue.
         """
         try:
             name, messages = found["name"], found.get("messages")
@@ -120,7 +120,7 @@ def list_queues(
 
     Raises:
         LinkError: it does not answer, or refuses.
-        ValueError: that is no URL of it, or no answer of it.
+        ValueError: that is not its URL, or not an answer of it.
     """
     parts = urlsplit(management)
     if parts.scheme not in {"http", "https"} or not parts.hostname:
@@ -179,7 +179,7 @@ async def check_queues(
     *,
     tell: Callable[[Checked], None] | None = None,
 ) -> list[Checked]:
-    """Read up to so many messages of each queue, and give them back.
+    """Read up to this many messages of each queue, and give them back.
 
     Args:
         endpoint: the broker, over AMQP 0-9-1.

@@ -21,7 +21,7 @@ CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NU
 
 
 def position_of(delivery: Delivery) -> int | None:
-    """Return where a delivery stands in its stream or file; None where nothing says so."""
+    """Return where a delivery stands in its stream or file; None where neither is known."""
     if delivery.position is not None:
         return delivery.position
     found: Any = None

@@ -192,7 +192,7 @@ class Link(Protocol):
         """Whether it is not lost yet."""
 
     async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after so many seconds."""
+        """Send what is pending, and close; give up after this many seconds."""
 
     def abort(self) -> None:
         """Drop the connection at once; nothing is called any more."""

@@ -176,7 +176,7 @@ def parse_url(text: str, environment: Mapping[str, str] | None = None) -> Endpoi
         environment: variables; those of the process where None.
 
     Raises:
-        ValueError: it is no such URL. The message does not repeat it: it may hold a password.
+        ValueError: it is not such a URL. The message does not repeat it: it may hold a password.
     """
     if "#" in text:
         raise ValueError("a # in a URL is written %23")

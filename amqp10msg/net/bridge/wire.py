@@ -138,7 +138,7 @@ class Wire(asyncio.Protocol):
         drop(self._stream)
 
     async def close(self, wait: float) -> None:
-        """Send what is pending, and close; give up after so many seconds."""
+        """Send what is pending, and close; give up after this many seconds."""
         self._closing = True
         if self._failed:
             return

@@ -189,7 +189,7 @@ class Exchanges:
         Raises:
             UnroutableError: there is no such queue.
             NodeError: there is no such exchange, or a node refuses the message.
-            DecodeError: the bytes are no message.
+            DecodeError: the bytes are not a message.
         """
         message = Message.decode(octets, limits=self._nodes.limits)
         if key is None:

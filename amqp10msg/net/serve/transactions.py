@@ -138,7 +138,7 @@ class Transactions:
 
         Raises:
             NodeError: the message is neither, or the transaction is unknown or was rolled back.
-            DecodeError: the bytes are no message.
+            DecodeError: the bytes are not a message.
         """
         body = Message.decode(octets, limits=self._limits).body
         value = body.value if isinstance(body, AmqpValue) else None

@@ -210,7 +210,7 @@ class Link:
             self.session.drop(self)
 
     def grant(self, credit: int) -> None:
-        """Let the peer send so many messages more."""
+        """Let the peer send this many more messages."""
         if self.is_open and credit > 0:
             self.credit += credit
             self.session.write_flow(self)

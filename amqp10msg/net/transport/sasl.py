@@ -69,7 +69,7 @@ class SaslFrames:
         """Take a frame: its code, None for an unknown one, and its fields; None until it is here.
 
         Raises:
-            SaslError: it is no frame of SASL.
+            SaslError: it is not a frame of SASL.
         """
         if len(self._buffer) < 8:
             return None
