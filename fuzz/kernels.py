@@ -141,7 +141,10 @@ def _compile(module: str, library: Path, flags: list[str]) -> None:
         *flags,
         "-fno-omit-frame-pointer",
         "-fsanitize-coverage=trace-pc,trace-cmp",
-        *("-c", str(source), "-o", str(objects[0])),
+        "-c",
+        str(source),
+        "-o",
+        str(objects[0]),
     )
     _cc(*common, "-c", str(shim), "-o", str(objects[1]))
     # Without the sanitizers: their runtime is loaded before Python, and not twice.

@@ -218,8 +218,15 @@ def test_a_dry_run_takes_nothing_and_says_what_would_be_lost(
     before = server.messages("c")
 
     done = run(
-        *("--from", f"{server.url}/c", "--to", "amqp091://nowhere/?queue=q", "--dry-run"),
-        *("--idle", "0.5", "--profile", profile),
+        "--from",
+        f"{server.url}/c",
+        "--to",
+        "amqp091://nowhere/?queue=q",
+        "--dry-run",
+        "--idle",
+        "0.5",
+        "--profile",
+        profile,
     )
 
     assert f"4 messages read and given back, {4 - lost} lose nothing" in done.output

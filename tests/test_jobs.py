@@ -240,7 +240,9 @@ def test_workers_write_what_one_process_writes(tmp_path: Path, kind: str, form: 
         calls: list[tuple[int, int]] = []
         out = tmp_path / f"out-{workers}"
         jobs.run(
-            *(source, out, job),
+            source,
+            out,
+            job,
             workers=workers,
             options={"rangeBytes": str(octets)},
             progress=lambda *call: calls.append(call),  # noqa: B023  (called here)
@@ -544,7 +546,9 @@ def test_a_killed_worker_ends_the_job(parquet: Path, tmp_path: Path, there: bool
 
     with pytest.raises(JobError, match="a worker was killed, by a signal or because memory ran"):
         jobs.run(
-            *(parquet, tmp_path / "out", Job("validate")),
+            parquet,
+            tmp_path / "out",
+            Job("validate"),
             overwrite=there,
             workers=2,
             options=PARTS,
@@ -636,7 +640,9 @@ def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, work
 
     with pytest.raises(JobError, match=str(parquet)):
         jobs.run(
-            *(parquet, tmp_path / "out", Job("decode")),
+            parquet,
+            tmp_path / "out",
+            Job("decode"),
             overwrite=there,
             workers=workers,
             options=PARTS,
@@ -677,7 +683,9 @@ def test_what_this_process_lacks_ends_the_job(
 
     with pytest.raises(KeyboardInterrupt if text is None else JobError, match=text):
         jobs.run(
-            *(parquet, tmp_path / "out", Job("decode")),
+            parquet,
+            tmp_path / "out",
+            Job("decode"),
             overwrite=there,
             workers=1,
             options=PARTS,
@@ -696,7 +704,9 @@ def test_an_exception_of_the_caller_ends_the_workers(
 
     with pytest.raises(KeyError, match="mine"):
         jobs.run(
-            *(parquet, tmp_path / "out", Job("validate")),
+            parquet,
+            tmp_path / "out",
+            Job("validate"),
             overwrite=there,
             workers=2,
             options=PARTS,

@@ -531,7 +531,13 @@ def test_conversion_to_proton_keeps_everything_or_refuses(message: Message) -> N
 # What proton encodes, from values of proton's own.
 
 their_scalars = st.one_of(
-    *(st.none(), st.booleans(), longs, st.floats(), st.uuids(), text, binaries),
+    st.none(),
+    st.booleans(),
+    longs,
+    st.floats(),
+    st.uuids(),
+    text,
+    binaries,
     st.integers(0, 2**8 - 1).map(proton.ubyte),
     st.integers(0, 2**16 - 1).map(proton.ushort),
     st.integers(0, 2**32 - 1).map(proton.uint),

@@ -98,7 +98,14 @@ def build(kind: str, source: Path, out: Path, mode: str) -> Path:
     """Build an sdist or a wheel of a source tree, and return it."""
     before = set(out.iterdir())
     call(
-        *(sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir", out, source),
+        sys.executable,
+        "-m",
+        "build",
+        "--no-isolation",
+        f"--{kind}",
+        "--outdir",
+        out,
+        source,
         AMQP10MSG_EXT=mode,
     )
     (made,) = set(out.iterdir()) - before
@@ -183,8 +190,14 @@ def check(tag: str | None, named: list[str], out: Path, work: Path) -> Iterator[
                 first = python
                 bill = out / "sbom.cdx.json"
                 call(
-                    *(sys.executable, "-m", "cyclonedx_py", "environment", python),
-                    *("--output-reproducible", "--output-file", bill),
+                    sys.executable,
+                    "-m",
+                    "cyclonedx_py",
+                    "environment",
+                    python,
+                    "--output-reproducible",
+                    "--output-file",
+                    bill,
                 )
                 yield f"a bill of materials: {bill.name}"
             if found == own:

@@ -179,7 +179,7 @@ Completion by the shell, for ~/.bashrc, ~/.zshrc and config.fish:
 @showing_option("--version", version, "Show the version and whether the kernel is compiled.")
 @click.pass_context
 def main(context: click.Context) -> None:
-    """Look at, build, judge and convert AMQP 1.0 messages.
+    """Inspect, build, judge and convert AMQP 1.0 messages.
 
     Messages are given as files, directories, hex, base64, or on standard input. Exit status: 0
     where all is well, 1 where the input is broken or breaks a rule, 2 where the command line is

@@ -76,7 +76,7 @@ color_option = click.option(
     "--color/--no-color",
     "color",
     default=None,
-    help="Colour the output, or do not; by default as the terminal and NO_COLOR ask for.",
+    help="Colour the output or not; by default as the terminal and NO_COLOR say.",
 )
 
 output_option = click.option(
@@ -155,14 +155,14 @@ _max_size_option = click.option(
     type=click.IntRange(min=1),
     show_default="256 MiB",
     metavar="BYTES",
-    help="The most that one message may take in its input.",
+    help="The largest that one message may be in its input.",
 )
 
 _select_option = click.option(
     "--select",
     type=_SelectionType(),
     metavar="NUMBERS",
-    help="Take these messages alone, such as 3,17-20, by their number in all of the input.",
+    help="Take only these messages, such as 3,17-20, by their numbers in the whole input.",
 )
 
 

@@ -188,7 +188,7 @@ def bridge(
     addresses), amqp091s:// and amqps:// are by TLS. USER and PASSWORD may be ${NAME}, a variable of
     the environment, so that no list of processes shows them.
 
-    A message is settled at the source when the target has it. What the target does not take goes to
+    A message is settled at the source once the target has it. What the target refuses goes to
     the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
     rest goes back. Needs the extra net.
     """

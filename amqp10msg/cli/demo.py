@@ -88,7 +88,7 @@ def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
 
     They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
     is decoded, explained, held to the rules of the specification, and encoded again: the bytes
-    must be those that came. The exit status is 0 where they all are, those that were bridged, too.
+    must be unchanged. The exit status is 0 where all of them are, and so are bridged messages.
     """
     screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
     cases = demo_messages()

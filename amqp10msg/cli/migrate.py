@@ -36,7 +36,7 @@ Examples:
     type=LateChoice(translations),
     metavar="NAME",
     show_default="rabbitmq-4.3",
-    help="The translation that is looked at: that of a broker, or lossless, that of the bridge.",
+    help="The translation to examine: that of a broker, or lossless, that of the bridge.",
 )
 @click.option(
     "--max-messages",
@@ -50,7 +50,7 @@ Examples:
     type=click.FloatRange(min=0.01),
     default=2.0,
     show_default=True,
-    help="Seconds without a message, after which a queue has no more.",
+    help="How many seconds without a message mean that a queue is empty.",
 )
 @reports_option
 def migrate_check(
@@ -69,8 +69,8 @@ def migrate_check(
     of --management lists, which also says what becomes of them in RabbitMQ 4: mirrored, transient,
     lazy, without delivery-limit. A user-id other than USER is named, as it would be refused there.
 
-    Nothing is consumed, but RabbitMQ marks what it gave out as delivered before, and a quorum queue
-    counts it. The exit status is 1 where a queue could not be read. Needs the extra net.
+    Nothing is consumed, but RabbitMQ marks the messages as delivered before, and a quorum queue
+    counts the delivery. The exit status is 1 where a queue could not be read. Needs the extra net.
     """
     check_reports(reports)
     if management is None and not names:

@@ -42,10 +42,14 @@ Examples:
     type=click.IntRange(0, 65535),
     default=5672,
     show_default=True,
-    help="The port; 0 for one that is free.",
+    help="The port; 0 for a free one.",
 )
 @click.option(
-    "--node", "nodes", metavar="ADDRESS", multiple=True, help="A node to begin with; repeatable."
+    "--node",
+    "nodes",
+    metavar="ADDRESS",
+    multiple=True,
+    help="A node to create at the start; repeatable.",
 )
 @click.option(
     "--topic",
@@ -68,7 +72,9 @@ Examples:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Keep durable messages in this file; without it they are rejected.",
 )
-@click.option("--accept-durable", is_flag=True, help="Take durable messages and do not keep them.")
+@click.option(
+    "--accept-durable", is_flag=True, help="Accept durable messages, though they are not kept."
+)
 @click.option("--dead-letter", metavar="ADDRESS", help="Where rejected and expired messages go.")
 @click.option(
     "--priorities",
@@ -82,7 +88,7 @@ Examples:
     type=click.IntRange(min=0),
     default=16 << 20,
     show_default=True,
-    help="In bytes; 0 for no limit.",
+    help="The largest message, in bytes; 0 for no limit.",
 )
 @click.option(
     "--log",
@@ -104,7 +110,7 @@ def serve(
 ) -> None:
     """Serve distribution nodes over AMQP 1.0.
 
-    A node is made for every address that a client asks for. The first line on standard output is
+    A node is created for every address that a client asks for. The first line on standard output is
     where the server listens; SIGINT and SIGTERM stop it. It is meant for tests and small jobs.
     """
     # Here, so that the other commands need not load sockets.

@@ -62,9 +62,9 @@ def spool(
 
     Messages are on disk before they are acknowledged: none is lost when this process or the machine
     is killed. One that was on disk and not yet acknowledged is delivered again; the column identity
-    tells duplicates. Spark can read the folder as a stream. Needs the extras net and arrow.
+    shows duplicates. Spark can read the folder as a stream. Needs the extras net and arrow.
 
-    A quorum queue of RabbitMQ 4 drops or dead-letters what it delivered again 20 times, unless its
+    A quorum queue of RabbitMQ 4 drops or dead-letters a message after 20 redeliveries, unless its
     delivery-limit says otherwise; a warning at the start says so.
     """
     try:
