@@ -6,8 +6,9 @@ Half of the messages go 1.0 -> 0-9-1 -> 1.0, the other half 0-9-1 -> 1.0 -> 0-9-
 lossless, by `amqp10msg.spark.translate` twice: usual messages and odd ones (`odd_messages`). All
 that a message is comes back as the same bytes: the encoded message, or content header, payload,
 exchange, routing key and whether it was redelivered. Counted apart is what is refused (it is no
-message, or holds a text that is no UTF-8), by the reason, and what a loss was reported of: a header
-that only RabbitMQ adds, such as `x-stream-offset`, is no part of a message that was delivered.
+message, or holds a text that is no UTF-8), by the reason, and what differs as was reported, by what
+was lost: a header that only RabbitMQ adds, such as `x-stream-offset`, is no part of a message that
+was delivered. What is the same is counted as such, whatever was reported of it.
 
 The exit status is 1 where another one differs.
 """
@@ -20,6 +21,7 @@ import reprlib
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -43,8 +45,12 @@ WIRE = pa.schema([("wire", pa.binary())])
 _FILE = 25_000
 # Messages that are shown.
 _SHOWN = 5
+# Combinations of paths that are shown.
+_REASONS = 20
 # A message that was refused has no losses.
-_LOST = "coalesce(exists(losses, loss -> not loss.recoverable), false)"
+_LOST = (
+    "coalesce(transform(filter(losses, loss -> not loss.recoverable), loss -> loss.path), array())"
+)
 # Exchanges and routing keys, some of which 1.0 cannot say in an address.
 _PLACES = ["", "amq.direct", "orders", "q/ü 1", "a\0b", "k" * 255]
 
@@ -56,14 +62,17 @@ class Found:
     Attributes:
         messages: how many there were.
         refused: how many were refused, by direction and reason.
-        reported: of how many a loss for good was reported.
+        same: how many came back as the same bytes.
+        reported: how many came back as other bytes, and a loss for good was reported of them, by
+            the paths of these losses.
         differing: how many others came back, or did not, as other bytes.
         samples: some of these, by column.
     """
 
     messages: int
     refused: dict[str, int]
-    reported: int
+    same: int
+    reported: dict[str, int]
     differing: int
     samples: tuple[dict[str, Any], ...]
 
@@ -133,7 +142,7 @@ def there_and_back(df: Any, to: Protocol) -> Found:
     names = WIRE.names if to == "basic" else BASIC.names
     given = df.select(*names, *(F.col(name).alias(f"given_{name}") for name in names))
     kept = [f"given_{name}" for name in names]
-    # Whether something is lost for good, why one was refused, and the translated message.
+    # What is lost for good, why one was refused, and the translated message.
     there = spark.translate(given, to, keep=kept).withColumn("lost", F.expr(_LOST))
     there = there.withColumnRenamed("error_code", "refused")
     there = there.drop("losses", "error_clause", "error_offset", "error_text")
@@ -142,19 +151,25 @@ def there_and_back(df: Any, to: Protocol) -> Found:
     same = F.col("error_code").isNull()
     for name in names:
         same &= F.col(name).eqNullSafe(F.col(f"given_{name}"))
-    judged = back.withColumn("same", same).withColumn("lost", F.expr(f"lost or {_LOST}"))
+    judged = back.withColumn("same", same).withColumn("lost", F.expr(f"concat(lost, {_LOST})"))
     counts = judged.groupBy("refused", "lost", "same").count().collect()
     refused = {
         f"to {to}: {row['refused']}": row["count"] for row in counts if row["refused"] is not None
     }
-    others = [row for row in counts if row["refused"] is None]
-    differing = sum(row["count"] for row in others if not row["lost"] and not row["same"])
+    others = [row for row in counts if row["refused"] is None and not row["same"]]
+    same = sum(row["count"] for row in counts if row["refused"] is None and row["same"])
+    differing = sum(row["count"] for row in others if not row["lost"])
     samples: tuple[dict[str, Any], ...] = ()
     if differing:
-        shown = judged.where("refused is null and not lost and not same").limit(_SHOWN)
+        shown = judged.where("refused is null and size(lost) = 0 and not same").limit(_SHOWN)
         samples = tuple(row.asDict() for row in shown.collect())
-    reported = sum(row["count"] for row in others if row["lost"])
-    return Found(sum(row["count"] for row in counts), refused, reported, differing, samples)
+    reported: Counter[str] = Counter()
+    for row in others:
+        if row["lost"]:
+            reported[", ".join(sorted({*row["lost"]}))] += row["count"]
+    return Found(
+        sum(row["count"] for row in counts), refused, same, dict(reported), differing, samples
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -178,12 +193,14 @@ def main(arguments: list[str] | None = None) -> int:
                 seconds = time.monotonic() - began
                 print(
                     f"{source} -> {to} -> {source}: {found.messages:,} messages, "
-                    f"{sum(found.refused.values()):,} refused, {found.reported:,} with reported "
-                    f"losses, {found.differing:,} others that differ, "
-                    f"{seconds:,.0f} s"
+                    f"{found.same:,} the same, {sum(found.refused.values()):,} refused, "
+                    f"{sum(found.reported.values()):,} that differ as reported, "
+                    f"{found.differing:,} others that differ, {seconds:,.0f} s"
                 )
                 for reason, count in sorted(found.refused.items()):
                     print(f"  refused {reason}: {count:,}")
+                for paths, count in Counter(found.reported).most_common(_REASONS):
+                    print(f"  reported {paths}: {count:,}")
                 for sample in found.samples:
                     print(f"  {reprlib.repr(sample)}")
                 sys.stdout.flush()
