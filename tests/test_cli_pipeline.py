@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import os
@@ -330,8 +331,48 @@ def test_a_message_in_place_of_sized_ones_is_read_as_one(tmp_path: Path) -> None
     result = run("decode", "-f", "prefixed", source, tmp_path / "other")
 
     assert 1 == result.exit_code
-    assert "unreadable-input: cut off, " in result.stdout
+    assert "damaged-file: cut off, " in result.stdout
     assert "this is one message, not preceded by its size: read it as raw" in result.stdout
+
+
+def test_a_damaged_file_is_a_failure_whatever_may_be_in_quarantine(tmp_path: Path) -> None:
+    """What stands behind the damage is missing; of the 199 messages before it, none."""
+    source, out = tmp_path / "in", tmp_path / "out"
+    source.mkdir()
+    line = json.dumps({"raw": SOUND.hex()}).encode() + b"\n"
+    packed = gzip.compress(line * 199, 0)
+    (source / "a.jsonl").write_bytes(line * 800 + b"no record\n")
+    (source / "b.jsonl.gz").write_bytes(packed)
+    whole = run("decode", source, tmp_path / "whole", "--max-quarantine", "1%")
+    (source / "b.jsonl.gz").write_bytes(packed[:-4])
+
+    result = run("decode", source, out, "--max-quarantine", "1%")
+    again = run("decode", out / "quarantine", tmp_path / "again", "--max-quarantine", "100%")
+
+    assert (0, 1, 1) == (whole.exit_code, result.exit_code, again.exit_code)
+    stats = json.loads((out / "_amqp10msg.json").read_text())
+    assert (1001, 2) == (stats["messages"], stats["quarantined"])
+    assert {"damaged-file": 1, "unreadable-input": 1} == {
+        code: row["messages"] for code, row in stats["rules"].items()
+    }
+    assert "1 damaged file: what stands behind the damage is missing" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "name, octets",
+    [
+        ("a.prefixed", len(SOUND).to_bytes(4, "big") + SOUND[:-1]),
+        ("a.cborseq", b"\x58"),
+        ("a.pcap", bytes.fromhex("d4c3b2a1") + bytes(30)),
+    ],
+)
+def test_files_that_are_cut_off_are_damaged(tmp_path: Path, name: str, octets: bytes) -> None:
+    (tmp_path / name).write_bytes(octets)
+
+    result = run("decode", tmp_path / name, tmp_path / "out", "--max-quarantine", "100%")
+
+    assert 1 == result.exit_code
+    assert "damaged-file" in result.stdout
 
 
 SIGNED = Message(b"x", properties=Properties(user_id=b"alice")).encode()

@@ -98,7 +98,7 @@ def test_the_octets_of_a_cut_off_message_are_kept(tmp_path: Path) -> None:
 
     assert [
         Record(0, b"one"),
-        Record(7, b"twot", "cut off, 4 of 6 bytes"),
+        Record(7, b"twot", "cut off, 4 of 6 bytes", ends=True),
     ] == list(files.read(path))
 
 

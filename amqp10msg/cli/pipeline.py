@@ -91,7 +91,8 @@ def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="SHARE|COUNT",
                 callback=_checked_bound,
                 help="How many messages may be in quarantine: a share such as 0.5%, or a number. "
-                "With more, the exit status is 1; the output is complete either way.",
+                "With more, the exit status is 1; the output is complete either way. A file that "
+                "is damaged counts for itself: the exit status is 1.",
             ),
             click.option("--overwrite", is_flag=True, help="Replace OUT where it exists."),
             click.option(
@@ -134,8 +135,9 @@ def pipeline() -> None:
     all is done, whole or not at all, with a page about the job in it.
 
     The work is done by processes on this machine, or by Spark, to the same result. The exit status
-    is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine or the job
-    failed, 2 where the command line is wrong. Needs the extra arrow, and for Spark the extra spark.
+    is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine, where a
+    file is damaged so that what stands behind is missing, or where the job failed, 2 where the
+    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
     """
 
 
@@ -231,7 +233,8 @@ def _run(
     task = _engines.Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
     done = _engines.run(task, **how)
     stats = done.stats
-    failed = not _is_within(stats.errors, stats.rows, max_quarantine)
+    damaged = jobs.DAMAGED in stats.rules
+    failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
     run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
     page = report if report is not None else output / "_report.html"
     write_whole(page, page_of(run, stats, page))
@@ -276,6 +279,8 @@ def show_summary(
     """
     from rich.text import Text
 
+    from amqp10msg.jobs import DAMAGED
+
     seconds = run.seconds
     rate = stats.rows / seconds if seconds else 0
     speed = stats.octets / seconds / 1e6 if seconds else 0
@@ -317,6 +322,10 @@ def show_summary(
         words.append(f"{plural(stats.skipped, 'row')} without one")
     style = "bold red" if failed else "bold yellow" if stats.errors else "bold green"
     screen.print(Text(", ".join(words), style=style))
+    if stats.rules.get(DAMAGED):
+        count = plural(stats.rules[DAMAGED].messages, "damaged file")
+        text = f"{count}: what stands behind the damage is missing, however much it is"
+        screen.print(Text(text, style="bold red"))
     screen.print(Text(f"engine: {run.engine}"))
     screen.print(Text(f"page: {safe(str(page))}"))
 

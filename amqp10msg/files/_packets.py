@@ -61,22 +61,25 @@ def _pcap(stream: IO[bytes], order: str, ticks: int) -> Iterator[Packet | Record
     """Read a pcap file after its magic number; `ticks` of its clock are a microsecond."""
     rest = stream.read(20)
     if len(rest) < 20:
-        yield Record(0, rest, "the header of the capture is cut off")
+        yield Record(0, rest, "the header of the capture is cut off", ends=True)
         return
     link = struct.unpack_from(f"{order}I", rest, 16)[0] & 0x0FFFFFFF
     header = struct.Struct(f"{order}IIII")
     offset = 24
     while head := stream.read(16):
         if len(head) < 16:
-            yield Record(offset, head, "the capture is cut off in the header of a packet")
+            yield Record(
+                offset, head, "the capture is cut off in the header of a packet", ends=True
+            )
             return
         seconds, fraction, size, _ = header.unpack(head)
         if size > _MAX_PACKET:
-            yield Record(offset, head, f"a packet of {size} bytes: the capture is damaged")
+            fault = f"a packet of {size} bytes: the capture is damaged"
+            yield Record(offset, head, fault, ends=True)
             return
         data = stream.read(size)
         if len(data) < size:
-            yield Record(offset, data, "the capture is cut off in a packet")
+            yield Record(offset, data, "the capture is cut off in a packet", ends=True)
             return
         yield Packet(offset, seconds * 1_000_000 + fraction // ticks, link, data)
         offset += 16 + size
@@ -89,7 +92,7 @@ def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
     interfaces: list[tuple[int, int]] = []
     while head:
         if len(head) < 8:
-            yield Record(offset, head, "the capture is cut off in the header of a block")
+            yield Record(offset, head, "the capture is cut off in the header of a block", ends=True)
             return
         begin = b""
         if head[:4] == PCAPNG:
@@ -98,11 +101,12 @@ def _pcapng(stream: IO[bytes]) -> Iterator[Packet | Record]:
             interfaces = []
         kind, size = struct.unpack(f"{order}II", head)
         if size < 12 or size % 4 or size > _MAX_PACKET:
-            yield Record(offset, head, f"a block of {size} bytes: the capture is damaged")
+            fault = f"a block of {size} bytes: the capture is damaged"
+            yield Record(offset, head, fault, ends=True)
             return
         body = begin + stream.read(size - 8 - len(begin))
         if len(body) < size - 8:
-            yield Record(offset, body, "the capture is cut off in a block")
+            yield Record(offset, body, "the capture is cut off in a block", ends=True)
             return
         packet = _block(offset, order, kind, body[:-4], interfaces)
         if packet is not None:

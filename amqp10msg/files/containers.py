@@ -97,7 +97,7 @@ def _read_sized(
             octets = stream.read(size)
             if len(octets) < size:
                 fault = f"cut off, {len(octets):,} of {size:,} bytes"
-        yield Record(offset, head if octets is None else octets, fault)
+        yield Record(offset, head if octets is None else octets, fault, ends=bool(fault))
         if fault:
             return
         offset += len(head) + len(octets or b"")

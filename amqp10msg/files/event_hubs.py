@@ -152,7 +152,8 @@ def read_avro(stream: IO[bytes], max_size: int) -> Iterator[Record]:
         except StopIteration:
             return
         except Exception as error:  # noqa: BLE001  (as above)
-            yield Record(number, fault=f"the Avro is cut off or damaged from here on: {error}")
+            fault = f"the Avro is cut off or damaged from here on: {error}"
+            yield Record(number, fault=fault, ends=True)
             return
         yield _record(number, event, max_size)
         number += 1

@@ -132,7 +132,7 @@ def read_stream(
             )
             hint = ""
     except DamagedGzipError as error:
-        yield Record(stream.tell(), fault=str(error))
+        yield Record(stream.tell(), fault=str(error), ends=True)
 
 
 def _records(

@@ -17,7 +17,7 @@ _OTHERS = (
 )
 _FAULTS = ("fault", "error_code", "error_text", "source", "offset")
 # The code under which a quarantine has what could not be read (`amqp10msg.jobs`).
-_UNREADABLE = "unreadable-input"
+_UNREADABLE = {"unreadable-input", "damaged-file"}
 _BATCH_ROWS = 256
 
 
@@ -59,7 +59,7 @@ def read_parquet(stream: IO[bytes]) -> Iterator[Record]:
 def _record(number: int, row: dict[str, Any], column: str | None) -> Record | None:
     wire = row.get(column) if column else None
     fault = row.get("fault") or (
-        row.get("error_text") if row.get("error_code") == _UNREADABLE else None
+        row.get("error_text") if row.get("error_code") in _UNREADABLE else None
     )
     if wire is None and row.get(_BASIC) is None and not fault:
         return None

@@ -19,7 +19,7 @@ except ModuleNotFoundError as _error:
         f"amqp10msg.jobs needs {_error.name}: pip install 'amqp10msg[arrow]'", name=_error.name
     ) from _error
 
-from amqp10msg.jobs._job import KINDS, QUARANTINE, Job
+from amqp10msg.jobs._job import DAMAGED, KINDS, QUARANTINE, Job
 from amqp10msg.jobs._report import EXAMPLES, Run, page
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
@@ -29,6 +29,7 @@ from amqp10msg.jobs.running import InterruptedJobError, JobError, run
 from amqp10msg.validation.counts import RuleCount
 
 __all__ = [
+    "DAMAGED",
     "ERRORS",
     "EXAMPLES",
     "KINDS",

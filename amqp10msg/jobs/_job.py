@@ -15,6 +15,7 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.files.recognition import advice
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
+from amqp10msg.jobs.inputs import REST_UNREAD
 from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, first_errors, judged
 from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import type_for_spark
@@ -26,6 +27,8 @@ from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
 UNREADABLE = "unreadable-input"
+#: A file ends there for the reader: how many messages are missing, nobody knows.
+DAMAGED = "damaged-file"
 OTHER_PROTOCOL = "other-protocol"
 
 #: What the quarantine says of a message, after the columns that say where it came from.
@@ -205,10 +208,11 @@ class Job:
         """Quarantine what could not be read, or is of the other protocol; drop empty rows."""
         is_fault = pc.not_equal(faults, "")
         other = "1.0" if self._takes_basic else "0-9-1"
+        ends = pc.match_substring(faults, REST_UNREAD)
         refused = f"a message of AMQP {other}, which this job does not take"
         rows = batch.num_rows
         errors = [
-            pc.if_else(is_fault, UNREADABLE, OTHER_PROTOCOL),
+            pc.if_else(is_fault, pc.if_else(ends, DAMAGED, UNREADABLE), OTHER_PROTOCOL),
             pa.repeat("", rows),
             pa.nulls(rows, pa.int64()),
             pc.if_else(is_fault, faults, refused),
@@ -328,7 +332,8 @@ def _faults(batch: pa.RecordBatch) -> pa.Array:
     if "fault" in names:
         return pc.fill_null(batch.column("fault"), "")
     if _is_quarantine(names):
-        is_fault = pc.fill_null(pc.equal(batch.column("error_code"), UNREADABLE), False)
+        codes = pa.array([UNREADABLE, DAMAGED])
+        is_fault = pc.is_in(batch.column("error_code").cast(pa.string()), codes)
         return pc.if_else(is_fault, pc.fill_null(batch.column("error_text"), ""), "")
     return pa.repeat("", batch.num_rows)
 

@@ -10,7 +10,7 @@ from typing import Any
 import attrs
 
 from amqp10msg import pages
-from amqp10msg.jobs._job import UNREADABLE
+from amqp10msg.jobs._job import DAMAGED, UNREADABLE
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
@@ -92,7 +92,7 @@ def page(
     shown = [
         row
         for row in examples
-        if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE}
+        if row.get("wire") is not None and row["error_code"] not in {None, UNREADABLE, DAMAGED}
     ]
     shown.sort(key=lambda row: order.index(row["error_code"]))
     shown = shown[:_MAX_EXAMPLES]

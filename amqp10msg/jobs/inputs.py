@@ -51,6 +51,8 @@ _OF_RECORD = attrgetter(*MESSAGES.names[1:-1])
 _BATCH_ROWS = 8_192
 _BATCH_OCTETS = 16 << 20
 PARQUET = "parquet"
+#: In a fault: the file is damaged there, and messages behind that place are missing.
+REST_UNREAD = "what follows is not read"
 _PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 #: Bytes of a part of a file of messages.
@@ -321,13 +323,19 @@ class Reading:
         if self.filters != Filters():
             records = filter(self.filters.admits, records)
         for record in records:
-            rows.append((part.path, *_OF_RECORD(record), record.fault or None))
+            rows.append((part.path, *_OF_RECORD(record), _fault_of(record)))
             octets += len(record.wire or b"") + len(record.payload or b"")
             if len(rows) >= _BATCH_ROWS or octets >= _BATCH_OCTETS:
                 yield _batch(rows)
                 rows, octets = [], 0
         if rows:
             yield _batch(rows)
+
+
+def _fault_of(record: Record) -> str | None:
+    if not record.ends or REST_UNREAD in record.fault:
+        return record.fault or None
+    return f"{record.fault}; {REST_UNREAD}"
 
 
 def _rows_of_batch(metadata: Any, groups: list[int]) -> int:
