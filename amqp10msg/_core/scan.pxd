@@ -35,5 +35,6 @@ cpdef write_message(message)
                found=int, begin=Py_ssize_t, start=Py_ssize_t)
 cdef bytes merge(bytes wire, bytes anew)
 
-@cython.locals(writer=Writer, end=Py_ssize_t, last=Py_ssize_t)
-cdef bint says_anew(Reader before, Py_ssize_t begin, Spec spec, bytes now) except -1
+@cython.locals(writer=Writer, end=Py_ssize_t, last=Py_ssize_t, size=Py_ssize_t)
+cdef bint says_anew(Reader before, Py_ssize_t begin, Spec spec, Reader reader,
+                    Py_ssize_t start) except -1

@@ -252,7 +252,7 @@ def merge(wire: Any, anew: Any) -> Any:
                 return None
             held = found
         spec = SECTIONS[code - FIRST_CODE]
-        if held == code and not says_anew(before, begin, spec, anew[start : reader.pos]):
+        if held == code and not says_anew(before, begin, spec, reader, start):
             writer.copy(wire, begin, before.pos)
         else:
             writer.copy(anew, start, reader.pos)
@@ -264,10 +264,19 @@ def merge(wire: Any, anew: Any) -> Any:
     return writer.finish()
 
 
-def says_anew(before: Any, begin: int, spec: Any, now: Any) -> bool:
-    """Return whether a section that was just passed over says something else than these bytes."""
+def says_anew(before: Any, begin: int, spec: Any, reader: Any, start: int) -> bool:
+    """Return whether two sections that were just passed over say different things.
+
+    Args:
+        before: behind the one that came.
+        begin: where that begins.
+        spec: how both are read.
+        reader: behind the one that was written anew.
+        start: where that begins.
+    """
     end = before.pos
-    if before.buf[begin:end] == now:
+    size = reader.pos - start
+    if size == end - begin and before.holds(begin, end, reader.buf, start):
         return False
     last = before.end
     before.pos = before.first
@@ -275,4 +284,4 @@ def says_anew(before: Any, begin: int, spec: Any, now: Any) -> bool:
     writer = Writer.__new__(Writer)
     writer.section(spec, before.section(spec))
     before.end = last
-    return bool(writer.finish() != now)
+    return bool(writer.size != size or not reader.holds(start, reader.pos, writer.finish(), 0))

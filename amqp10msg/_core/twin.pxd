@@ -90,6 +90,17 @@ cdef class Cursor:
             raise IndexError("bytes outside the input")
         return PyBytes_FromStringAndSize(PyBytes_AS_STRING(self.buf) + start, stop - start)
 
+    cdef inline bint holds(
+        self, Py_ssize_t start, Py_ssize_t stop, bytes other, Py_ssize_t at
+    ) except -1:
+        if not (0 <= start <= stop <= PyBytes_GET_SIZE(self.buf) and at >= 0):
+            raise IndexError("bytes outside the input")
+        if stop - start > PyBytes_GET_SIZE(other) - at:
+            return False
+        return memcmp(
+            PyBytes_AS_STRING(self.buf) + start, PyBytes_AS_STRING(other) + at, stop - start
+        ) == 0
+
 
 # Small questions about objects.
 cdef extern from *:

@@ -84,6 +84,10 @@ class Cursor:
         """Copy bytes out."""
         return self.buf[start:stop]
 
+    def holds(self, start: int, stop: int, other: bytes, at: int) -> bool:
+        """Return whether the bytes here are those of others from `at` on."""
+        return self.buf[start:stop] == other[at : at + stop - start]
+
     def symbol(self, start: int, stop: int) -> Symbol:
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
         octets = self.buf[start:stop]
