@@ -52,7 +52,7 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance inspector docs \
+.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -130,6 +130,9 @@ conformance: setup  ## every implementation that can be installed here, held to 
 
 inspector: setup  ## the inspector, a page that runs this library in the browser, in INSPECTOR
 	@$(PY) tools/build_inspector.py $(INSPECTOR)
+
+spark-jvm: setup  ## amqp10msg-spark-jvm, a wheel that has Spark decode usual messages itself, in build/spark-jvm
+	@$(PY) tools/build_spark_jvm.py
 
 docs: setup  ## the HTML documentation, in docs/_build/html
 	$(SPHINX) docs docs/_build/html

@@ -22,7 +22,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqp10msg import Message, Properties, columns, spark
+from amqp10msg import Message, Properties, __version__, columns, spark
 from bench.harness import Effort, Timing, Timings
 from bench.report import Figure, Floor
 
@@ -35,6 +35,7 @@ LEAN = "spark.decode"
 ALL = "spark.decode, all columns"
 MAPS = "spark.decode, all columns, maps of structs"
 TWO = "spark.decode, two columns"
+IN_JVM = "spark.decode, all columns, in the JVM"
 IDENTITY = "mapInArrow that does nothing"
 READY = "mapInArrow that gives the lean columns, made before"
 #: The octets of a message.
@@ -105,9 +106,16 @@ class Place:
         self.raw.write.mode("overwrite").parquet(str(self.folder / "copy"))
 
 
+def built_jar() -> Path | None:
+    """The jar that ``make spark-jvm`` built; None if there is none."""
+    folder = Path(__file__).parents[1] / "build" / "spark-jvm"
+    return next(folder.glob(f"*-{__version__}.jar"), None)
+
+
 @contextlib.contextmanager
 def place(rows: int, master: str = MASTER) -> Iterator[Place]:
     """Start a session; it and its input are gone in the end."""
+    jar = built_jar()
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-bench-"))
     config = {
         "spark.log.level": "ERROR",
@@ -115,6 +123,9 @@ def place(rows: int, master: str = MASTER) -> Iterator[Place]:
         # A heap that neither grows nor shrinks, for the sake of the figure of memory.
         "spark.driver.extraJavaOptions": "-Xms1g",
     }
+    if jar is not None:
+        extension = "amqp10msg.spark.jvm.Extensions"
+        config |= {"spark.jars": str(jar), "spark.sql.extensions": extension}
     session = spark.session(master, config=config)
     try:
         yield Place(session, folder, generate(folder / "in", rows))
@@ -225,13 +236,15 @@ def run_decode(effort: Effort) -> Figure:
         ready = at.raw.mapInArrow(_made_before, spark.decode(at.raw).schema)
         two = ("message_id", "application_properties.tenant string")
         calls = {
-            LEAN: lambda: at.read(spark.decode(at.raw)),
-            ALL: lambda: at.read(spark.decode(at.raw, columns="all")),
-            MAPS: lambda: at.read(spark.decode(at.raw, columns="all", maps="map")),
-            TWO: lambda: at.read(spark.decode(at.raw, columns=two)),
+            LEAN: lambda: at.read(spark.decode(at.raw, engine="python")),
+            ALL: lambda: at.read(spark.decode(at.raw, columns="all", engine="python")),
+            MAPS: lambda: at.read(spark.decode(at.raw, columns="all", maps="map", engine="python")),
+            TWO: lambda: at.read(spark.decode(at.raw, columns=two, engine="python")),
             READY: lambda: at.read(ready),
             IDENTITY: lambda: at.read(identity),
         }
+        if built_jar() is not None:
+            calls[IN_JVM] = lambda: at.read(spark.decode(at.raw, columns="all", engine="jvm"))
         spent = measure(calls, at.rows, _rounds(effort))
         rows = at.rows
     timings = Timings(tuple(Timing(name, one.cpu) for name, one in spent.items()))
@@ -240,6 +253,9 @@ def run_decode(effort: Effort) -> Figure:
         text = f"{what} in at most {most}x of the processor time of rows sent there and back"
         return Floor(text, _over(spent, name), at_most=most)
 
+    in_jvm = (
+        (floor(IN_JVM, "all columns with amqp10msg-spark-jvm", 1.0),) if IN_JVM in spent else ()
+    )
     return Figure(
         key="pipeline-decode",
         title=f"Decode {rows:,} messages of {SIZE} octets in PySpark, {MASTER}: processor time",
@@ -248,6 +264,7 @@ def run_decode(effort: Effort) -> Figure:
             floor(LEAN, "lean columns", 1.6),
             floor(ALL, "all columns", 1.75),
             floor(TWO, "two columns", 1.0),
+            *in_jvm,
         ),
         remarks=(f"{READY}: {_over(spent, READY):.2f}x, whoever decodes.",),
     )

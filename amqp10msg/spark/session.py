@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from amqp10msg.spark._jvm import settings as jvm_settings
 from amqp10msg.spark.sql import register
 
 # What is set unless the caller says otherwise, and why.
@@ -79,6 +80,7 @@ def session(
     else:
         builder = builder.master(master)
         settings["spark.driver.memory"] = memory
+        config = {**(config or {}), **jvm_settings(config or {})}
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             settings["spark.driver.host"] = "127.0.0.1"

@@ -1,0 +1,64 @@
+package amqp10msg.spark.jvm
+
+import org.apache.spark.SPARK_VERSION
+import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalyst.FunctionIdentifier
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, ExpressionInfo, Literal}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, MapInArrow}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+
+/** What a session needs, also of Spark Connect: the setting `spark.sql.extensions`. */
+class Extensions extends (SparkSessionExtensions => Unit) {
+  // The operators of another line of Spark may be others; without this, Python decodes all.
+  override def apply(extensions: SparkSessionExtensions): Unit =
+    if (SPARK_VERSION.startsWith(Tables.SPARK + ".")) inject(extensions)
+
+  private def inject(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectPlannerStrategy(_ => UsualRows)
+    // Tells Python that it is here, and made of which declarations.
+    val version = FunctionIdentifier(Extensions.FUNCTION)
+    val info = new ExpressionInfo(classOf[Extensions].getName, Extensions.FUNCTION)
+    extensions.injectFunction((version, info, (_: Seq[Expression]) => Literal(Tables.VERSION)))
+  }
+}
+
+object Extensions {
+  val FUNCTION = "amqp10_jvm_version"
+
+  /** What Python writes into the metadata of the column of messages. */
+  val MARK = "amqp10msg.decode"
+}
+
+/** Plans `mapInArrow` over a column of messages with the mark so that Python gets odd rows only.
+  *
+  * What comes first of the columns that come out are the first of those that go in; then come the
+  * columns that the mark tells. Where anything is not as it was when the tables were made, Spark
+  * plans as ever.
+  */
+private[jvm] object UsualRows extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case MapInArrow(function, output, child, false, None) =>
+      child.output.indexWhere(_.metadata.contains(Extensions.MARK)) match {
+        case -1 => Nil
+        case at => planned(function, output, child, at)
+      }
+    case _ => Nil
+  }
+
+  private def planned(
+      function: Expression,
+      output: Seq[Attribute],
+      child: LogicalPlan,
+      at: Int
+  ): Seq[SparkPlan] = {
+    val columns = Column.all(child.output(at).metadata.getString(Extensions.MARK))
+    val kept = output.length - columns.length
+    val isKnown = kept >= 0 &&
+      columns.zip(output.drop(kept)).forall { case (one, attribute) => one.is(attribute.dataType) }
+    val isKept = isKnown && child.output.zip(output).take(kept).forall { case (given, made) =>
+      given.dataType == made.dataType
+    }
+    if (!isKept) Nil
+    else Seq(UsualRowsExec(function, output, columns, at, planLater(child)))
+  }
+}
