@@ -256,6 +256,14 @@ def test_values_nested_deeper_than_the_kernel_goes(depth: int) -> None:
         assert_same(octets, ALL, Limits(items=limit))
 
 
+def test_the_values_of_a_body_and_of_a_footer_share_a_limit() -> None:
+    octets = [Message(AmqpValue([1] * 20), footer={"x": [2] * 20}).encode()]
+
+    for names in (("body_value", "footer"), ("body_value", "body_json", "footer"), ("footer",)):
+        for limit in range(15, 50):
+            assert_same(octets, names, Limits(items=limit))
+
+
 def test_an_error_changes_its_own_row_only() -> None:
     octets = [REFERENCE, REFERENCE[:-1], b"", REFERENCE, b"\0", REFERENCE] * 50
 

@@ -497,10 +497,10 @@ cdef cursor read_value_body(
         behind = NULL if again else read_body_variant(b, section, row, p, end)
         if behind == NULL:
             return NULL
+    if b.body_json >= 0:
         # What is read twice counts once.
         b.items = items
         b.zero_width = zero_width
-    if b.body_json >= 0:
         return read_json(b, section, again, row, p, end)
     if behind == NULL:
         # Nobody asked for this value, but it has to be right.
