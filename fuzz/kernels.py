@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import os
 import shlex
 import shutil
@@ -49,7 +50,7 @@ def tree(build: str) -> Path:
         return ROOT
     target = FOLDER / build
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
-    modules = sorted(_kernels())
+    modules = _kernels()
     libraries = [target / f"{module.replace('.', '/')}{suffix}" for module in modules]
     sources = [
         *(path for path in (ROOT / "amqp10msg").rglob("*.p*") if path.suffix in _SOURCES),
@@ -123,7 +124,7 @@ def _compile(module: str, library: Path, flags: list[str]) -> None:
     written = ROOT / module.replace(".", "/")
     twin = written.with_suffix(".pyx")
     source = FOLDER / f"{module}.c"
-    directives = ",".join(f"{name}={value}" for name, value in _constant("DIRECTIVES").items())
+    directives = ",".join(f"{name}={value}" for name, value in _of_setup("DIRECTIVES").items())
     subprocess.run(
         [
             *(sys.executable, "-m", "cython", "-3", "--directive", directives),
@@ -155,21 +156,23 @@ def _cc(*arguments: str) -> None:
     subprocess.run([*compiler()[:1], *arguments], check=True)
 
 
-def _kernels() -> set[str]:
-    """Return the modules that setup.py compiles: a .pyx, or a .py with a .pxd beside it."""
-    return {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in (ROOT / "amqp10msg").rglob("*.p[xy][dx]")
-        if path.with_suffix(".pyx").exists() or path.with_suffix(".py").exists()
-    }
+def _kernels() -> list[str]:
+    """Return the modules that setup.py compiles."""
+    with contextlib.chdir(ROOT):
+        return sorted(_of_setup("kernels")())
 
 
-def _constant(name: str) -> Any:
-    """Read how setup.py compiles, which cannot be imported."""
-    for node in ast.parse((ROOT / "setup.py").read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
-            return ast.literal_eval(node.value)
-    raise RuntimeError(f"setup.py holds no {name}")
+def _of_setup(name: str) -> Any:
+    """Return a function or constant of setup.py, which cannot be imported."""
+    tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if getattr(node, "name", None) == name or (
+            isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name
+        ):
+            names: dict[str, Any] = {"Path": Path}
+            exec(compile(ast.Module([node], []), "setup.py", "exec"), names)
+            return names[name]
+    raise RuntimeError(f"setup.py has no {name}")
 
 
 if __name__ == "__main__":
