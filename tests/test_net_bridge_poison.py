@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pika")
 
+from amqp10msg import Message, Symbol
 from amqp10msg.net.bridge import LinkError, Statistics
+from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
 from tests.bridging import Refusing, between, bodies, bridged, numbered, quarantined
 
@@ -103,6 +105,23 @@ def test_only_what_was_in_flight_at_the_first_end_comes_twice(window: int) -> No
     # Each poison ends the connection once among others, and once alone.
     assert counts.target_lost == ends <= 12
     assert max(came.values()) <= 2
+
+
+@pytest.mark.parametrize("hook", [None, lambda message, _: message])
+def test_losses_are_counted_once_for_each_message(hook: Any) -> None:
+    async def run(source: str) -> Statistics:
+        async with BasicBroker("to") as broker:
+            broker.refuses = Refusing("nack", lambda _: True, times=2)
+            given = {"profile": "rabbitmq-4.3", "change": hook}
+            return await bridged(source, broker.url("queue=to"), max_messages=9, **given)
+
+    with Server(accept_durable=True) as server:
+        for number in range(9):
+            server.publish("q", Message(b"%d" % number, footer={Symbol("x-opt-a"): 1}))
+        counts = asyncio.run(run(f"{server.url}/q"))
+
+    assert (9, 18) == (counts.accepted, counts.refused["nacked"])
+    assert {9} == set(counts.losses.values())
 
 
 # Of the source.

@@ -133,6 +133,7 @@ class Aside:
         if outcome.kind == "accepted":
             self._kept(delivery, reason)
             return
+        outcome = outcome.without(self._endpoint.password)
         why = outcome.description or outcome.condition or outcome.kind
         self._log("quarantine-refused", logging.WARNING, at=str(self._endpoint), why=why)
         self._left(delivery, reason)

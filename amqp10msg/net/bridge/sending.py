@@ -96,7 +96,7 @@ def _sender_of_one(
             message = without_delivery(message, source, options)
             made = make(message, profile, circumstances=ANYBODY)
             message = made.message
-            for loss in made.losses:
+            for loss in made.losses if delivery.is_new else ():
                 statistics.lose(loss.path, loss.action)
         if change is not None:
             message = change(message, delivery)

@@ -84,6 +84,11 @@ class Delivery:
         return len(self.octets) + len(self.content_header or b"")
 
     @property
+    def is_new(self) -> bool:
+        """Whether it was not sent before."""
+        return not (self.tries or self.suspected)
+
+    @property
     def raw(self) -> bytes:
         """The bytes of a 1.0 message, or content header and body of one of 0-9-1."""
         return (self.content_header or b"") + self.octets

@@ -54,7 +54,7 @@ def translator_of(
         made: list[Outgoing | None] = [Outgoing(wire) for wire in _cells(wires)]
         for row in odd:
             made[row] = None
-        _count(made, losses, statistics)
+        _count(deliveries, made, losses, statistics)
         return made
 
     def to_basic(deliveries: Sequence[Delivery]) -> list[Outgoing | None]:
@@ -70,7 +70,7 @@ def translator_of(
                 made.append(None)
         for row in odd:
             made[row] = None
-        _count(made, losses, statistics)
+        _count(deliveries, made, losses, statistics)
         return made
 
     return to_message if to_1_0 else to_basic
@@ -115,8 +115,13 @@ def _cells(buffers: tuple[Any, bytes, bytes]) -> list[bytes]:
     return [data[start:end] for start, end in pairwise(_ends(ends))]
 
 
-def _count(made: list[Outgoing | None], losses: Any, statistics: Statistics) -> None:
-    """Count the losses of the messages that were made."""
+def _count(
+    deliveries: Sequence[Delivery],
+    made: list[Outgoing | None],
+    losses: Any,
+    statistics: Statistics,
+) -> None:
+    """Count the losses of the messages that were made, once for each."""
     ends, paths, actions, *_ = losses
     of_rows = _ends(ends)
     if not of_rows[-1]:
@@ -125,7 +130,7 @@ def _count(made: list[Outgoing | None], losses: Any, statistics: Statistics) -> 
         (path.decode("utf-8", "surrogateescape"), action.decode())
         for path, action in zip(_cells(paths), _cells(actions), strict=True)
     ]
-    for one, (start, end) in zip(made, pairwise(of_rows), strict=True):
-        if one is not None:
+    for delivery, one, (start, end) in zip(deliveries, made, pairwise(of_rows), strict=True):
+        if one is not None and delivery.is_new:
             for path, action in named[start:end]:
                 statistics.lose(path, action)
