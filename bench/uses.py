@@ -79,6 +79,7 @@ def run_notation(effort: Effort) -> Figure:
         "json.dumps of the plain form": partial(json.dumps, plain),
         "json.loads of the plain form": partial(json.loads, json.dumps(plain)),
     }
+    floors = {ours.NAME: 5, "from_typed": 10, "to_plain": 5, "from_plain": 5}
     left_out: tuple[str, ...] = ("cbor2 is left out: pip install cbor2",)
     if find_spec("cbor2") is not None:
         cbor2 = import_module("cbor2")
@@ -86,8 +87,8 @@ def run_notation(effort: Effort) -> Figure:
         calls["from_cbor"] = partial(from_cbor, to_cbor(message))
         calls["cbor2 alone, the plain form"] = partial(cbor2.dumps, plain)
         calls["cbor2 alone, the plain form read"] = partial(cbor2.loads, cbor2.dumps(plain))
+        floors |= {"to_cbor": 2, "from_cbor": 3}
         left_out = ()
-    floors = {ours.NAME: 5, "from_typed": 10}
     title = "Write the general message as typed JSON"
     return _figure("notation", title, calls, GENERAL, floors, effort, left_out)
 
