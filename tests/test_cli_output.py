@@ -57,6 +57,30 @@ def test_a_failure_leaves_what_was_there(
 
     assert 1 == result.exit_code
     assert expected == found(tmp_path)
+    assert "with -o no file is written" in told(command)
+
+
+def told(command: str) -> str:
+    """The help of a command, as one line."""
+    return " ".join(run(command, "--help").output.split())
+
+
+@pytest.mark.parametrize("command", ["translate", "inspect"])
+@FORMER
+def test_the_others_are_written_where_one_cannot_be_read(
+    tmp_path: Path, command: str, former: bytes | None
+) -> None:
+    arguments, line = COMMANDS[command]
+    before(tmp_path, former)
+    out = tmp_path / "out"
+    assert 0 == run(*arguments, "-", "-o", str(out), data=line).exit_code
+    expected = out.read_bytes()
+
+    result = run(*arguments, "-", "-o", str(out), data=f"no JSON\n{line}")
+
+    assert 1 == result.exit_code
+    assert expected == out.read_bytes()
+    assert "the file of -o has all the others then" in told(command)
 
 
 @NAMES

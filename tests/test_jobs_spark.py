@@ -174,6 +174,7 @@ def test_a_job_of_spark_returns_its_counts_and_says_how_far_it_is(
     assert 100 <= stats.errors < stats.rows
     assert seen
     assert all(0 <= done <= all_ for done, all_ in seen)
+    assert seen[-1][0] == seen[-1][1] > 0
 
 
 def test_options_are_as_those_of_the_data_source(spark_session: Any, tmp_path: Path) -> None:

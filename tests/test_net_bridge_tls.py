@@ -114,6 +114,16 @@ def test_all_four_combinations_by_tls_and_with_a_password(
     assert (9, 9, 0) == (counts.accepted, there, counts.quarantined.total())
 
 
+def test_tls_with_a_peer_that_speaks_none_is_an_error_at_once() -> None:
+    with Server(accept_durable=True) as server, running(BasicBroker("q")) as broker:
+        plain = [f"{server.url}/q", broker.url("queue=q")]
+        for url in plain:
+            by_tls = url.replace("://", "s://", 1)
+            for ends in ((by_tls, url), (url, by_tls)):
+                with pytest.raises(LinkError, match="it speaks no TLS"):
+                    asyncio.run(bridged(*ends))
+
+
 def urls(context: ssl.SSLContext, query: str) -> Iterator[str]:
     """Yield a URL of each protocol, of peers that have this context."""
     with Server(tls=context, accept_durable=True) as server:

@@ -165,7 +165,7 @@ def test_a_stream_of_files_into_the_sink(stream: Stream) -> None:
 
     good, bad = (read(folder) for folder in output_of(stream.out))
     assert [0, 1, 2] == numbers_of(good)
-    assert [(b"cut off", "unreadable-input")] == [(r["wire"], r["error_code"]) for r in bad]
+    assert [(b"cut off", "damaged-file")] == [(r["wire"], r["error_code"]) for r in bad]
 
 
 def test_what_replaces_the_whole_output_is_no_sink_of_streams(stream: Stream) -> None:

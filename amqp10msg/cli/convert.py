@@ -54,6 +54,9 @@ def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
     used: hex to typed and back gives the smallest encoding. A value by itself is converted
     likewise.
+
+    The output is all of the messages or an error: where one cannot be read or written, the exit
+    status is 1, and with -o no file is written.
     """
     from amqp10msg.cli._forms import write_all
 
@@ -86,6 +89,9 @@ def encode(inputs: Inputs, target: str, output: Path | None) -> None:
     SOURCES are JSON itself, files of it, or - for standard input, which is also read where none are
     given; one document, or one a line. An object is the plain notation, a list the typed
     one, and a text, a number or a constant a value by itself.
+
+    The output is all of the messages or an error: where one cannot be read, the exit status is 1,
+    and with -o no file is written.
     """
     from amqp10msg.cli._forms import write_all
 

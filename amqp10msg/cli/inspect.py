@@ -99,7 +99,7 @@ def inspect(
     below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
     shown as far as it can be read and around what is broken. An outcome, a source or a target by
     itself is shown and judged likewise. The exit status is 1 where something cannot be read or
-    breaks a MUST.
+    breaks a MUST; the file of -o has all the others then, unlike with encode and convert.
     """
     from amqp10msg.cli._shown import Shown, page
 

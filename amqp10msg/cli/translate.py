@@ -107,7 +107,7 @@ def translate(
     each message that is refused. With -o, the translated messages go into that file, a JSON object
     a line with the bytes in hex under raw; with --json, such objects with the losses are all that
     is written. The exit status is 1 where something was lost for good, or a message was refused or
-    cannot be read.
+    cannot be read; the file of -o has all the others then, unlike with encode and convert.
     """
     from amqp10msg.cli._translated import Losses, Request, translated
 

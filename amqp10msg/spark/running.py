@@ -61,8 +61,8 @@ def run(
         form: ``parquet``, or one of `amqp10msg.files.FORMS`; found out where None.
         overwrite: replace what is there.
         options: of reading files of messages, as `Amqp10` has them.
-        progress: called now and then with how many tasks are done, and how many there are; never
-            with Spark Connect, whose client does not know.
+        progress: called now and then with how many tasks are done, and how many there are, at last
+            with all of them; never with Spark Connect, whose client does not know.
 
     Returns:
         The counts, as `read_stats` reads them.
@@ -138,14 +138,17 @@ def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
         return
     tracker = session.sparkContext.statusTracker()
     done = threading.Event()
+    most = 0
 
     def watch() -> None:
         while not done.wait(_POLL_SECONDS):
             found = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
             stages = [info for info in found if info is not None]
             if stages:
+                nonlocal most
                 completed = sum(info.numCompletedTasks for info in stages)
-                progress(completed, sum(info.numTasks for info in stages))
+                most = sum(info.numTasks for info in stages)
+                progress(completed, most)
 
     watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
@@ -154,6 +157,7 @@ def _watched(session: Any, progress: Progress | None) -> Iterator[None]:
     finally:
         done.set()
         watcher.join()
+    progress(max(most, 1), max(most, 1))
 
 
 def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int, Done]) -> None:

@@ -22,8 +22,8 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
         ready: waits until the peer has agreed.
 
     Raises:
-        LinkError: it did not succeed; for good where the certificate is not to be trusted, or a
-            file of ours cannot be read.
+        LinkError: it did not succeed; for good where the certificate is not to be trusted, TLS
+            cannot be agreed on, or a file of ours cannot be read.
     """
     try:
         context = at.tls_context()
@@ -56,7 +56,8 @@ async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> 
     except ssl.SSLError as error:
         made.abort()
         hint = "; it speaks no TLS" if error.reason == "WRONG_VERSION_NUMBER" else ""
-        raise LinkError(f"TLS: {error.reason or error}{hint}") from None
+        cut = isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError))
+        raise LinkError(f"TLS: {error.reason or error}{hint}", permanent=not cut) from None
     except OSError as error:
         made.abort()
         raise LinkError(error.strerror or str(error)) from None

@@ -79,7 +79,7 @@ cdef class RabbitMQToBasic(ToBasic):
                 return ODD
             say(&self.losses.path.data, b"body")
             say(&self.losses.before.data, b'"sections"')
-            say(&self.losses.after.data, b'"octets"')
+            say(&self.losses.after.data, b'"bytes"')
             end_final_loss(&self.losses, b"retyped", True, SECTIONS_ARE_PAYLOAD)
         if self.remember(&header) == ODD:
             return ODD

@@ -191,7 +191,7 @@ def _payload(
     """Return the marker, the payload and the footer that is left out."""
     start = found.body
     if not data.startswith(_DATA_HEADS, start):
-        notes.add("body", "retyped", "sections", "octets", "the encoded sections are the payload")
+        notes.add("body", "retyped", "sections", "bytes", "the encoded sections are the payload")
         return MARKER.encode(), data[start:], None
     body: list[tuple[str, Term]] = []
     footer = None
