@@ -409,7 +409,8 @@ def _columns(message: bytes) -> object:
 
     from amqp10msg.columns import decode  # noqa: PLC0415
 
-    return decode(pa.array([message], pa.binary()))
+    made = pa.array([message], pa.binary())
+    return decode(made), decode(made, "lean", maps="variant")
 
 
 def _to_basic(message: bytes) -> None:

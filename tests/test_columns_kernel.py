@@ -46,6 +46,7 @@ from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
+pc = pytest.importorskip("pyarrow.compute")
 columns = pytest.importorskip("amqp10msg.columns")
 _decode = pytest.importorskip("amqp10msg.columns._decode")
 
@@ -150,6 +151,49 @@ def test_what_is_common_needs_no_help_as_a_variant() -> None:
 
     assert [] == odd
     assert_same([REFERENCE, message, sequence, b""], PROJECTIONS[-4])
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        "e0 02 00 53",  # no uint
+        "e0 03 01 71 00 00 00 05",
+        "f0 00000005 00010000 40",  # 65,536 nulls
+        "f0 00000005 0000ffff 45",  # as many empty lists
+        "e0 02 05 41",
+        "e0 04 02 56 00 01",
+        "e0 04 02 56 00 02",  # no boolean
+        "e0 08 02 a1 01 61 02 6262",
+        "e0 0a 02 c0 03 01 50 01 01 00",  # two lists
+        "e0 0a 02 e0 03 01 50 01 02 00 41",
+        "e0 0a 01 c1 07 02 a1 01 61 a1 00",
+        "e0 05 02 00 53 01 40",  # of described values
+        "e0 01 00",  # no constructor
+        "e0 04 01 50 01 01",  # a byte too many
+        "f0 00000005 ffffffff 40",
+    ],
+)
+def test_arrays_as_variants(array: str) -> None:
+    octets = bytes.fromhex(array)
+    value = b"\x00\x53\x77" + octets
+    listed = b"\x00\x53\x77\xd0" + (len(octets) + 5).to_bytes(4) + b"\0\0\0\2" + octets + b"\x40"
+    sequence = b"\x00\x53\x76" + octets
+    entry = b"\xa3\x03x-a" + octets
+    annotated = b"\x00\x53\x72\xd1" + (len(entry) + 4).to_bytes(4) + b"\0\0\0\2" + entry
+
+    for wire in (value, listed, sequence, annotated + b"\x00\x53\x75\xa0\x00"):
+        assert_same([wire], PROJECTIONS[-4])
+        assert_same([wire, value, REFERENCE], PROJECTIONS[-4])
+
+
+def test_what_costs_no_bytes_is_counted_for_the_batch_as_a_variant() -> None:
+    nulls = bytes.fromhex("005377f0000000050001000040")
+
+    with pytest.raises(columns.TooMuchError):
+        columns.decode([nulls] * 300, ["body_value"], maps="variant")
+    found = columns.decode([nulls] * 200, ["body_value"], maps="variant")
+    # A null in a byte, and three for where it begins.
+    assert {4 * 65_536 + 8} == set(pc.binary_length(pc.struct_field(found[0], "value")).to_pylist())
 
 
 def test_what_is_rare_is_left_to_the_plain_implementation() -> None:

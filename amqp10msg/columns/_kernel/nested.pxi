@@ -143,25 +143,46 @@ cdef cursor text_at(cursor p, cursor stop, Py_ssize_t* n) noexcept nogil:
     return p if n[0] <= stop - p else NULL
 
 
-cdef cursor write_array(
-    Batch* b, Column* out, cursor p, cursor end, int code, int depth
+cdef cursor open_array(
+    Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count, uint8_t* element
 ) noexcept nogil:
-    """Write the element constructor of an array and its values."""
-    cdef Py_ssize_t wide = CODES[code].width, size, count, i
-    cdef cursor stop
-    cdef uint8_t element
-    if depth < 0 or end - p < 2 * wide + 1:
+    """Read the size, count and element constructor of an array: return where its values begin."""
+    cdef Py_ssize_t wide = CODES[code].width, size
+    if end - p < 2 * wide + 1:
         return NULL
     size = p[0] if wide == 1 else u32(p)
     p += wide
     if size < wide + 1 or size > end - p:
         return NULL
-    stop = p + size
-    count = p[0] if wide == 1 else u32(p)
-    element = p[wide]
-    p += wide + 1
-    b.items -= count
-    if b.items < 0 or CODES[element].width == NO_CODE:
+    stop[0] = p + size
+    count[0] = p[0] if wide == 1 else u32(p)
+    element[0] = p[wide]
+    b.items -= count[0]
+    return p + wide + 1 if b.items >= 0 and CODES[element[0]].width != NO_CODE else NULL
+
+
+cdef inline bint is_affordable(Batch* b, Py_ssize_t size) noexcept nogil:
+    """Whether so many bytes for values without content are within the bounds of the batch.
+
+    The input does not pay for them byte by byte, so they are counted for the message in
+    `zero_width`, and what they become for the batch in `zero_room` (see `_memory_limit`).
+    """
+    b.zero_room -= size
+    # A single message is left to the plain implementation.
+    return b.zero_room >= 0 or (b.rows > 1 and full(b))
+
+
+cdef cursor write_array(
+    Batch* b, Column* out, cursor p, cursor end, int code, int depth
+) noexcept nogil:
+    """Write the element constructor of an array and its values."""
+    cdef Py_ssize_t count = 0, i
+    cdef cursor stop = p
+    cdef uint8_t element = 0
+    if depth < 0:
+        return NULL
+    p = open_array(b, p, end, code, &stop, &count, &element)
+    if p == NULL:
         return NULL
     if not put_hex(b, out, &element, 1) or not put_ascii(b, out, b",[", 2):
         return NULL
@@ -181,11 +202,7 @@ cdef cursor write_array(
 cdef bint write_repeated(
     Batch* b, Column* out, cursor p, cursor stop, int code, Py_ssize_t count, int depth
 ) noexcept nogil:
-    """Write values without content, which are all the same.
-
-    The input does not pay for them byte by byte, so they are counted for the message in
-    `zero_width`, and their text for the batch in `zero_room` (see `_memory_limit`).
-    """
+    """Write values without content, which are all the same."""
     cdef Py_ssize_t begin = out.size, n, i
     b.zero_width -= count
     if b.zero_width < 0:
@@ -196,10 +213,8 @@ cdef bint write_repeated(
         return False
     n = out.size - begin
     # The count has four bytes at most, so this does not overflow.
-    b.zero_room -= (n + 1) * count
-    if b.zero_room < 0:
-        # A single message is left to the plain implementation.
-        return b.rows > 1 and full(b)
+    if not is_affordable(b, (n + 1) * count):
+        return False
     if not has_room(out, (n + 1) * count):
         return full(b)
     for i in range(1, count):

@@ -1,5 +1,5 @@
 # Values as VARIANT: the same bytes that `_variant` makes. What is left to the plain implementation:
-# arrays, described values, decimals, chars, maps with keys that are no texts or with very many, and
+# described values, decimals, chars, maps with keys that are no texts or with very many, and
 # what is nested deeper than MAX_NESTED.
 
 cdef enum:
@@ -20,6 +20,7 @@ cdef enum:
     VARIANT_BINARY = 15 << 2
     VARIANT_TEXT = 16 << 2
     LONGEST_SHORT_TEXT = 63
+    EACH_HAS_ITS_OWN = -1
 
 cdef Py_ssize_t MOST_OF_VARIANT = MOST
 
@@ -239,11 +240,13 @@ cdef cursor write_object(
 
 
 cdef cursor write_elements(
-    Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, Py_ssize_t count, int depth
+    Batch* b, Column* out, Dictionary* keys, cursor p, cursor stop, Py_ssize_t count, int element,
+    int depth,
 ) noexcept nogil:
-    """Write the values of a list as an array.
+    """Write the values of a list or an array as an array.
 
-    The head is written first, as wide as it may get, and moved together in the end.
+    `element` is the one constructor of all values, or `EACH_HAS_ITS_OWN`, as in a list. The head is
+    written first, as wide as it may get, and moved together in the end.
     """
     cdef bint is_large = count > 255
     cdef int lead = 5 if is_large else 2, width
@@ -260,9 +263,12 @@ cdef cursor write_elements(
     for i in range(count):
         offset = <uint32_t> (out.size - begin)
         memcpy(out.data + head + lead + 4 * i, &offset, 4)
-        if p >= stop:
+        if element != EACH_HAS_ITS_OWN:
+            p = write_variant(b, out, keys, p, stop, element, depth)
+        elif p < stop:
+            p = write_variant(b, out, keys, p + 1, stop, p[0], depth)
+        else:
             return NULL
-        p = write_variant(b, out, keys, p + 1, stop, p[0], depth)
         if p == NULL:
             return NULL
     if p != stop:
@@ -280,14 +286,34 @@ cdef cursor write_elements(
     return p if out.size - head <= MOST_OF_VARIANT else NULL
 
 
+cdef inline bint is_list(int code) noexcept nogil:
+    return code == LIST0 or code == LIST8 or code == LIST8 + LARGE
+
+
 cdef cursor write_compound(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor end, int code, int depth
 ) noexcept nogil:
-    """Write a list or a map."""
+    """Write a list, a map or an array."""
     cdef cursor stop = p
-    cdef Py_ssize_t count = 0
+    cdef Py_ssize_t count = 0, begin
+    cdef uint8_t element = 0
     cdef bint is_map = code == MAP8 or code == MAP8 + LARGE
-    if depth < 0 or (not is_map and code != LIST0 and code != LIST8 and code != LIST8 + LARGE):
+    if depth < 0:
+        return NULL
+    if code == ARRAY8 or code == ARRAY8 + LARGE:
+        p = open_array(b, p, end, code, &stop, &count, &element)
+        if p == NULL:
+            return NULL
+        begin = out.size
+        if CODES[element].width == 0:
+            b.zero_width -= count
+            if b.zero_width < 0 or 2 * count > MOST_OF_VARIANT:
+                return NULL
+        p = write_elements(b, out, keys, p, stop, count, element, depth)
+        if p != NULL and CODES[element].width == 0 and not is_affordable(b, out.size - begin):
+            return NULL
+        return p
+    if not is_map and not is_list(code):
         return NULL
     if code != LIST0:
         p = open_compound(b, p, end, code, &stop, &count)
@@ -295,7 +321,7 @@ cdef cursor write_compound(
             return NULL
     if is_map:
         return write_object(b, out, keys, p, stop, count >> 1, 0, depth)
-    return write_elements(b, out, keys, p, stop, count, depth)
+    return write_elements(b, out, keys, p, stop, count, EACH_HAS_ITS_OWN, depth)
 
 
 cdef cursor write_variant(
@@ -394,8 +420,10 @@ cdef cursor read_body_variant(
         if p != NULL and column.size - begin > MOST_OF_VARIANT:
             return NULL
     else:
+        if not is_list(p[0]):
+            return NULL
         p = write_compound(b, column, &keys, p + 1, end, p[0], b.max_depth)
-        if p == NULL or column.data[begin] & 3 != ARRAY_TYPE:
+        if p == NULL:
             return NULL
         size = column.size - begin
         width = width_of(<uint64_t> size)
