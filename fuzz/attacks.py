@@ -20,7 +20,9 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import attrs
 
@@ -404,13 +406,12 @@ def _published(message: bytes) -> None:
     node.publish(Message.decode(message))
 
 
-def _columns(message: bytes) -> object:
+def _columns(message: bytes, **options: Any) -> object:
     import pyarrow as pa  # noqa: PLC0415  (an extra)
 
     from amqp10msg.columns import decode  # noqa: PLC0415
 
-    made = pa.array([message], pa.binary())
-    return decode(made), decode(made, "lean", maps="variant")
+    return decode(pa.array([message], pa.binary()), **options)
 
 
 def _to_basic(message: bytes) -> None:
@@ -457,6 +458,7 @@ ENTRY_POINTS: dict[str, dict[str, Use]] = {
         "with_checksum": lambda data: with_checksum(Message.decode(data)),
         "DistributionNode.publish": _published,
         "columns.decode": _columns,
+        "columns.decode, VARIANT": partial(_columns, columns="lean", maps="variant"),
         "to_basic": _to_basic,
     },
     "content header": {

@@ -446,3 +446,12 @@ def test_plain_compounds() -> None:
 def test_types_are_all_of_part_1() -> None:
     assert len(TYPES) == 25
     assert {*(row.type for row in FORMAT_CODES.values()), "described"} == set(TYPES)
+
+
+def test_pairs_of_a_map_are_as_they_stand() -> None:
+    """Also where two keys are the same, as lenient reading keeps them."""
+    pairs = [("a", 1), ("b", 2), ("a", 3), (float("nan"), 4), ([1], 5)]
+
+    assert pairs == list(AmqpMap(pairs).items())
+    assert [1, 2, 3, 4, 5] == list(AmqpMap(pairs).values())
+    assert ("b", 2) in AmqpMap(pairs).items()

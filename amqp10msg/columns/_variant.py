@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import decimal
 import struct
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, text_keys
@@ -162,43 +163,54 @@ def _map(value: Mapping[Any, Any], keys: dict[str, int]) -> bytes:
 
 
 def _array(items: Iterable[bytes]) -> bytes:
-    made = list(items)
-    return _compound(made, _ARRAY, 0, b"", range(len(made)))
+    ends = array("Q")
+    content = _joined(items, ends)
+    return _compound(content, ends, _ARRAY, 0, b"", range(len(ends)))
 
 
 def _object(pairs: Iterable[tuple[str, Any]], keys: dict[str, int]) -> bytes:
     texts: list[str] = []
-    items: list[bytes] = []
-    for text, item in pairs:
-        keys.setdefault(text, len(keys))
-        texts.append(text)
-        items.append(_value(item, keys))
+    ends = array("Q")
+    content = _joined(_members(pairs, texts, keys), ends)
     # UTF-8 sorts as the code points do.
     order = sorted(range(len(texts)), key=texts.__getitem__)
     ids = [keys[texts[place]] for place in order]
     width = _width(max(ids, default=0))
     written = b"".join(number.to_bytes(width, "little") for number in ids)
-    return _compound(items, _OBJECT, width - 1, written, order)
+    return _compound(content, ends, _OBJECT, width - 1, written, order)
+
+
+def _members(
+    pairs: Iterable[tuple[str, Any]], texts: list[str], keys: dict[str, int]
+) -> Iterator[bytes]:
+    for text, item in pairs:
+        keys.setdefault(text, len(keys))
+        texts.append(text)
+        yield _value(item, keys)
+
+
+def _joined(items: Iterable[bytes], ends: array[int]) -> bytearray:
+    """Return values in a row, and add where each ends: a list of them would fill the memory."""
+    content = bytearray()
+    for item in items:
+        content += item
+        ends.append(len(content))
+    return content
 
 
 def _compound(
-    items: list[bytes], kind: int, id_width: int, ids: bytes, order: Iterable[int]
+    content: bytearray, ends: array[int], kind: int, id_width: int, ids: bytes, order: Iterable[int]
 ) -> bytes:
-    """Return an object or an array: how many items, their ids, where they begin, and they."""
-    starts = [0]
-    for item in items:
-        starts.append(starts[-1] + len(item))
-    width = _width(starts[-1])
-    is_large = len(items) > 0xFF
-    # The bit of many items stands above the widths, of which an array has one.
+    """Return an object or an array: how many values, their ids, where they begin, and they."""
+    width = _width(len(content))
+    is_large = len(ends) > 0xFF
+    # The bit of many values stands above the widths, of which an array has one.
     shape = width - 1 | (id_width << 2 | is_large << 4 if kind == _OBJECT else is_large << 2)
-    offsets = (*(starts[place] for place in order), starts[-1])
-    return b"".join(
-        (
-            bytes((shape << 2 | kind,)),
-            len(items).to_bytes(4 if is_large else 1, "little"),
-            ids,
-            *(offset.to_bytes(width, "little") for offset in offsets),
-            *items,
-        )
-    )
+    made = bytearray((shape << 2 | kind,))
+    made += len(ends).to_bytes(4 if is_large else 1, "little")
+    made += ids
+    for place in order:
+        made += (ends[place - 1] if place else 0).to_bytes(width, "little")
+    made += len(content).to_bytes(width, "little")
+    made += content
+    return bytes(made)

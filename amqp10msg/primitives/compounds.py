@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
 from typing import Any
 
 import attrs
@@ -103,6 +103,24 @@ class Array(Sequence[Any]):
         return _text_of(self)
 
 
+class _Items(ItemsView[Any, Any]):
+    """The pairs as they stand: a lookup would find the first of two that have the same key."""
+
+    __slots__ = ()
+    _mapping: AmqpMap
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._mapping.pairs)
+
+
+class _Values(ValuesView[Any]):
+    __slots__ = ()
+    _mapping: AmqpMap
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping.pairs)
+
+
 class AmqpMap(Mapping[Any, Any]):
     """An AMQP map as ordered pairs, for keys that a dict cannot hold side by side.
 
@@ -139,6 +157,14 @@ class AmqpMap(Mapping[Any, Any]):
 
     def __len__(self) -> int:
         return len(self.pairs)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Return a view of the pairs, in the order of the wire."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """Return a view of the values, in the order of the wire."""
+        return _Values(self)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, AmqpMap):
