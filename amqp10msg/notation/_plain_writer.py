@@ -15,7 +15,7 @@ from amqp10msg._core import encode_value
 from amqp10msg.composite import COMPOSITES, Field, from_described
 from amqp10msg.errors import DecodeError
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, bits_of
-from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
+from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Described, Symbol, ULong
 
 # The types that JSON has, and those whose values are integers or texts there.
 _SAME = frozenset(("null", "boolean", "string"))
@@ -169,6 +169,7 @@ def _default_code(value: Array) -> int:
 # Constructors of elements that have a size, in both forms.
 _SHORT = (0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
 _LONG = tuple(code + 0x10 for code in _SHORT)
+_WITHOUT_CONTENT = tuple(code for code, row in FORMAT_CODES.items() if row.width == 0)
 _MOST_SHORT = 255
 
 
@@ -183,7 +184,7 @@ def _is_long(value: Any) -> bool:
         elif isinstance(one, Described):
             pending += (one.descriptor, one.value)
         elif isinstance(one, (list, Array, dict, AmqpMap)):
-            if isinstance(one, Array) and one.type == "null":
+            if isinstance(one, Array) and one.code in _WITHOUT_CONTENT:
                 continue  # its elements take no bytes
             if len(one) > _MOST_SHORT:
                 return True
