@@ -171,6 +171,7 @@ def test_what_is_common_needs_no_help_as_a_variant() -> None:
         "e0 01 00",  # no constructor
         "e0 04 01 50 01 01",  # a byte too many
         "f0 00000005 ffffffff 40",
+        "f0 00000006 000f0000 50 01",  # fewer bytes than values
     ],
 )
 def test_arrays_as_variants(array: str) -> None:

@@ -70,7 +70,7 @@ class BasicMessage(_core.Record):
 
     def to_pika(self) -> Any:
         """Return a ``pika.BasicProperties``; `adapters.lost_in_pika` names what it cannot hold."""
-        from amqp10msg.basic.adapters import to_pika  # noqa: PLC0415
+        from amqp10msg.basic.adapters import to_pika  # noqa: PLC0415  (as above)
 
         return to_pika(self.properties)
 
@@ -86,13 +86,13 @@ class BasicMessage(_core.Record):
         Raises:
             TypeError: a header holds what no field can.
         """
-        from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415
+        from amqp10msg.basic.adapters import from_pamqp  # noqa: PLC0415  (as above)
 
         return cls(from_pamqp(properties), bytes(body), *_whence(method))
 
     def to_pamqp(self) -> Any:
         """Return properties for pamqp; `adapters.lost_in_pamqp` names what they cannot hold."""
-        from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415
+        from amqp10msg.basic.adapters import to_pamqp  # noqa: PLC0415  (as above)
 
         return to_pamqp(self.properties)
 

@@ -157,8 +157,12 @@ cdef cursor open_array(
     stop[0] = p + size
     count[0] = p[0] if wide == 1 else u32(p)
     element[0] = p[wide]
+    p += wide + 1
     b.items -= count[0]
-    return p + wide + 1 if b.items >= 0 and CODES[element[0]].width != NO_CODE else NULL
+    if b.items < 0 or CODES[element[0]].width == NO_CODE:
+        return NULL
+    # Room is made for as many as there are said to be: only values without content take no bytes.
+    return p if count[0] <= stop[0] - p or CODES[element[0]].width == 0 else NULL
 
 
 cdef inline bint is_affordable(Batch* b, Py_ssize_t size) noexcept nogil:
