@@ -21,7 +21,7 @@ from amqp10msg.inspector.session import MAX_MESSAGES, Session
 from amqp10msg.testing import basic_messages, malformed, messages
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.validation import PROFILES
-from tests import test_files_capture as capture
+from tests import captures as capture
 from tests.pages import Page
 
 pytestmark = pytest.mark.once

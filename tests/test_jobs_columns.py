@@ -15,7 +15,7 @@ pa = pytest.importorskip("pyarrow")
 
 from amqp10msg import columns, jobs  # noqa: E402
 from amqp10msg.jobs import Job, Stats  # noqa: E402
-from tests.test_jobs import read, write  # noqa: E402
+from tests.job_inputs import read, write  # noqa: E402
 
 WIRES = [
     Message(

@@ -11,14 +11,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 pytest.importorskip("pika")
+
+from pika import spec
 
 from amqp10msg import Described, UInt, ULong, encode_value
 from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net import transport
-from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec
+from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, RouteSpec, parse_url
+from amqp10msg.net.bridge.ends import open_source, open_target
+from amqp10msg.net.bridge.frames import method
+from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.serve.sasl import SaslServer
 from tests.basic_broker import BasicBroker, Stored
 
@@ -222,3 +229,53 @@ def test_a_flood_ends_nothing_and_grows_nothing(name: str, end: str) -> None:
     assert count == accepted
     # Far less than came: what is read at a time, the buffers of both sides and the choke.
     assert most < 12 << 20
+
+
+# Hostile peers.
+
+
+class Babbling(asyncio.Protocol):
+    """Sends some bytes to whoever connects, a few at a time, and waits."""
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+
+    def connection_made(self, transport: Any) -> None:
+        for at in range(0, len(self.octets), 7):
+            transport.write(self.octets[at : at + 7])
+
+
+HEADERS = {
+    "amqp091": method(0, spec.Connection.Start(0, 9, {}, "PLAIN", "en_US")),
+    "amqp": b"AMQP\x03\x01\x00\x00"
+    + bytes.fromhex("0000001c02010000005340c00f01e00c01a309414e4f4e594d4f5553"),
+}
+
+
+@settings(max_examples=15)
+@given(st.sampled_from(sorted(HEADERS)), st.booleans(), st.binary(max_size=200))
+def test_whatever_a_peer_says_is_an_error_and_no_more(
+    scheme: str, begins_well: bool, octets: bytes
+) -> None:
+    sent = HEADERS[scheme] * begins_well + octets
+
+    async def run() -> None:
+        loop = asyncio.get_running_loop()
+        peer = await loop.create_server(lambda: Babbling(sent), "127.0.0.1", 0)
+        port = peer.sockets[0].getsockname()[1]
+        url = f"{scheme}://127.0.0.1:{port}/?queue=q&connection_timeout=200"
+        end = parse_url(url)
+        with pytest.raises(LinkError):
+            await open_source(
+                end,
+                print,
+                print,
+                window=1,
+                max_message=1_000,
+                overflow=lambda: Oversized(Path("x"), 1_000),
+            )
+        with pytest.raises(LinkError):
+            await open_target(end, lambda *_: None, lambda: None, lambda _: None, window=1)
+        peer.close()
+
+    asyncio.run(run())
