@@ -364,6 +364,14 @@ class ValueReader(Cursor):
         self.depth += 1
         return made
 
+    def descriptor(self) -> int:
+        """Pass over a descriptor that is a number of one byte, as usual; return it, else -1."""
+        pos = self.pos
+        if self.end - pos < 3 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
+            return -1
+        self.pos = pos + 3
+        return self.buf[pos + 2]
+
     # Compounds.
 
     def open(self, code: int) -> int:
@@ -413,6 +421,22 @@ class ValueReader(Cursor):
             rule="compound-size-too-small",
         )
 
+    def descend(self, code: int) -> int:
+        """Enter a list or a map behind its format code; return what `ascend` wants.
+
+        Sets `count`, and makes the compound's end that of the reader.
+        """
+        start = self.pos - 1
+        stop = self.open(code)
+        self.enter(start)
+        outer = self.end
+        self.end = stop
+        return outer
+
+    def ascend(self, outer: int) -> None:
+        """Leave the list or map that was entered last."""
+        self.close(self.end, outer)
+
     def close(self, stop: int, outer: int) -> None:
         """Leave a compound: all of its bytes must have been read."""
         if self.pos != stop:
@@ -425,11 +449,8 @@ class ValueReader(Cursor):
         self.depth += 1
 
     def read_list(self, code: int) -> Any:
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
+        stop = self.end
         values = []
         for _ in range(self.count):
             pos = self.pos

@@ -59,6 +59,7 @@ _MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
 _SHOWN, _SOURCES, _NAMES, _KINDS = SHOWN, SOURCES, FIELD_NAMES, FIELD_KINDS
 _FIRST, _COUNT, _VALUE, _PROPERTIES = FIRST, len(SHOWN), VALUE, PROPERTIES
 _INFINITE = math.inf
+_DOLLAR = ord("$")
 
 
 class RareError(Exception):
@@ -118,13 +119,9 @@ class OctetsReader(ValueReader):
 
     def values(self, code: int) -> Any:
         """Read a list."""
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         made = [self.item() for _ in range(self.count)]
-        self.close(stop, outer)
+        self.ascend(outer)
         return made
 
     def mapping(self, code: int) -> Any:
@@ -137,17 +134,13 @@ class OctetsReader(ValueReader):
             first = self.buf[pos]
             text = pos + 2 if first == 0xA1 else pos + 5
             # An object's keys do not begin with $, as markers do.
-            if KIND_OF[first] != KIND_STRING or (text < stop and self.buf[text] == 0x24):
+            if KIND_OF[first] != KIND_STRING or (text < stop and self.buf[text] == _DOLLAR):
                 return generic(self.read(code))
         return self.entries(code, KIND_STRING, False)
 
     def entries(self, code: int, wanted: int, simple: bool) -> Any:
         """Read a map whose keys are all of one kind; with `simple`, of values that hold none."""
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         count = self.count
         made: Any = {}
         for _ in range(count >> 1):
@@ -156,7 +149,7 @@ class OctetsReader(ValueReader):
             if KIND_OF[code] != wanted:
                 raise RareError
             pos = self.span(code)
-            if self.pos > pos and self.buf[pos] == 0x24:
+            if self.pos > pos and self.buf[pos] == _DOLLAR:
                 raise RareError
             if wanted == KIND_STRING:
                 key = self.buf[pos : self.pos].decode("utf-8")
@@ -167,24 +160,20 @@ class OctetsReader(ValueReader):
             if simple and (code >= 0xC0 or code in {0, 0x45}):
                 raise RareError
             made[key] = self.generic(code)
-        self.close(stop, outer)
+        self.ascend(outer)
         if 2 * len(made) != count:
             raise RareError
         return made
 
     def fields(self, place: int) -> Any:
         """Read the list of a composite, the fields that are null left out."""
-        start = self.pos
         code = self.buf[self.take(1)]
         made: Any = {}
         if code == 0x45:
             return made
         if code not in {0xC0, 0xD0}:
             raise RareError
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         names = _NAMES[place]
         kinds = _KINDS[place]
         count = self.count
@@ -208,23 +197,17 @@ class OctetsReader(ValueReader):
                 made[names[i]] = self.read(code)
             else:
                 raise RareError
-        self.close(stop, outer)
+        self.ascend(outer)
         return made
 
     def sections(self, made: Any) -> None:
         """Read the sections of a message that breaks no rule, each kind once."""
         last = -1
         while self.pos < self.end:
-            pos = self.pos
-            if self.end - pos < 4 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
-                raise RareError
-            place = self.buf[pos + 2] - _FIRST
+            place = self.descriptor() - _FIRST
             if not 0 <= place < _COUNT or PLACES[place] <= last:
                 raise RareError
             last = PLACES[place]
-            self.pos = pos + 3
-            code = self.buf[pos + 3]
-            kind = KIND_OF[code]
             name = _SHOWN[place]
             source = _SOURCES[place]
             if place == _VALUE:
@@ -232,7 +215,8 @@ class OctetsReader(ValueReader):
             elif len(_NAMES[place]):
                 made[name] = self.fields(place)
             else:
-                self.pos = pos + 4
+                code = self.buf[self.take(1)]
+                kind = KIND_OF[code]
                 if source == "binary" and kind == KIND_BINARY:
                     made[name] = self.natural(kind, code)
                 elif source == "list" and kind == KIND_LIST:

@@ -23,11 +23,11 @@ cdef int KIND_MAP, KIND_NULL, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBY
 cdef class TypedReader(ValueReader):
     @cython.locals(pos=Py_ssize_t, code=int, kind=int, width=int)
     cdef object typed(self)
-    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, values=list)
+    @cython.locals(outer=Py_ssize_t, values=list)
     cdef object typed_list(self, int code)
-    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, pairs=list)
+    @cython.locals(outer=Py_ssize_t, pairs=list)
     cdef object typed_map(self, int code)
-    @cython.locals(pos=Py_ssize_t, place=int, made=list, typed=list)
+    @cython.locals(place=int, made=list, typed=list)
     cdef object sections(self)
 
 

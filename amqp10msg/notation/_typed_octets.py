@@ -95,40 +95,28 @@ class TypedReader(ValueReader):
 
     def typed_list(self, code: int) -> Any:
         """Read the values of a list."""
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         values = [self.typed() for _ in range(self.count)]
-        self.close(stop, outer)
+        self.ascend(outer)
         return values
 
     def typed_map(self, code: int) -> Any:
         """Read the pairs of a map, which was found before to have every key once."""
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         pairs = []
         for _ in range(self.count >> 1):
             key = self.typed()
             pairs.append([key, self.typed()])
-        self.close(stop, outer)
+        self.ascend(outer)
         return pairs
 
     def sections(self) -> Any:
         """Read the sections of a message, None where one has a descriptor of another form."""
         made = []
         while self.pos < self.end:
-            pos = self.pos
-            if self.end - pos < 3 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
-                return None
-            place = self.buf[pos + 2] - _FIRST
+            place = self.descriptor() - _FIRST
             if not 0 <= place < len(_SECTIONS):
                 return None
-            self.pos = pos + 3
             typed: Any = self.typed()
             content = typed[1] if typed[0] == _SOURCES[place] else typed
             made.append([_SECTIONS[place], content])
