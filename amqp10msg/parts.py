@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import attrs
 
 from amqp10msg import _core
-from amqp10msg.limits import Limits
+from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -27,7 +27,7 @@ from amqp10msg.sections import (
     SectionKind,
 )
 
-__all__ = ["FIELD_NAMES", "Part", "Scan", "scan"]
+__all__ = ["FIELD_NAMES", "Part", "Scan", "octets_of_sections", "scan"]
 
 #: Section and field names by descriptor, for the path in an error.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
@@ -184,6 +184,20 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         return reader.section(SPEC_OF[kind.code])
     except _core.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
+
+
+def octets_of_sections(data: bytes, codes: Container[int]) -> bytes:
+    """Return the bytes from the first section with one of these codes to the last, as they stand.
+
+    Args:
+        data: an encoded message that was decoded without error.
+        codes: numeric descriptors, such as `BODY_CODES`.
+    """
+    parts = [part for part in _core.Reader(data, 0, UNLIMITED).scan() if part[0] in codes]
+    if not parts:
+        return b""
+    (_, start, _, _), (_, _, _, end) = parts[0], parts[-1]
+    return data[start:end]
 
 
 _core.register_scan(Scan)

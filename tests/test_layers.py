@@ -386,6 +386,58 @@ def test_one_module_knows_whether_it_is_compiled() -> None:
     ]
 
 
+def numbered_places(source: str) -> list[str]:
+    """Where a sequence is read at a literal place beyond the third, which says nothing of it."""
+    return [
+        f"line {node.lineno}: {ast.unparse(node)}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Subscript)
+        and isinstance(node.slice, ast.Constant)
+        and type(node.slice.value) is int
+        and node.slice.value > 2
+    ]
+
+
+def test_places_in_sequences_have_names() -> None:
+    files = {file.relative_to(ROOT).as_posix(): file for file in FILES}
+    found = {
+        name: numbered_places(file.read_text(encoding="utf-8")) for name, file in files.items()
+    }
+
+    assert {name: where for name, where in found.items() if where} == {}
+    assert numbered_places("fields[9] = pair[1]\n") == ["line 1: fields[9]"]
+
+
+# The descriptors of sections. In the kernel, the same numbers are format codes.
+SECTION_CODES = range(0x70, 0x79)
+
+
+def unnamed_sections(source: str) -> list[str]:
+    """Where the number of a section is compared with, reckoned with or looked up."""
+    return [
+        f"line {node.lineno}: {ast.get_source_segment(source, outer)}"
+        for outer in ast.walk(ast.parse(source))
+        if isinstance(outer, (ast.Compare, ast.BinOp, ast.Subscript))
+        for node in ast.iter_child_nodes(outer)
+        if isinstance(node, ast.Constant) and node.value in SECTION_CODES
+        if (ast.get_source_segment(source, node) or "").startswith("0x")
+    ]
+
+
+def test_sections_have_names() -> None:
+    found = {
+        file.relative_to(ROOT).as_posix(): unnamed_sections(file.read_text(encoding="utf-8"))
+        for file in FILES
+        if file.parent.name != "_core"
+    }
+
+    assert {name: where for name, where in found.items() if where} == {}
+    assert unnamed_sections("made[0x72] = code - 0x70\n") == [
+        "line 1: made[0x72]",
+        "line 1: code - 0x70",
+    ]
+
+
 def test_lines_in_cythons_language_are_no_longer_than_those_in_python() -> None:
     """Ruff reads Python alone."""
     files = [file for kind in ("pyx", "pxd", "pxi") for file in ROOT.rglob(f"*.{kind}")]

@@ -246,6 +246,18 @@ FIRST_CODE = 0x70
     FOOTER,
 ) = range(9)
 SECTION_COUNT = 9
+#: Their numeric descriptors (Part 3, 3.2).
+(
+    HEADER_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+    APPLICATION_PROPERTIES_CODE,
+    DATA_CODE,
+    AMQP_SEQUENCE_CODE,
+    AMQP_VALUE_CODE,
+    FOOTER_CODE,
+) = range(FIRST_CODE, FIRST_CODE + SECTION_COUNT)
 #: The place of each section in a message: the kinds of body share one.
 PLACES = bytes((0, 1, 2, 3, 4, 5, 5, 5, 6))
 #: Whether a message may have several of each.

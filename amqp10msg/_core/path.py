@@ -53,7 +53,7 @@ def path_of(data: bytes, offset: int, names: Names) -> str:
         if value.holds:
             limit = len(data) if parent is None else parent.end
             before = value.end <= offset and value.end < limit
-            value.is_open = not before and value.code < 0xE0 and offset >= value.content
+            value.is_open = not before and not value.is_array and offset >= value.content
     return _path(data, inmost, names) + more if inmost is not None else ""
 
 

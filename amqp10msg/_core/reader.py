@@ -8,6 +8,7 @@ from typing import Any
 from amqp10msg._core.codes import (
     FIRST_CODE,
     FOLLOWERS,
+    FOOTER_CODE,
     IS_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_ANY,
@@ -284,7 +285,7 @@ class Reader(QuickReader):
             return -1
         if self.end - pos > 2 and buf[pos + 1] == 0x53:
             code = buf[pos + 2]
-            if 0x70 <= code <= 0x78:
+            if FIRST_CODE <= code <= FOOTER_CODE:
                 self.pos = pos + 3
                 return code
         pos += 1

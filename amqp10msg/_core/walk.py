@@ -65,6 +65,10 @@ for _row in FORMAT_CODES.values():
         _SIZE[_row.code] = _row.width
         _HEAD[_row.code] = _row.width * (1 if _row.category == "variable" else 2)
 
+# The code tells what a value holds: from these on lists and maps, and arrays (Part 1, 1.2).
+_FIRST_COMPOUND, _FIRST_ARRAY = 0xC0, 0xE0
+_MAPS = (0xC1, 0xD1)
+
 # What the elements of an array are, as long as its constructor has not been read.
 _UNREAD = -1
 _DESCRIBED = -2
@@ -116,12 +120,17 @@ class Value:
     @property
     def holds(self) -> bool:
         """Whether it is a list, map or array."""
-        return self.code >= 0xC0 and not self.fault
+        return self.code >= _FIRST_COMPOUND and not self.fault
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it is an array, whose elements share a constructor."""
+        return self.code >= _FIRST_ARRAY
 
     @property
     def is_map(self) -> bool:
         """Whether it is a map."""
-        return self.code in (0xC1, 0xD1)
+        return self.code in _MAPS
 
 
 def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
@@ -149,7 +158,7 @@ def head(data: bytes, pos: int, limit: int, code: int = _UNREAD) -> Value:
     if content > limit:
         return Value(pos, code, limit, limit, content, CUT_OFF)
     stop = at + width + (int.from_bytes(data[at : at + width], "big") if width else fixed)
-    if code < 0xC0:
+    if code < _FIRST_COMPOUND:
         if stop > limit:
             return Value(pos, code, limit, limit, stop, CUT_OFF)
         return Value(pos, code, content, stop, stop)
@@ -216,7 +225,7 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             if lost or pos >= len(data):
                 return
             value = head(data, pos, len(data))
-        elif parent.code < 0xE0:
+        elif parent.code < _FIRST_ARRAY:
             value = head(data, pos, parent.end)
             value.parent, value.level = parent, parent.below
             if parent.code == 0:
@@ -237,13 +246,13 @@ def walk(data: bytes, pos: int = 0) -> Iterator[Value]:
             continue
         if value.fault and value.fault != TOO_SMALL:
             lost = True
-        elif value.role is not CONSTRUCTOR and (value.code == 0 or value.code >= 0xC0):
+        elif value.role is not CONSTRUCTOR and (value.code == 0 or value.code >= _FIRST_COMPOUND):
             if value.is_open:
                 value.left = 2 if value.code == 0 else value.count
                 value.below += value.level
                 pos = value.content
                 parent = value
-                if value.code >= 0xE0:
+                if value.code >= _FIRST_ARRAY:
                     value.left = 1
                 continue
             lost = value.stop > value.end

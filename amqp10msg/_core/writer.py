@@ -7,6 +7,8 @@ import enum
 from typing import Any
 
 from amqp10msg._core.codes import (
+    AMQP_SEQUENCE,
+    DATA,
     IS_STRING,
     KIND_BINARY,
     KIND_BOOLEAN,
@@ -76,7 +78,7 @@ class Writer(ValueWriter):
         if not body:
             return False
         spec = SPECS.get(type(body[0]))
-        if spec is not SECTIONS[5] and spec is not SECTIONS[6]:
+        if spec is not SECTIONS[DATA] and spec is not SECTIONS[AMQP_SEQUENCE]:
             return False
         for part in body:
             if SPECS.get(type(part)) is not spec:

@@ -12,6 +12,8 @@ cdef dict _KNOWN
 cdef bytes _WIDTHS
 cdef bytes _SIGNED
 cdef list _LETTER_OF
+cdef int _ARRAY, _BOOLEAN, _BYTES, _DOUBLE, _FLOAT, _INT, _LONG, _LONG_STRING, _SHORT, _STR16, _STR8
+cdef int _TABLE, _VOID
 
 cdef long long _signed32(long long number) except? -1
 

@@ -60,6 +60,11 @@ _KNOWN = {
 _WIDTHS = bytes(FIXED[chr(octet)].size if chr(octet) in FIXED else 0 for octet in range(256))
 _SIGNED = bytes(chr(octet) in "bsIlUL" for octet in range(256))
 SPEC_FIXED = {**FIXED, "l": _U64}
+# The letters with a code of their own; Qpid has two more of strings.
+_LONG_STRING, _INT, _BOOLEAN, _LONG, _DOUBLE, _SHORT, _VOID, _BYTES, _FLOAT, _TABLE, _ARRAY = (
+    b"SItldsVxfFA"
+)
+_STR8, _STR16 = b"cC"
 _LETTER_OF = [chr(octet) for octet in range(256)]
 
 
@@ -229,7 +234,7 @@ class Reader(Cursor):
                 name = data[pos + 1 : after].decode("utf-8", "surrogateescape")
                 code = data[after]
                 pos = after + 1
-                if code == 0x53:  # S
+                if code == _LONG_STRING:
                     if pos + 4 > stop:
                         raise self.cut("a long string", after, 5, stop)
                     size = self.u32(pos)
@@ -239,16 +244,16 @@ class Reader(Cursor):
                     text = data[pos : pos + size].decode("utf-8", "surrogateescape")
                     entries.append((name, "S", text))
                     pos += size
-                elif code == 0x49 and pos + 4 <= stop:  # I
+                elif code == _INT and pos + 4 <= stop:
                     entries.append((name, "I", _signed32(self.u32(pos))))
                     pos += 4
-                elif code == 0x74 and pos < stop and data[pos] < 2:  # t
+                elif code == _BOOLEAN and pos < stop and data[pos] < 2:
                     entries.append((name, "t", data[pos] == 1))
                     pos += 1
-                elif code == 0x6C and not self.spec and pos + 8 <= stop:  # l
+                elif code == _LONG and not self.spec and pos + 8 <= stop:
                     entries.append((name, "l", self.i64(pos)))
                     pos += 8
-                elif code == 0x64 and pos + 8 <= stop:  # d
+                elif code == _DOUBLE and pos + 8 <= stop:
                     entries.append((name, "d", self.f64(pos)))
                     pos += 8
                 else:
@@ -310,7 +315,7 @@ class Reader(Cursor):
                 pos - 1,
                 "field-letter",
             )
-        if code == 0x73 and self.spec:  # s, a short string there
+        if code == _SHORT and self.spec:  # a short string there
             if pos >= stop or pos + 1 + data[pos] > stop:
                 needs = 2 + data[pos] if pos < stop else 2
                 raise self.cut("a short string", pos - 1, needs, stop)
@@ -319,33 +324,33 @@ class Reader(Cursor):
         width = _WIDTHS[code]
         if width:
             self.take(code, width, stop)
-            signed = _SIGNED[code] == 1 and not (self.spec and code == 0x6C)
+            signed = _SIGNED[code] == 1 and not (self.spec and code == _LONG)
             return int.from_bytes(data[pos : pos + width], "big", signed=signed)
-        if code == 0x56:  # V
+        if code == _VOID:
             return None
-        if code in (0x53, 0x78, 0x63, 0x43):  # S x c C
+        if code in (_LONG_STRING, _BYTES, _STR8, _STR16):
             start = self.take(code, 4, stop)
             size = self.u32(pos)
             if size > stop - start:
                 raise self.cut(f"the value of {chr(code)!r}", pos, size + 4, stop)
             self.pos = start + size
-            if code == 0x78:
+            if code == _BYTES:
                 return data[start : self.pos]
             return data[start : self.pos].decode("utf-8", "surrogateescape")
-        if code in (0x46, 0x41):  # F A
+        if code in (_TABLE, _ARRAY):
             # The child reads inside its parent.
             outer = self.end
             self.end = stop
-            made: Any = self.table(depth) if code == 0x46 else self.array(depth)
+            made: Any = self.table(depth) if code == _TABLE else self.array(depth)
             self.end = outer
             return made
-        if code == 0x74:  # t
+        if code == _BOOLEAN:
             self.take(code, 1, stop)
             return data[pos] == 1 if data[pos] < 2 else OddTrue(data[pos])
-        if code == 0x64:  # d
+        if code == _DOUBLE:
             self.take(code, 8, stop)
             return self.f64(pos)
-        if code == 0x66:  # f
+        if code == _FLOAT:
             self.take(code, 4, stop)
             return Float.from_bits(self.u32(pos))
         self.take(code, 5, stop)  # D

@@ -129,8 +129,8 @@ def _loose(typed: Any, one_kind: bool) -> Any:
     if family is None:
         return [_loose(item, one_kind) for item in typed]
     if family == "sequence":
-        *_, items = typed[:3] if kind == "array" else typed[:2]
-        for descriptor in reversed(typed[3] if len(typed) > 3 else []):
+        *_, items = typed[:_DESCRIPTORS_AT] if kind == "array" else typed[:2]
+        for descriptor in reversed(typed[_DESCRIPTORS_AT] if len(typed) > _DESCRIPTORS_AT else []):
             items = [["described", descriptor, item] for item in items]
         return [family, [_loose(item, one_kind) for item in items]]
     value = typed[1]
@@ -153,5 +153,7 @@ def _loose(typed: Any, one_kind: bool) -> Any:
     return [family, value]
 
 
+# Where an array in the typed notation has descriptors of its elements.
+_DESCRIPTORS_AT = 3
 _FAMILY_OF = {kind: family for family, kinds in FAMILIES.items() for kind in (family, *kinds)}
 _FAMILY_OF["numeric"] = "integer"

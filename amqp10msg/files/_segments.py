@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import ipaddress
+import struct
 from collections.abc import Iterator
 
 import attrs
@@ -18,6 +19,8 @@ _MAX_ALL_HELD = 64 << 20
 _MAX_ALL_SEGMENTS = 65_536
 # The protocol number of TCP, and headers of IPv6 that another one follows.
 _TCP = 6
+# Of its header: ports, sequence number, the length of the header in its upper bits, and flags.
+_TCP_HEAD = struct.Struct(">2s2sI4xBB6x")
 _IPV6_EXTENSIONS = {0, 43, 60}
 _HALF = 1 << 31
 _MASK = (1 << 32) - 1
@@ -60,16 +63,16 @@ def segment_of(packet: Packet) -> Segment | None:
     if found is None:
         return None
     sender, receiver, data = found
-    if len(data) < 20:
+    if len(data) < _TCP_HEAD.size:
         return None
-    head = (data[12] >> 4) * 4
-    if head < 20 or head > len(data):
+    source, target, number, words, flags = _TCP_HEAD.unpack_from(data)
+    head = (words >> 4) * 4
+    if head < _TCP_HEAD.size or head > len(data):
         return None
-    flags = data[13]
     return Segment(
-        sender + data[0:2],
-        receiver + data[2:4],
-        int.from_bytes(data[4:8], "big"),
+        sender + source,
+        receiver + target,
+        number,
         data[head:],
         bool(flags & 0x02),
         bool(flags & 0x04),

@@ -6,6 +6,7 @@ AMQP 0-9-1: 2.3.5 (frames) and 4.2.6 (content: a method, a header, and bodies).
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,7 +22,9 @@ from amqp10msg.primitives import Described
 # The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20
 # AMQP 1.0: type of frame, and the performatives that are looked at (Part 2, 2.3 and 2.7).
-_AMQP_FRAME = 0
+_AMQP_FRAME, _SASL_FRAME = 0, 1
+#: How a frame of 1.0 begins: size, words before the body, type and channel (Part 2, 2.3.1).
+FRAME_HEAD = struct.Struct(">IBBH")
 _ATTACH, _TRANSFER, _DETACH, _END, _CLOSE = 0x12, 0x14, 0x16, 0x17, 0x18
 _CODES: dict[Any, int] = {
     "amqp:attach:list": _ATTACH,
@@ -32,6 +35,9 @@ _CODES: dict[Any, int] = {
 }
 # The longest of them, attach, has 14 fields.
 _MOST_FIELDS = 14
+# The places of fields of attach and of transfer.
+_SOURCE, _TARGET = 5, 6
+_MORE, _ABORTED = 5, 9
 # AMQP 0-9-1: types of frames, and the end of each (2.3.5 and 4.2.3).
 _METHOD, _HEADER, _BODY, _HEARTBEAT = 1, 2, 3, 8
 _OLD_FRAMES = {_METHOD, _HEADER, _BODY, _HEARTBEAT}
@@ -189,16 +195,15 @@ class Frames:
 
     def _frame(self, packet: Packet) -> Iterator[Record] | Any:
         buffer = self._buffer
-        if len(buffer) < 8:
+        if len(buffer) < FRAME_HEAD.size:
             return False
-        size = int.from_bytes(buffer[:4], "big")
-        start = buffer[4] * 4
-        if not 8 <= start <= size <= _MAX_FRAME:
+        size, words, kind, channel = FRAME_HEAD.unpack_from(buffer)
+        start = 4 * words
+        if not FRAME_HEAD.size <= start <= size <= _MAX_FRAME:
             return (yield from self._out_of_step(packet))
         if len(buffer) < size:
             return False
         frame = bytes(buffer[start:size])
-        kind, channel = buffer[5], int.from_bytes(buffer[6:8], "big")
         del buffer[:size]
         if kind == _AMQP_FRAME and frame:
             try:
@@ -221,7 +226,7 @@ class Frames:
             yield from self._transfer(key, fields, payload, packet)
         elif code == _ATTACH:
             key = (channel, fields[1])
-            self._addresses[key] = _address(fields[6]) or _address(fields[5])
+            self._addresses[key] = _address(fields[_TARGET]) or _address(fields[_SOURCE])
         elif code == _DETACH:
             self._addresses.pop(key, None)
             if key in self._parts:
@@ -233,7 +238,7 @@ class Frames:
         self, key: tuple[int, Any], fields: list[Any], payload: bytes, packet: Packet
     ) -> Iterator[Record]:
         delivery_id, tag, message_format = fields[1:4]
-        more, aborted = fields[5] is True, fields[9] is True
+        more, aborted = fields[_MORE] is True, fields[_ABORTED] is True
         partial = self._parts.get(key)
         if partial is not None and delivery_id not in {None, partial.delivery_id}:
             yield self._end(key, packet, "the rest of the message is missing")
@@ -313,10 +318,11 @@ _LOOK = 1 << 20
 def _begins_frame(octets: bytes, protocol: str) -> bool:
     """Return whether a frame begins here, strictly: what else begins so is unlikely."""
     if protocol == _ONE:
-        if len(octets) < 8 or octets[4] < 2 or octets[5] > 1:
+        if len(octets) < FRAME_HEAD.size:
             return False
-        size, start = int.from_bytes(octets[:4], "big"), octets[4] * 4
-        if not start <= size <= _MAX_FRAME:
+        size, words, kind, _ = FRAME_HEAD.unpack_from(octets)
+        start = 4 * words
+        if kind > _SASL_FRAME or not FRAME_HEAD.size <= start <= size <= _MAX_FRAME:
             return False
         # A performative is described by a small number, by a large one, or by a symbol.
         body = octets[start : start + 3]

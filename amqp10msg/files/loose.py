@@ -7,7 +7,7 @@ import attrs
 from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files._segments import Segment, segment_of
-from amqp10msg.files._transfers import Frames
+from amqp10msg.files._transfers import FRAME_HEAD, Frames
 
 __all__ = ["loose"]
 
@@ -55,9 +55,9 @@ def _segment(data: bytes) -> Segment | None:
 def _are_frames(data: bytes) -> bool:
     """Return whether bytes are frames of AMQP 1.0 (Part 2, 2.3) or 0-9-1 (2.3.5), all of them."""
     at = 0
-    while len(data) - at - 8 >= 0:
-        size = int.from_bytes(data[at : at + 4], "big")
-        if not 8 <= 4 * data[at + 4] <= size or data[at + 5] > 1:
+    while len(data) - at >= FRAME_HEAD.size:
+        size, words, kind, _ = FRAME_HEAD.unpack_from(data, at)
+        if not FRAME_HEAD.size <= 4 * words <= size or kind > 1:
             break
         at += size
     if at and at == len(data):

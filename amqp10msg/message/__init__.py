@@ -25,6 +25,7 @@ from amqp10msg.message import _content
 from amqp10msg.message._bodies import BODY_SPECS, Body, body_sections, to_body
 from amqp10msg.message._changes import SECTION_KINDS, body_parts, encode_changes, holders
 from amqp10msg.message._writing import write
+from amqp10msg.parts import octets_of_sections
 from amqp10msg.primitives import AmqpMap, Timestamp, plain
 from amqp10msg.reprs import Text, short_repr
 from amqp10msg.sections import (
@@ -196,10 +197,7 @@ class Message(_core.Record):
     @property
     def bare(self) -> bytes:
         """The exact bytes of the bare message, properties to body, for hashes and signatures."""
-        encoded = self.encode()
-        reader = _core.Reader(encoded, 0, UNLIMITED)
-        ends = [part for part in reader.scan() if part[0] in BARE_CODES]
-        return encoded[ends[0][1] : ends[-1][3]] if ends else b""
+        return octets_of_sections(self.encode(), BARE_CODES)
 
     # Looking at it.
 

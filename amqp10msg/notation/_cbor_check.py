@@ -8,6 +8,26 @@ from __future__ import annotations
 
 from amqp10msg.notation._cbor_tags import FIRST, MAP, MESSAGE, UUID
 from amqp10msg.notation._error import NotationError
+from amqp10msg.notation.cbor_heads import (
+    DETAIL,
+    EIGHT_BYTES,
+    INDEFINITE,
+    ITEM_DOUBLE,
+    ITEM_FALSE,
+    ITEM_HALF,
+    ITEM_NULL,
+    ITEM_SINGLE,
+    ITEM_TRUE,
+    MAJOR,
+    MAJOR_ARRAY,
+    MAJOR_BYTES,
+    MAJOR_MAP,
+    MAJOR_NEGATIVE,
+    MAJOR_TAG,
+    MAJOR_TEXT,
+    MAJOR_UNSIGNED,
+    ONE_BYTE,
+)
 
 __all__ = ["MAX_DEPTH", "check"]
 
@@ -17,6 +37,8 @@ _MAX_DEPTH = MAX_DEPTH
 _FIRST = FIRST
 _LAST = MESSAGE
 _UUID = UUID
+#: The items of the last major type that this form has.
+_SIMPLE = bytes((ITEM_FALSE, ITEM_TRUE, ITEM_NULL, ITEM_HALF, ITEM_SINGLE, ITEM_DOUBLE))
 
 
 def check(data: bytes) -> None:
@@ -42,40 +64,40 @@ def check(data: bytes) -> None:
         start = pos
         if pos >= end:
             raise _wrong(start, "the input ends in the middle of an item")
-        major = data[pos] >> 5
-        detail = data[pos] & 31
+        major = data[pos] & MAJOR
+        detail = data[pos] & DETAIL
         pos += 1
         number = detail
-        if detail >= 24:
-            if detail == 31:
+        if detail >= ONE_BYTE:
+            if detail == INDEFINITE:
                 raise _wrong(start, "indefinite lengths are not part of this form")
-            if detail > 27:
+            if detail > EIGHT_BYTES:
                 raise _wrong(start, f"no item begins with 0x{data[start]:02X}")
-            width = 1 << (detail - 24)
+            width = 1 << (detail - ONE_BYTE)
             if width > end - pos:
                 raise _wrong(start, "the input ends in the middle of an item")
             number = 0
             for i in range(width):
                 number = number << 8 | data[pos + i]
             pos += width
-        if major < 2:
+        if major in {MAJOR_UNSIGNED, MAJOR_NEGATIVE}:
             continue
-        if major < 4:
+        if major in {MAJOR_BYTES, MAJOR_TEXT}:
             if number > end - pos:
                 raise _wrong(start, f"a string of {number} bytes does not fit the input")
             pos += number
-        elif major in {4, 6}:
-            if major == 6 and number != _UUID and not _FIRST <= number <= _LAST:
+        elif major in {MAJOR_ARRAY, MAJOR_TAG}:
+            if major == MAJOR_TAG and number != _UUID and not _FIRST <= number <= _LAST:
                 raise _wrong(start, f"tag {number} is not part of this form")
-            if major == 4 and number > end - pos:
+            if major == MAJOR_ARRAY and number > end - pos:
                 raise _wrong(start, f"an array of {number} items does not fit the input")
             if len(outer) >= _MAX_DEPTH:
                 raise _wrong(start, "items are nested too deeply")
             outer.append(left)
-            left = 1 if major == 6 else number
-        elif major == 5:
+            left = 1 if major == MAJOR_TAG else number
+        elif major == MAJOR_MAP:
             raise _wrong(start, f"a CBOR map is not part of this form: AMQP maps have tag {MAP}")
-        elif detail not in (20, 21, 22, 25, 26, 27):
+        elif data[start] not in _SIMPLE:
             raise _wrong(start, f"simple value {number} is not part of this form")
     if pos != end:
         raise _wrong(pos, f"{end - pos} bytes follow the item")

@@ -28,6 +28,27 @@ from amqp10msg.notation._cbor_tags import (
     UUID,
 )
 from amqp10msg.notation._cbor_tags import FIRST as _FIRST_TAG
+from amqp10msg.notation.cbor_heads import (
+    DETAIL,
+    EIGHT_BYTES,
+    FOUR_BYTES,
+    ITEM_DOUBLE,
+    ITEM_FALSE,
+    ITEM_HALF,
+    ITEM_NULL,
+    ITEM_SINGLE,
+    ITEM_TRUE,
+    MAJOR,
+    MAJOR_ARRAY,
+    MAJOR_BYTES,
+    MAJOR_NEGATIVE,
+    MAJOR_SIMPLE,
+    MAJOR_TAG,
+    MAJOR_TEXT,
+    MAJOR_UNSIGNED,
+    ONE_BYTE,
+    TWO_BYTES,
+)
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS
 
@@ -47,6 +68,7 @@ _FIRST = KINDS[0].code
 _HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
 _HALF, _SINGLE = struct.Struct(">e"), struct.Struct(">f")
 _NAN, _SINGLE_NAN = b"\x82\x7f\xf8" + bytes(6), b"\x7f\xc0\x00\x00"
+_HALF_NAN = 0x7E00
 _INT64_MAX = 2**63 - 1
 _WORD = 2**32
 
@@ -67,24 +89,24 @@ class ItemReader(ValueReader):
         """Read the head of an item; set `argument` and return the major type."""
         pos = self.take(1)
         first = self.buf[pos]
-        detail = first & 31
-        if detail < 24:
+        detail = first & DETAIL
+        if detail < ONE_BYTE:
             self.argument = detail
-        elif detail == 24:
+        elif detail == ONE_BYTE:
             self.argument = self.buf[self.take(1)]
-        elif detail == 25:
+        elif detail == TWO_BYTES:
             pos = self.take(2)
             self.argument = self.buf[pos] << 8 | self.buf[pos + 1]
-        elif detail == 26:
+        elif detail == FOUR_BYTES:
             self.argument = self.u32(self.take(4))
-        elif detail == 27:
+        elif detail == EIGHT_BYTES:
             pos = self.take(8)
             high = self.u32(pos)
             low = self.u32(pos + 4)
             self.argument = high * _WORD + low
         else:
             raise RareError
-        return first >> 5
+        return first & MAJOR
 
     def content(self) -> int:
         """Pass over the bytes of a string, or nothing; return where they begin."""
@@ -96,26 +118,26 @@ class ItemReader(ValueReader):
         """Read one item."""
         pos = self.pos
         major = self.head()
-        if major == 3:
+        if major == MAJOR_TEXT:
             self.text(0xA1)
-        elif major < 2:
+        elif major in {MAJOR_UNSIGNED, MAJOR_NEGATIVE}:
             self.integer(KIND_LONG, major)
-        elif major == 2:
+        elif major == MAJOR_BYTES:
             self.text(0xA0)
-        elif major == 4:
+        elif major == MAJOR_ARRAY:
             self.values(0xC0)
-        elif major == 6:
+        elif major == MAJOR_TAG:
             self.tagged()
-        elif major == 7:
+        elif major == MAJOR_SIMPLE:
             self.simple(pos)
         else:
             raise RareError
 
     def integer(self, kind: int, major: int) -> None:
         """Write an integer of this kind."""
-        if major == 0:
+        if major == MAJOR_UNSIGNED:
             self.out.integer(kind, self.argument)
-        elif major == 1 and self.argument <= _INT64_MAX:
+        elif major == MAJOR_NEGATIVE and self.argument <= _INT64_MAX:
             number = self.argument
             self.out.integer(kind, -1 - number)
         else:
@@ -159,26 +181,26 @@ class ItemReader(ValueReader):
         major = self.head()
         if _INTEGERS <= tag <= _LAST_INTEGER:
             self.integer(_KINDS[tag - _INTEGERS], major)
-        elif tag == _SYMBOL and major == 3:
+        elif tag == _SYMBOL and major == MAJOR_TEXT:
             self.text(0xA3)
-        elif tag == _MAP and major == 4 and self.argument & 1 == 0:
+        elif tag == _MAP and major == MAJOR_ARRAY and self.argument & 1 == 0:
             self.values(0xC1)
-        elif tag == _DESCRIBED and major == 4 and self.argument == 2:
+        elif tag == _DESCRIBED and major == MAJOR_ARRAY and self.argument == 2:
             self.out.enter()
             self.out.octet(0)
             self.item()
             self.item()
             self.out.depth -= 1
-        elif major == 2 and tag in _BITS:
+        elif major == MAJOR_BYTES and tag in _BITS:
             code = _BITS[tag].get(self.argument, 0)
             if code == 0:
                 raise RareError
             self.out.octet(code)
             pos = self.content()
             self.out.copy(self.buf, pos, self.pos)
-        elif tag == _FLOAT and major == 7:
+        elif tag == _FLOAT and major == MAJOR_SIMPLE:
             self.single(pos)
-        elif tag == _CHAR and major == 0:
+        elif tag == _CHAR and major == MAJOR_UNSIGNED:
             number = self.argument
             if number > 0x10FFFF or number >> 11 == 0x1B:
                 raise RareError
@@ -189,17 +211,17 @@ class ItemReader(ValueReader):
     def simple(self, pos: int) -> None:
         """Write null, a boolean, or the double whose head was here."""
         first = self.buf[pos]
-        if first == 0xF6:
+        if first == ITEM_NULL:
             self.out.octet(0x40)
-        elif first == 0xF5:
+        elif first == ITEM_TRUE:
             self.out.octet(0x41)
-        elif first == 0xF4:
+        elif first == ITEM_FALSE:
             self.out.octet(0x42)
         else:
             number = self.real(pos)
             if not math.isnan(number):
                 self.out.double(number)
-            elif first == 0xF9 and self.argument == 0x7E00:
+            elif first == ITEM_HALF and self.argument == _HALF_NAN:
                 self.out.add(_NAN)
             else:
                 raise RareError
@@ -221,25 +243,25 @@ class ItemReader(ValueReader):
     def real(self, pos: int) -> float:
         """Return the number whose head was here."""
         first = self.buf[pos]
-        if first == 0xFB:
+        if first == ITEM_DOUBLE:
             return self.f64(pos + 1)
-        if first == 0xFA:
+        if first == ITEM_SINGLE:
             return float(_SINGLE.unpack_from(self.buf, pos + 1)[0])
-        if first == 0xF9:
+        if first == ITEM_HALF:
             return float(_HALF.unpack_from(self.buf, pos + 1)[0])
         raise RareError
 
     def message(self) -> int:
         """Write the sections of a message; return its message-format."""
         self.head()  # the tag
-        if self.head() != 4 or self.argument == 0:
+        if self.head() != MAJOR_ARRAY or self.argument == 0:
             raise RareError
         count = self.argument
-        if self.head() != 0 or self.argument >= _WORD:
+        if self.head() != MAJOR_UNSIGNED or self.argument >= _WORD:
             raise RareError
         message_format = self.argument
         for _ in range(count - 1):
-            if self.head() != 4 or self.argument != 2 or self.head() != 0:
+            if self.head() != MAJOR_ARRAY or self.argument != 2 or self.head() != MAJOR_UNSIGNED:
                 raise RareError
             if not _FIRST <= self.argument < _FIRST + len(_HEADS):
                 raise RareError
@@ -259,7 +281,7 @@ def octets_of_cbor(data: bytes) -> Any:
     reader.out = ValueWriter.__new__(ValueWriter)
     message_format: Any = None
     try:
-        if reader.head() == 6 and reader.argument == _MESSAGE:
+        if reader.head() == MAJOR_TAG and reader.argument == _MESSAGE:
             reader.pos = 0
             message_format = reader.message()
         else:

@@ -5,6 +5,8 @@ cimport cython
 from amqp10msg._core.twin cimport Output
 from amqp10msg._core.value_reader cimport ValueReader
 
+cdef int EIGHT_BYTES, FOUR_BYTES, ITEM_FALSE, ITEM_NULL, ITEM_TRUE, MAJOR_ARRAY, MAJOR_BYTES
+cdef int MAJOR_NEGATIVE, MAJOR_TAG, MAJOR_TEXT, MAJOR_UNSIGNED, ONE_BYTE, TWO_BYTES
 cdef bytes KIND_OF
 cdef list _TAGS, _WIDTHS, _FORMS, _HEADS
 cdef bytes _NAN
@@ -26,9 +28,9 @@ cdef class CborReader(ValueReader):
     cdef int text(self, int code, int major) except -1
     @cython.locals(form=int, size=int, pos=Py_ssize_t, octets=bytes, number=double)
     cdef int real(self, int kind) except -1
-    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, count="long long")
+    @cython.locals(outer=Py_ssize_t, count="long long")
     cdef int compound(self, int code) except -1
-    @cython.locals(pos=Py_ssize_t, code=int, count=Py_ssize_t)
+    @cython.locals(code=int, count=Py_ssize_t)
     cdef Py_ssize_t sections(self) except -1
 
 

@@ -47,6 +47,21 @@ from amqp10msg.notation._cbor_tags import (
     UUID,
 )
 from amqp10msg.notation._cbor_tags import FIRST as _FIRST_TAG
+from amqp10msg.notation.cbor_heads import (
+    EIGHT_BYTES,
+    FOUR_BYTES,
+    ITEM_FALSE,
+    ITEM_NULL,
+    ITEM_TRUE,
+    MAJOR_ARRAY,
+    MAJOR_BYTES,
+    MAJOR_NEGATIVE,
+    MAJOR_TAG,
+    MAJOR_TEXT,
+    MAJOR_UNSIGNED,
+    ONE_BYTE,
+    TWO_BYTES,
+)
 from amqp10msg.notation.type_names import INTEGERS, WIDTHS
 from amqp10msg.sections import KINDS
 
@@ -90,42 +105,42 @@ class CborReader(ValueReader):
         kind = KIND_OF[code]
         self.pos = pos + 1
         if kind == KIND_STRING:
-            self.text(code, 0x60)
+            self.text(code, MAJOR_TEXT)
         elif KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
             if _TAGS[kind]:
-                self.head(0xC0, _TAGS[kind])
+                self.head(MAJOR_TAG, _TAGS[kind])
             self.integer(int(self.number(code)))
         elif kind == KIND_SYMBOL:
-            self.head(0xC0, _SYMBOL)
-            self.text(code, 0x60)
+            self.head(MAJOR_TAG, _SYMBOL)
+            self.text(code, MAJOR_TEXT)
         elif kind == KIND_NULL:
-            self.out.octet(0xF6)
+            self.out.octet(ITEM_NULL)
         elif kind == KIND_BOOLEAN:
-            self.out.octet(0xF5 if self.read(code) else 0xF4)
+            self.out.octet(ITEM_TRUE if self.read(code) else ITEM_FALSE)
         elif kind == KIND_BINARY:
-            self.text(code, 0x40)
+            self.text(code, MAJOR_BYTES)
         elif kind == KIND_MAP:
-            self.head(0xC0, _MAP)
+            self.head(MAJOR_TAG, _MAP)
             self.compound(code)
         elif kind == KIND_LIST and code == 0x45:
-            self.out.octet(0x80)
+            self.out.octet(MAJOR_ARRAY)
         elif kind == KIND_LIST:
             self.compound(code)
         elif kind in {KIND_FLOAT, KIND_DOUBLE}:
             self.real(kind)
         elif code == 0:
             self.enter(pos)
-            self.head(0xC0, _DESCRIBED)
-            self.out.octet(0x82)
+            self.head(MAJOR_TAG, _DESCRIBED)
+            self.out.octet(MAJOR_ARRAY | 2)
             self.item()
             self.item()
             self.depth += 1
         elif kind == KIND_CHAR:
-            self.head(0xC0, _CHAR)
+            self.head(MAJOR_TAG, _CHAR)
             self.integer(ord(self.read(code)))
         elif _WIDTHS[kind]:
-            self.head(0xC0, _TAGS[kind])
-            self.head(0x40, _WIDTHS[kind])
+            self.head(MAJOR_TAG, _TAGS[kind])
+            self.head(MAJOR_BYTES, _WIDTHS[kind])
             pos = self.take(_WIDTHS[kind])
             self.out.copy(self.buf, pos, self.pos)
         else:
@@ -134,23 +149,23 @@ class CborReader(ValueReader):
     def head(self, major: int, number: int) -> None:
         """Write the head of an item: its major type, in the upper bits, and a number."""
         out = self.out
-        if number < 24:
+        if number < ONE_BYTE:
             out.octet(major | number)
         elif number < 0x100:
-            out.number(major | 24, 1, number)
+            out.number(major | ONE_BYTE, 1, number)
         elif number < 0x10000:
-            out.number(major | 25, 2, number)
+            out.number(major | TWO_BYTES, 2, number)
         elif number < 0x100000000:
-            out.number(major | 26, 4, number)
+            out.number(major | FOUR_BYTES, 4, number)
         else:
-            out.number(major | 27, 8, number)
+            out.number(major | EIGHT_BYTES, 8, number)
 
     def integer(self, number: Any) -> None:
         """Write an integer."""
         if number >= 0:
-            self.head(0, number)
+            self.head(MAJOR_UNSIGNED, number)
         else:
-            self.head(0x20, -1 - number)
+            self.head(MAJOR_NEGATIVE, -1 - number)
 
     def text(self, code: int, major: int) -> None:
         """Write the bytes of a binary, string or symbol."""
@@ -166,7 +181,7 @@ class CborReader(ValueReader):
         octets = self.buf[pos : self.pos]
         number = _FORMS[form].unpack(octets)[0]
         if kind == KIND_FLOAT:
-            self.head(0xC0, _FLOAT)
+            self.head(MAJOR_TAG, _FLOAT)
         if not math.isnan(number):
             self.out.add(shortest(number, form, octets))
         # CBOR's one NaN is the one without a payload.
@@ -174,36 +189,28 @@ class CborReader(ValueReader):
             self.out.add(_NAN)
         else:
             if kind == KIND_DOUBLE:
-                self.head(0xC0, _DOUBLE)
-            self.head(0x40, size)
+                self.head(MAJOR_TAG, _DOUBLE)
+            self.head(MAJOR_BYTES, size)
             self.out.add(octets)
 
     def compound(self, code: int) -> None:
         """Write the values of a list, or keys and values of a map in turn."""
-        start = self.pos - 1
-        stop = self.open(code)
-        self.enter(start)
-        outer = self.end
-        self.end = stop
+        outer = self.descend(code)
         count = self.count
-        self.head(0x80, count)
+        self.head(MAJOR_ARRAY, count)
         for _ in range(count):
             self.item()
-        self.close(stop, outer)
+        self.ascend(outer)
 
     def sections(self) -> int:
         """Write the sections of a message; return how many there are."""
         count = 0
         while self.pos < self.end:
-            pos = self.pos
-            if self.end - pos < 3 or self.buf[pos] != 0 or self.buf[pos + 1] != 0x53:
-                raise RareError
-            code = self.buf[pos + 2]
+            code = self.descriptor()
             if not _FIRST <= code <= _LAST:
                 raise RareError
-            self.pos = pos + 3
-            self.out.octet(0x82)
-            self.head(0, code)
+            self.out.octet(MAJOR_ARRAY | 2)
+            self.head(MAJOR_UNSIGNED, code)
             self.item()
             count += 1
         return count
@@ -229,9 +236,9 @@ def cbor_message(octets: bytes, message_format: int) -> Any:
     try:
         count = reader.sections()
         sections = reader.out.finish()
-        reader.head(0xC0, _MESSAGE)
-        reader.head(0x80, 1 + count)
-        reader.head(0, message_format)
+        reader.head(MAJOR_TAG, _MESSAGE)
+        reader.head(MAJOR_ARRAY, 1 + count)
+        reader.head(MAJOR_UNSIGNED, message_format)
     except READ_FAULTS:
         return None
     except RareError:

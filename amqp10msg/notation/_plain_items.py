@@ -27,6 +27,7 @@ from amqp10msg._core.codes import (
     KIND_UBYTE,
     KIND_ULONG,
     KIND_UUID,
+    PLACE_BODY,
     PLACES,
     TYPE_IDS,
 )
@@ -254,7 +255,7 @@ class OctetsWriter(ValueWriter):
             item = given[place]
             if item is None and not (place == _VALUE and has_value):
                 continue
-            if PLACES[place] == 5:
+            if PLACES[place] == PLACE_BODY:
                 bodies += 1
                 if bodies > 1:
                     raise ValueError

@@ -163,9 +163,11 @@ def _default_code(value: Array) -> int:
     if value.code in _SHORT or (value.code in _LONG and any(map(_is_long, value.values))):
         return value.code
     octets = encode_value(Array(value.type, value.values))
-    return octets[3] if octets[0] == 0xE0 else octets[9]
+    return octets[_CODE_AT[octets[0]]]
 
 
+# Where that of the elements stands in an array: after its own constructor, size and count.
+_CODE_AT = {row.code: 1 + 2 * row.width for row in FORMAT_CODES.values() if row.type == "array"}
 # Constructors of elements that have a size, in both forms.
 _SHORT = (0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
 _LONG = tuple(code + 0x10 for code in _SHORT)

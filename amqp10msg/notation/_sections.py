@@ -9,7 +9,7 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.lenient import Malformed, located
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.sections import KINDS, SectionKind
+from amqp10msg.sections import KIND_OF, SectionKind
 
 
 def exact(value: Any) -> Any:
@@ -38,7 +38,7 @@ def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
         except _core.READ_FAULTS as error:
             value = Malformed(octets[start:end], located(octets, start, end, reader.pos, error))
             reader.end, reader.depth = len(octets), UNLIMITED.depth
-        made.append((None if code < 0 else KINDS[code - 0x70], value))
+        made.append((None if code < 0 else KIND_OF[code], value))
     return made
 
 

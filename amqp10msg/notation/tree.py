@@ -26,7 +26,7 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
-from amqp10msg.sections import CODES, KINDS
+from amqp10msg.sections import CODES, KIND_OF
 from amqp10msg.validation import Violation
 
 # A node takes some 300 octets of memory, and nobody reads more lines than this.
@@ -216,7 +216,7 @@ def _name(value: Value, opened: list[tuple[Value, Node]]) -> str:
         return ""
     if parent.is_map:
         return _key(opened[-1][1].children[-1]) if value.index % 2 else "key"
-    if parent.code < 0xE0 and len(opened) > 1 and opened[-2][0].code == 0:
+    if not parent.is_array and len(opened) > 1 and opened[-2][0].code == 0:
         fields = _known(opened[-2][1])[2] if parent.parent is opened[-2][0] else ()
         if value.index < len(fields):
             return fields[value.index]
@@ -240,10 +240,10 @@ def _node(data: bytes, value: Value) -> Node:
         return node
     row = FORMAT_CODES[value.code]
     node.type, node.encoding = row.type, row.encoding
-    in_array = value.parent is not None and value.parent.code >= 0xE0 and value.role is VALUE
+    in_array = value.parent is not None and value.parent.is_array and value.role is VALUE
     if in_array:
         node.code = None
-    if value.code < 0xC0:
+    if row.category in {"fixed", "variable"}:
         node.content = value.end
         octets = data[value.offset + (not in_array) : value.end]
         try:
@@ -316,7 +316,7 @@ _NAMES: dict[int | str, tuple[str, str, tuple[str, ...]]] = {
         for key, entry in COMPOSITES.items()
     },
     **{
-        key: (KINDS[code - 0x70].name, KINDS[code - 0x70].symbol, ())
+        key: (KIND_OF[code].name, KIND_OF[code].symbol, ())
         for key, code in CODES.items()
         if key not in COMPOSITES
     },

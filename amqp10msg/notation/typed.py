@@ -264,16 +264,17 @@ class _TypedReader(Reader):
         return AmqpMap(made)
 
     def array(self, items: list[Any]) -> Array:
-        code = self.hex(items[1], 1, 1)[0]
+        _, code_typed, values_typed, *more = items
+        code = self.hex(code_typed, 1, 1)[0]
         row = FORMAT_CODES.get(code)
         if row is None:
-            raise self.wrong("a format code of Part 1, 1.6, such as a3", items[1], 1)
-        values = self.values(items[2], 2)
-        for index, item in enumerate(items[2]):
+            raise self.wrong("a format code of Part 1, 1.6, such as a3", code_typed, 1)
+        values = self.values(values_typed, 2)
+        for index, item in enumerate(values_typed):
             if item[0] != row.type:
                 wanted = f"{row.type}, the type of the array's constructor {code:02x}"
                 raise self.wrong(wanted, item, 2, index)
-        descriptors = self.values(items[3], 3) if len(items) > 3 else []
+        descriptors = self.values(more[0], 3) if more else []
         made = Array(code, values, descriptors=descriptors)
         if self.careful:
             try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import struct
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
@@ -29,7 +30,13 @@ Place: TypeAlias = Literal["application-properties", "message-annotations"]
 #: The fields of W3C Trace Context and of W3C Baggage, which are looked for.
 FIELDS = ("traceparent", "tracestate", "baggage")
 
-_TEXT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
+#: The version, and each field after its number.
+_BINARY = struct.Struct("BB16sB8sBB")
+_TEXT = re.compile(
+    r"(?P<version>[0-9a-f]{2})-(?P<trace>[0-9a-f]{32})-(?P<parent>[0-9a-f]{16})"
+    r"-(?P<flags>[0-9a-f]{2})(?P<more>-.*)?",
+    re.DOTALL,
+)
 
 
 def _not_zero(_: Any, attribute: Any, value: bytes) -> None:
@@ -67,9 +74,14 @@ class TraceParent:
             ValueError: it is none.
         """
         found = _TEXT.fullmatch(text)
-        if found is None or found[1] == "ff" or (found[1] == "00" and found[5]):
+        if (
+            found is None
+            or found["version"] == "ff"
+            or (found["version"] == "00" and found["more"])
+        ):
             raise ValueError(f"not a traceparent: {text!r:.80}")
-        return cls(bytes.fromhex(found[2]), bytes.fromhex(found[3]), int(found[4], 16))
+        trace, parent = bytes.fromhex(found["trace"]), bytes.fromhex(found["parent"])
+        return cls(trace, parent, int(found["flags"], 16))
 
     @classmethod
     def from_bytes(cls, octets: bytes) -> Self:
@@ -78,10 +90,11 @@ class TraceParent:
         Raises:
             ValueError: it is none.
         """
-        marks = octets[:2], octets[18:19], octets[27:28]
-        if len(octets) < 29 or marks != (b"\0\0", b"\1", b"\2"):
-            raise ValueError(f"not a binary traceparent: {octets[:29]!r}")
-        return cls(octets[2:18], octets[19:27], octets[28])
+        if len(octets) >= _BINARY.size:
+            version, first, trace, second, parent, third, flags = _BINARY.unpack_from(octets)
+            if (version, first, second, third) == (0, 0, 1, 2):
+                return cls(trace, parent, flags)
+        raise ValueError(f"not a binary traceparent: {octets[: _BINARY.size]!r}")
 
     def __str__(self) -> str:
         return f"00-{self.trace_id.hex()}-{self.parent_id.hex()}-{self.flags:02x}"

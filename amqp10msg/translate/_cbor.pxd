@@ -4,6 +4,8 @@ cimport cython
 
 from amqp10msg._core.twin cimport Output
 
+cdef int DETAIL, EIGHT_BYTES, FOUR_BYTES, ITEM_NULL, MAJOR, MAJOR_ARRAY, MAJOR_BYTES, MAJOR_MAP
+cdef int MAJOR_TEXT, MAJOR_UNSIGNED, ONE_BYTE, TWO_BYTES
 cdef int _MAX_DEPTH
 
 

@@ -13,6 +13,20 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg._core.twin import Output
+from amqp10msg.notation.cbor_heads import (
+    DETAIL,
+    EIGHT_BYTES,
+    FOUR_BYTES,
+    ITEM_NULL,
+    MAJOR,
+    MAJOR_ARRAY,
+    MAJOR_BYTES,
+    MAJOR_MAP,
+    MAJOR_TEXT,
+    MAJOR_UNSIGNED,
+    ONE_BYTE,
+    TWO_BYTES,
+)
 
 __all__ = ["CborError", "decode", "encode"]
 
@@ -36,39 +50,39 @@ class _Writer(Output):
     def value(self, value: Any) -> None:
         """Write one value."""
         if value is None:
-            self.octet(0xF6)
+            self.octet(ITEM_NULL)
         elif isinstance(value, int):
-            self.head(0x00, value)
+            self.head(MAJOR_UNSIGNED, value)
         elif isinstance(value, bytes):
-            self.head(0x40, len(value))
+            self.head(MAJOR_BYTES, len(value))
             self.add(value)
         elif isinstance(value, str):
             octets = value.encode("utf-8")
-            self.head(0x60, len(octets))
+            self.head(MAJOR_TEXT, len(octets))
             self.add(octets)
         elif isinstance(value, list):
-            self.head(0x80, len(value))
+            self.head(MAJOR_ARRAY, len(value))
             for item in value:
                 self.value(item)
         else:
-            self.head(0xA0, len(value))
+            self.head(MAJOR_MAP, len(value))
             for key in sorted(value, key=_order):
                 self.value(key)
                 self.value(value[key])
 
     def head(self, kind: int, number: int) -> None:
         """Write a kind and its number, in the shortest form."""
-        if number < 24:
+        if number < ONE_BYTE:
             self.octet(kind | number)
         elif number < 0x100:
-            self.octet(kind | 24)
+            self.octet(kind | ONE_BYTE)
             self.octet(number)
         elif number < 0x1_0000:
-            self.number(kind | 25, 2, number)
+            self.number(kind | TWO_BYTES, 2, number)
         elif number < 0x1_0000_0000:
-            self.number(kind | 26, 4, number)
+            self.number(kind | FOUR_BYTES, 4, number)
         elif number < 0x1_0000_0000_0000_0000:
-            self.octet(kind | 27)
+            self.octet(kind | EIGHT_BYTES)
             self.add(number.to_bytes(8, "big"))
         else:
             raise CborError(f"{number} does not fit 64 bits")
@@ -110,28 +124,32 @@ class _Reader:
         if pos >= self.end:
             raise CborError("the input ends")
         head = data[pos]
-        kind, number = head >> 5, head & 31
+        kind, number = head & MAJOR, head & DETAIL
         self.pos = pos + 1
-        if head == 0xF6:
+        if head == ITEM_NULL:
             return None
-        if number > 23:
+        if number >= ONE_BYTE:
             number = self.wide(number)
-        if kind == 0:
+        if kind == MAJOR_UNSIGNED:
             return number
-        if kind in {2, 3}:
+        if kind in {MAJOR_BYTES, MAJOR_TEXT}:
             return self.string(kind, number)
-        if kind not in {4, 5} or number > self.end - self.pos or depth >= _MAX_DEPTH:
+        if (
+            kind not in {MAJOR_ARRAY, MAJOR_MAP}
+            or number > self.end - self.pos
+            or depth >= _MAX_DEPTH
+        ):
             raise CborError(
                 "a value that is not of the subset, too deep, or of more items than bytes"
             )
-        if kind == 4:
+        if kind == MAJOR_ARRAY:
             return [self.value(depth + 1) for _ in range(number)]
         return self.pairs(number, depth + 1)
 
     def wide(self, low: int) -> int:
         """Read the number behind a head that does not hold it."""
         start = self.pos
-        width = 1 << low - 24 if low < 28 else 0
+        width = 1 << low - ONE_BYTE if low <= EIGHT_BYTES else 0
         if width == 0 or width > self.end - start:
             raise CborError(
                 f"the head {self.data[start - 1]:#04x} is not of the subset, or is cut off"
@@ -140,7 +158,7 @@ class _Reader:
         for place in range(start, start + width):
             number = number << 8 | self.data[place]
         self.pos = start + width
-        if number < 24 or (width > 1 and number >> 4 * width == 0):
+        if number < ONE_BYTE or (width > 1 and number >> 4 * width == 0):
             raise CborError("a head is longer than it must be")
         return number
 
@@ -151,7 +169,7 @@ class _Reader:
         start = self.pos
         self.pos = start + size
         octets = self.data[start : self.pos]
-        if kind == 2:
+        if kind == MAJOR_BYTES:
             return octets
         try:
             return octets.decode("utf-8")

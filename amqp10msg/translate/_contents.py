@@ -8,8 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
+from amqp10msg._core.codes import (
+    AMQP_VALUE_CODE,
+    APPLICATION_PROPERTIES_CODE,
+    DATA_CODE,
+    PROPERTIES_CODE,
+)
 from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.errors import DecodeError
+from amqp10msg.sections import BODY_CODES, KIND_OF, Properties
 from amqp10msg.translate.table import ROWS
 
 __all__ = [
@@ -17,11 +26,14 @@ __all__ = [
     "EMPTY",
     "EXCHANGE",
     "FIELDS",
+    "FORMAT",
     "ORDER",
     "PLACES",
     "ROUTING_KEY",
     "SHAPE",
     "SPARSE",
+    "SPARSE_APPLICATION",
+    "SPARSE_PROPERTIES",
     "TABLE",
     "UNMARKED",
     "WHOLE",
@@ -37,18 +49,20 @@ ORDER = 17  # positions of the x- headers in the table
 EMPTY = 18  # the table of headers is there, and empty
 EXCHANGE = 19  # exchange and routing key, where annotations cannot hold them
 ROUTING_KEY = 20
-# Keys of the residual on the 0-9-1 side, besides the codes of sections, 0x70 to 0x78.
+# Keys of the residual on the 0-9-1 side, besides the codes of sections.
 WHOLE = 0  # the encoded message, where it is not of the usual form
 FORMAT = 1  # the message-format
 PLACES = 2  # where each header stood, in the order of their names
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
-SHAPE = 0x75  # of the body: the octets in front of each data section's content
-UNMARKED = 0x77  # 1: the payload is encoded body sections, and the type does not say so
+SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
+SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
+SHAPE = DATA_CODE  # of the body: the octets in front of each data section's content
+UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, and the type does not say so
 
-_SECTIONS = {0x70, 0x71, 0x72, 0x73, 0x74, 0x78, WHOLE}
+_SECTIONS = {*KIND_OF.keys() - BODY_CODES, WHOLE}
 _FORMAT, _PLACES, _SHAPE, _UNMARKED = FORMAT, PLACES, SHAPE, UNMARKED
-_SPARSE_PROPERTIES, _SPARSE_APPLICATION = SPARSE + 0x73, SPARSE + 0x74
-_MOST_FIELDS = 13
+_SPARSE_PROPERTIES, _SPARSE_APPLICATION = SPARSE_PROPERTIES, SPARSE_APPLICATION
+_MOST_FIELDS = len(attrs.fields(Properties))
 
 
 def is_of_message(content: dict[Any, Any]) -> bool:

@@ -19,6 +19,7 @@ from amqp10msg.message import Message
 from amqp10msg.primitives import Array, UInt
 from amqp10msg.sections import Header
 from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import DEFAULT_PRIORITY
 
 __all__ = [
     "ANNOTATIONS",
@@ -62,7 +63,7 @@ HEADERS: dict[str, str] = {
 def decorated(header: Header) -> bytes:
     """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
     out = b"\x41" if header.durable else b"\x42"
-    out += b"\x40" if header.priority == 4 else b"\x50" + bytes([header.priority])
+    out += b"\x40" if header.priority == DEFAULT_PRIORITY else b"\x50" + bytes([header.priority])
     out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
     out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
     return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out

@@ -14,14 +14,29 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FIRST_CODE,
+    FOOTER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+)
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.sections import SPECS
+from amqp10msg.sections import SPEC_OF
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import PLACES, SPARSE, UNMARKED, WHOLE, is_of_message
+from amqp10msg.translate._contents import (
+    FORMAT,
+    PLACES,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    UNMARKED,
+    WHOLE,
+    is_of_message,
+)
 from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
@@ -32,7 +47,7 @@ from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]
 
-_KEPT = (UNMARKED, 0x71, 0x78, SPARSE + 0x73, SPARSE + 0x74)
+_KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
@@ -107,7 +122,7 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     annotations = message.message_annotations
     if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
         # Behind a broker they could not be told from what that adds.
-        made.carried.setdefault(0x72, _core.encode_value(annotations))
+        made.carried.setdefault(MESSAGE_ANNOTATIONS_CODE, _core.encode_value(annotations))
     places = name_order(made.entries)
     is_ordered = places == list(range(len(places)))
     if not is_ordered:
@@ -141,12 +156,12 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
         loss.action == "carried" and loss.path.startswith("application-properties[")
         for loss in notes.losses
     )
-    wanted = (*_KEPT, 0x74) if inexpressible else _KEPT
+    wanted = (*_KEPT, APPLICATION_PROPERTIES_CODE) if inexpressible else _KEPT
     kept = {code: value for code, value in made.carried.items() if code in wanted}
-    if fields := kept.pop(SPARSE + 0x73, None):
+    if fields := kept.pop(SPARSE_PROPERTIES, None):
         fields = {index: octets for index, octets in fields.items() if octets != NULL}
         if fields:
-            kept[SPARSE + 0x73] = fields
+            kept[SPARSE_PROPERTIES] = fields
     notes.losses = [loss for loss in notes.losses if loss.path not in made.restored]
     for place, loss in enumerate(notes.losses):
         if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
@@ -183,7 +198,7 @@ def _returns(basic: BasicMessage, wire: bytes, format_: int) -> bool:
 
 
 def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
-    return {WHOLE: wire, 1: format_} if format_ else {WHOLE: wire}
+    return {WHOLE: wire, FORMAT: format_} if format_ else {WHOLE: wire}
 
 
 def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
@@ -195,7 +210,7 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         good.append(wire[start:end])
-        allowed = _core.FOLLOWERS[code - 0x70 + 1]
+        allowed = _core.FOLLOWERS[code - FIRST_CODE + 1]
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
@@ -207,7 +222,7 @@ def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:
     reader = _core.Reader(wire, content, UNLIMITED)
     reader.end = end
     try:
-        reader.section(SPECS[code - 0x70])
+        reader.section(SPEC_OF[code])
     except _core.READ_FAULTS:
         return False
     return bool(reader.pos == end)

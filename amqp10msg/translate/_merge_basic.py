@@ -10,13 +10,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.limits import UNLIMITED
+from amqp10msg.parts import octets_of_sections
 from amqp10msg.primitives import identical
-from amqp10msg.sections import Properties
+from amqp10msg.sections import BODY_CODES, Properties
 from amqp10msg.translate._contents import (
     BODY,
     EMPTY,
@@ -24,7 +23,8 @@ from amqp10msg.translate._contents import (
     FIELDS,
     ORDER,
     ROUTING_KEY,
-    SPARSE,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
     TABLE,
     UNMARKED,
 )
@@ -49,16 +49,11 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
     made.restored = set()
     basic = made.basic
     message = made.message
-    marked = content.get(BODY) == 1
-    if marked:
-        parts = [
-            part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
-        ]
-        if parts:
-            basic.body = made.raw[parts[0][1] : parts[-1][3]]
-            basic.properties.type = MARKER
-            made.restored.add("body")
-            made.carried.pop(UNMARKED, None)
+    if content.get(BODY) == 1 and (payload := octets_of_sections(made.raw, BODY_CODES)):
+        basic.body = payload
+        basic.properties.type = MARKER
+        made.restored.add("body")
+        made.carried.pop(UNMARKED, None)
     body = message.body[0] if isinstance(message.body, list) else message.body
     is_data = type(body).__name__ == "Data"
     for row in ROWS:
@@ -80,7 +75,7 @@ def restored_basic(made: Reading, notes: Notes) -> BasicMessage:
             setattr(basic.properties, row.name, value)
             made.restored.add(f"{row.section}.{row.field.replace('_', '-')}")
             if row.section == "properties":
-                _drop(made, SPARSE + 0x73, _FIELDS.index(row.field))
+                _drop(made, SPARSE_PROPERTIES, _FIELDS.index(row.field))
         else:
             notes.add(
                 f"properties.{row.name.replace('_', '-')}",
@@ -113,7 +108,7 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
                 mapped, _ = header_value(name, letter, value)
                 if mapped is not NOTHING and identical(mapped, now[key]):
                     entries[place] = (name, letter, value)
-                    _drop(made, SPARSE + 0x74, name)
+                    _drop(made, SPARSE_APPLICATION, name)
                 break
     order = content.get(ORDER)
     if order is not None:
@@ -123,7 +118,7 @@ def _headers(made: Reading, content: dict[int, Any]) -> list[Any]:
 
 def _drop(made: Reading, code: int, key: Any) -> None:
     """Take one entry out of what the reading would carry."""
-    if code == SPARSE + 0x74:
+    if code == SPARSE_APPLICATION:
         made.restored.add(f"application-properties[{key!r}]")
     found = made.carried.get(code)
     if found is not None:
@@ -169,7 +164,7 @@ def _whole_table(made: Reading, original: list[Any]) -> list[Any]:
         used.add(name)
         if key in now and identical(mapped, now[key]):
             result.append((name, letter, value))
-            _drop(made, SPARSE + 0x74, name)
+            _drop(made, SPARSE_APPLICATION, name)
         elif name in current:
             result.append(current[name])
     result += [entry for entry in made.entries if entry[0] not in used]

@@ -13,8 +13,7 @@ cdef Layout _GIVEN
 cdef list _FIELDS
 cdef tuple _BY_INDEX
 cdef set _COMPARED
-cdef tuple SPECS
-cdef int _SPARSE_PROPERTIES, _SPARSE_APPLICATION
+cdef dict SPEC_OF
 
 
 @cython.locals(known=set, made=Natural)

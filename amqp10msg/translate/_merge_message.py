@@ -12,6 +12,15 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    DATA_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties, encode_field
@@ -20,15 +29,17 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Symbol, identical
-from amqp10msg.sections import SPECS, Header, Properties
+from amqp10msg.sections import BODY_CODES, SPEC_OF, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
     BODY,
     FIELDS,
+    FORMAT,
     ORDER,
     PLACES,
     SHAPE,
-    SPARSE,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
     TABLE,
     UNMARKED,
     WHOLE,
@@ -65,7 +76,6 @@ _COMPARED = {str, int, bool, bytes}
 _BY_FIELD = {row.field: row for row in ROWS if row.section}
 _BY_INDEX = tuple(_BY_FIELD.get(name) for name in _FIELDS)
 _UNHEEDED = Notes(heeded=False)
-_SPARSE_PROPERTIES, _SPARSE_APPLICATION = SPARSE + 0x73, SPARSE + 0x74
 
 
 def restored_message(
@@ -128,7 +138,7 @@ def _in_places(places: list[int], entries: list[Any], known: set[str]) -> list[A
 
 def _original(content: dict[int, Any]) -> Any:
     """Return the message annotations in a residual."""
-    raw = content.get(0x72)
+    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
     return {} if raw is None else Message.decode(raw).message_annotations or {}
 
 
@@ -153,7 +163,7 @@ def _restored_whole(
         original = Message.decode(wire)
     except DecodeError:
         original = Message.decode(wire, strict=False)
-    original.message_format = content.get(1, 0)
+    original.message_format = content.get(FORMAT, 0)
     before = to_basic(original, Notes())
     held = before.properties.headers
     rest = held.entries[:-1] if isinstance(held, FieldTable) else []
@@ -178,9 +188,9 @@ def _restored_whole(
     sections: dict[int, Any] = {}
     heads = []
     for code, start, place, end in _core.Reader(wire, 0, UNLIMITED).scan():
-        if code == 0x75:
+        if code == DATA_CODE:
             heads.append(wire[start : place + (2 if wire[place] == 0xA0 else 5)])
-        elif not 0x75 <= code <= 0x77:
+        elif code not in BODY_CODES:
             sections[code] = wire[start:end]
     if heads:
         sections[SHAPE] = heads
@@ -237,20 +247,20 @@ def _assembled(
     annotations = _annotations(basic, headers, made, content, original, claimed, known, notes)
     octets = (
         header,
-        content.get(0x71, b""),
+        content.get(DELIVERY_ANNOTATIONS_CODE, b""),
         annotations,
         properties,
         application,
         _body(basic, made, content),
-        content.get(0x78, b""),
+        content.get(FOOTER_CODE, b""),
     )
-    return Message.decode(b"".join(octets), message_format=content.get(1, 0))
+    return Message.decode(b"".join(octets), message_format=content.get(FORMAT, 0))
 
 
 def _header(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:
     delivered = is_delivered(basic)
     mine = made.header_section(basic, delivered)
-    raw = content.get(0x70)
+    raw = content.get(HEADER_CODE)
     if raw is None:
         if mine is None:
             return b""
@@ -279,8 +289,8 @@ def _properties(
 ) -> tuple[bytes, set[str]]:
     """Return the properties section, and the fields that stand as they were."""
     mine: Any = made.properties
-    raw = content.get(0x73)
-    sparse: Any = content.get(_SPARSE_PROPERTIES)
+    raw = content.get(PROPERTIES_CODE)
+    sparse: Any = content.get(SPARSE_PROPERTIES)
     if raw is None and sparse is None:
         return (b"" if mine is None else _core.encode_value(_PROPERTIES.build(mine))), set()
     mine = [None] * len(_FIELDS) if mine is None else mine.copy()
@@ -336,8 +346,8 @@ def _application(
     headers: dict[str, tuple[str, Any]], made: Natural, content: dict[int, Any], taken: set[str]
 ) -> tuple[bytes, set[str]]:
     """Return the application properties, and the names of headers that stand in them."""
-    raw = content.get(0x74)
-    sparse = content.get(_SPARSE_APPLICATION)
+    raw = content.get(APPLICATION_PROPERTIES_CODE)
+    sparse = content.get(SPARSE_APPLICATION)
     if raw is None:
         size = len(made.application)
         result = dict(made.application)
@@ -352,7 +362,7 @@ def _application(
             # In the order of the headers: one had no place by the rules.
             order = {name: place for place, name in enumerate(headers)}
             result = dict(sorted(result.items(), key=lambda pair: order.get(pair[0], 0)))
-        return (_map(0x74, result) if result else b""), restored
+        return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), restored
     original: Any = Message.decode(raw).application_properties or {}
     result = {}
     claimed: set[str] = set()
@@ -379,12 +389,14 @@ def _application(
         if name not in claimed:
             changed = True
             result[name] = value
-    return (bytes(raw) if not changed else _map(0x74, result) if result else b""), claimed
+    if not changed:
+        return bytes(raw), claimed
+    return (_map(APPLICATION_PROPERTIES_CODE, result) if result else b""), claimed
 
 
 def _map(code: int, entries: dict[Any, Any]) -> bytes:
     """Encode the section of these entries."""
-    spec: Any = SPECS[code - 0x70]
+    spec: Any = SPEC_OF[code]
     section = spec.cls.__new__(spec.cls)
     section.update(entries)
     writer = _core.Writer(False)
@@ -426,7 +438,7 @@ def _annotations(
     known: set[str],
     notes: Notes,
 ) -> bytes:
-    raw = content.get(0x72)
+    raw = content.get(MESSAGE_ANNOTATIONS_CODE)
     mine = dict(made.annotations)
     for name in claimed:
         key = annotation_of(name) if name.startswith("x-") else None
@@ -453,7 +465,7 @@ def _annotations(
         if delivered:
             mine[Symbol("x-exchange")] = basic.exchange
             mine[Symbol("x-routing-key")] = basic.routing_key
-        return _map(0x72, mine) if mine else b""
+        return _map(MESSAGE_ANNOTATIONS_CODE, mine) if mine else b""
     result: dict[Any, Any] = {}
     changed = False
     used: set[Any] = set()
@@ -506,7 +518,7 @@ def _annotations(
         changed = True
         result[Symbol("x-exchange")] = basic.exchange
         result[Symbol("x-routing-key")] = basic.routing_key
-    return bytes(raw) if not changed else _map(0x72, result) if result else b""
+    return bytes(raw) if not changed else _map(MESSAGE_ANNOTATIONS_CODE, result) if result else b""
 
 
 def _body(basic: BasicMessage, made: Natural, content: dict[int, Any]) -> bytes:

@@ -12,6 +12,15 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
+from amqp10msg._core.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    DATA_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
 from amqp10msg._core.entries import Entries
 from amqp10msg._core.scan import write_message
 from amqp10msg._core.twin import Layout, Text
@@ -20,10 +29,19 @@ from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.parts import octets_of_sections
 from amqp10msg.primitives import Int
-from amqp10msg.sections import KINDS, SPECS, Data, Header, Properties
+from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
 from amqp10msg.translate import residual
-from amqp10msg.translate._contents import SHAPE, SPARSE, UNMARKED, is_of_basic
+from amqp10msg.translate._contents import (
+    FORMAT,
+    SHAPE,
+    SPARSE,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    UNMARKED,
+    is_of_basic,
+)
 from amqp10msg.translate._delivery import becomes_text, decorated
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
@@ -41,7 +59,7 @@ from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
-from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, shortstr
+from amqp10msg.translate.table import BYTES, DEFAULT_PRIORITY, ID, KNOWN, ROWS, SECONDS, shortstr
 
 __all__ = [
     "Reading",
@@ -65,7 +83,7 @@ _MESSAGE = Layout(
         "message_format",
     ],
 )
-_KINDS = SPECS[0x73 - 0x70].kinds
+_KINDS = SPEC_OF[PROPERTIES_CODE].kinds
 _PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
 # By position: the row of a field, and what it becomes where it was met before.
@@ -187,7 +205,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     if header is not None:
         _header(made, header, delivered, notes)
     elif delivered:
-        made.carried[0x70] = b""
+        made.carried[HEADER_CODE] = b""
     if properties is not None:
         _properties(made, properties, notes)
     if application is not None:
@@ -196,15 +214,15 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     if annotations is not None:
         _annotations(made, annotations, delivered, notes)
     if delivery_annotations is not None:
-        made.carried[0x71] = _core.encode_value(delivery_annotations)
+        made.carried[DELIVERY_ANNOTATIONS_CODE] = _core.encode_value(delivery_annotations)
         notes.carried(
             "delivery-annotations", dict(delivery_annotations), "0-9-1 has no delivery-annotations"
         )
     if footer is not None:
-        made.carried[0x78] = _core.encode_value(footer)
+        made.carried[FOOTER_CODE] = _core.encode_value(footer)
         notes.carried("footer", dict(footer), "0-9-1 has no footer")
     if format_:
-        made.carried[1] = format_
+        made.carried[FORMAT] = format_
     made.build()
     return made
 
@@ -246,7 +264,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     durable, priority, ttl, first_acquirer, count = _HEADER.values(header)
     if durable and not (delivered and _is_transient(made)):
         made.given[_DELIVERY_MODE] = 2
-    if priority != 4:
+    if priority != DEFAULT_PRIORITY:
         value, same = _PRIORITY.backward(int(priority))
         made.given[_PRIORITY_AT] = value
         if not same:
@@ -288,10 +306,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
                 "0-9-1 says only whether it may have been delivered before",
                 recoverable=True,
             )
-        if not (durable or priority != 4 or ttl is not None or count):
+        if not (durable or priority != DEFAULT_PRIORITY or ttl is not None or count):
             exact = False
     if not exact:
-        made.carried[0x70] = _core.encode_value(header)
+        made.carried[HEADER_CODE] = _core.encode_value(header)
 
 
 def _properties(made: Reading, properties: Any, notes: Notes) -> None:
@@ -326,9 +344,9 @@ def _properties(made: Reading, properties: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if empty:
-        made.carried[0x73] = _core.encode_value(properties)
+        made.carried[PROPERTIES_CODE] = _core.encode_value(properties)
     elif sparse:
-        made.carried[SPARSE + 0x73] = sparse
+        made.carried[SPARSE_PROPERTIES] = sparse
 
 
 def _mapped(made: Reading, index: int, row: Any, value: Any) -> tuple[Any, bool]:
@@ -426,9 +444,9 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             )
     if whole:
         made.certain = False
-        made.carried[0x74] = _core.encode_value(application)
+        made.carried[APPLICATION_PROPERTIES_CODE] = _core.encode_value(application)
     elif sparse:
-        made.carried[SPARSE + 0x74] = sparse
+        made.carried[SPARSE_APPLICATION] = sparse
 
 
 def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> None:
@@ -515,7 +533,9 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
         if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
             exact = False
     if not exact or not produced or delivered == "other":
-        made.carried[0x72] = _core.encode_value(made.message.message_annotations)
+        made.carried[MESSAGE_ANNOTATIONS_CODE] = _core.encode_value(
+            made.message.message_annotations
+        )
 
 
 def _read_saved(value: Any, notes: Notes) -> dict[int, Any] | None:
@@ -574,10 +594,7 @@ def _body(made: Reading, notes: Notes) -> None:
         made.carried[SHAPE] = []  # filled with what stands on the wire
         notes.add("body", "retyped", len(body), 1, "the data sections are joined", recoverable=True)
         return
-    parts = [
-        part for part in _core.Reader(made.raw, 0, UNLIMITED).scan() if 0x75 <= part[0] <= 0x77
-    ]
-    made.payload = made.raw[parts[0][1] : parts[len(parts) - 1][3]]
+    made.payload = octets_of_sections(made.raw, BODY_CODES)
     written = rewritten(made.payload)
     if written is not None:
         made.given[_TYPE] = MARKER
@@ -607,11 +624,11 @@ def exact_octets(made: Reading) -> None:
     """Carry the bytes of sections in other encodings than this library's, and the heads."""
     for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
-        kind = KINDS[code - 0x70]
+        kind = KIND_OF[code]
         if kind.attribute == "body":
             _heads(made, code, start, content, end)
             continue
-        if code == 0x70 and 0x70 not in made.carried and octets == decorated_of(made):
+        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == decorated_of(made):
             continue
         section = getattr(made.message, kind.attribute)
         if code in made.carried:
@@ -620,7 +637,7 @@ def exact_octets(made: Reading) -> None:
         canonical = b"" if section is None else _section_octets(code, section)
         if canonical == octets:
             continue
-        if code == 0x73 and canonical and (fields := nulls_behind(octets, canonical)):
+        if code == PROPERTIES_CODE and canonical and (fields := nulls_behind(octets, canonical)):
             made.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
             continue
         made.carried[code] = octets
@@ -636,13 +653,13 @@ def decorated_of(made: Reading) -> bytes | None:
 
 def _section_octets(code: int, section: Any) -> bytes:
     writer = _core.Writer(False)
-    writer.section(SPECS[code - 0x70], section)
+    writer.section(SPEC_OF[code], section)
     return writer.finish()
 
 
 def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None:
     """Note what stands in front of a data section's content, where it must be kept."""
-    if code != 0x75:
+    if code != DATA_CODE:
         return
     width = 2 if made.raw[content] == 0xA0 else 5
     several = isinstance(made.body, list)

@@ -16,15 +16,19 @@ import attrs
 
 from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.primitives import Symbol, Timestamp, UByte, ULong
+from amqp10msg.sections import Header
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.texts import CODINGS, MIME_TYPE
 
-__all__ = ["PREFIX", "ROWS", "Place", "Row", "shortstr"]
+__all__ = ["DEFAULT_PRIORITY", "PREFIX", "ROWS", "Place", "Row", "shortstr"]
 
 #: What the annotations begin with that hold properties of class basic.
 PREFIX = "x-opt-basic-"
 _NO_CODING = {"identity", "compress", "x-compress"}
+#: That of a 1.0 message whose header says none.
+DEFAULT_PRIORITY: Any = attrs.fields(Header).priority.default
+_MAX_PRIORITY = 9  # of 0-9-1
 _MAX_TTL = 2**32 - 1
 _MAX_MS = 2**63 - 1
 
@@ -142,15 +146,17 @@ def _mode_backward(durable: Any) -> tuple[Any, bool]:
 
 
 def _priority_forward(priority: int, _: bool) -> Place:
-    if priority == 4:  # the default of 1.0, which is not written
-        return Place("annotation", UByte(4))
-    return Place("field", priority, priority <= 9, ("carried", "a priority of 0-9-1 is 0 to 9"))
+    if priority == DEFAULT_PRIORITY:  # which is not written
+        return Place("annotation", UByte(priority))
+    return Place(
+        "field", priority, priority <= _MAX_PRIORITY, ("carried", "a priority of 0-9-1 is 0 to 9")
+    )
 
 
 def _priority_backward(priority: Any) -> tuple[Any, bool]:
-    if priority == 4:
+    if priority == DEFAULT_PRIORITY:
         return None, True
-    return (priority, True) if priority <= 9 else (9, False)
+    return (priority, True) if priority <= _MAX_PRIORITY else (_MAX_PRIORITY, False)
 
 
 def _expiration_forward(text: str, _: bool) -> Place:

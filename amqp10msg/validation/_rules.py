@@ -199,8 +199,9 @@ def _rules() -> Iterator[Rule]:
     for row in re.findall(r"^[^\s#].*(?:\n .*)+", _TABLE, re.MULTILINE):
         head, *lines = row.split("\n")
         name, clause, severity, *refused = head.split(" | ")
-        text = " ".join(line[4:] for line in lines if line[4] != ">")
-        quote = " ".join(line[6:] for line in lines if line[4] == ">")
+        said = [line.strip() for line in lines]
+        text = " ".join(line for line in said if not line.startswith(">"))
+        quote = " ".join(line.removeprefix("> ") for line in said if line.startswith(">"))
         structural = refused == ["structural"]
         yield Rule(
             name,

@@ -83,7 +83,8 @@ def exchange_of(address: str) -> tuple[str, str | None] | None:
         return "", unquote(parts[2])
     if parts[:2] != ["", "exchanges"] or not 3 <= len(parts) <= 4:
         return None
-    return unquote(parts[2]), unquote(parts[3]) if len(parts) == 4 else None
+    name, key = (*map(unquote, parts[2:]), None)[:2]
+    return str(name), key
 
 
 def annotated(octets: bytes, exchange: str, key: str) -> bytes:

@@ -8,6 +8,7 @@ from amqp10msg._core import encode_value
 from amqp10msg.composite import Error, read_composite
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import Limits
+from amqp10msg.net.transport.frames import AMQP_FRAME, HEAD, HEAD_SIZE, frame_head
 from amqp10msg.net.transport.handler import Handler
 from amqp10msg.net.transport.performatives import (
     Attach,
@@ -76,7 +77,7 @@ class Connection:
         self.opened = False
         self.closed = False
         self.over = False
-        self.room = _MIN_FRAME - 8  # bytes of a frame's body
+        self.room = _MIN_FRAME - HEAD_SIZE  # bytes of a frame's body
         self.sessions: dict[int, Session] = {}
         self.touched: set[Session] = set()
         self._own: dict[int, Session] = {}
@@ -87,7 +88,7 @@ class Connection:
         self._position = 0
         self._chunks: list[bytes] = []
         self._have = 0  # bytes that were not processed yet
-        self._need = 8  # bytes to go on
+        self._need = HEAD_SIZE  # bytes to go on
         self._header_seen = False
         self._wrote = False
         self._last = 0.0
@@ -193,10 +194,9 @@ class Connection:
         if self.closed:
             return
         self._greet()
-        size = len(body) + 8
-        self._out.append(b"%b\x02\x00%b" % (size.to_bytes(4, "big"), channel.to_bytes(2, "big")))
+        self._out.append(frame_head(len(body), AMQP_FRAME, channel))
         self._out.append(body)
-        self._pending += size
+        self._pending += HEAD_SIZE + len(body)
 
     def _greet(self) -> None:
         if not self._greeted:
@@ -231,34 +231,33 @@ class Connection:
         if not self._header_seen:
             self._header_seen = True
             self._greet()  # also where it is another one: that is what is expected (Part 2, 2.2)
-            if buffer[start : start + 8] != AMQP_HEADER:
+            if not buffer.startswith(AMQP_HEADER, start):
                 self.closed = self.over = True
                 self.handler.on_close(
                     Error("amqp:connection:framing-error", "no header of AMQP 1.0"), fault=True
                 )
                 return False
-            self._position += 8
-            self._have -= 8
+            self._position += len(AMQP_HEADER)
+            self._have -= len(AMQP_HEADER)
             return True
-        size = int.from_bytes(buffer[start : start + 4], "big")
-        if not 8 <= size <= self.local.max_frame_size:
+        size, words, kind, channel = HEAD.unpack_from(buffer, start)
+        if not HEAD_SIZE <= size <= self.local.max_frame_size:
             raise ConnectionFaultError(
                 "amqp:connection:framing-error",
-                f"a frame has 8 to {self.local.max_frame_size} bytes here, not {size}",
+                f"a frame has {HEAD_SIZE} to {self.local.max_frame_size} bytes here, not {size}",
             )
         if self._have < size:
             self._need = size
             return False
-        self._need = 8
+        self._need = HEAD_SIZE
         self._have -= size
         self._position = start + size
-        body = start + 4 * buffer[start + 4]
-        if not start + 8 <= body <= start + size or buffer[start + 5] != 0:
+        body = start + 4 * words
+        if not start + HEAD_SIZE <= body <= start + size or kind != AMQP_FRAME:
             raise ConnectionFaultError(
                 "amqp:connection:framing-error", "that is not a frame of AMQP"
             )
         if body < start + size:
-            channel = int.from_bytes(buffer[start + 6 : start + 8], "big")
             self._frame(channel, buffer[body : start + size])
         return True
 
@@ -309,7 +308,7 @@ class Connection:
                 "amqp:invalid-field", f"max-frame-size is {_MIN_FRAME} bytes at least"
             )
         self.remote = remote
-        self.room = min(remote.max_frame_size, self.local.max_frame_size) - 8
+        self.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
         self.handler.on_open()
 
     def _on_begin(self, channel: int, begin: Begin) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from amqp10msg._core import decode_value, encode_value
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import Limits
+from amqp10msg.net.transport.frames import HEAD, HEAD_SIZE, SASL_FRAME, frame_head
 from amqp10msg.primitives import Array, Described, Symbol, ULong
 
 __all__ = ["SASL_HEADER", "SaslClient", "SaslCode", "SaslError", "SaslFrames", "sasl_frame"]
@@ -46,7 +47,7 @@ class SaslError(ConnectionError):
 def sasl_frame(code: int, *fields: Any) -> bytes:
     """Return a frame of SASL: that of a list with this descriptor and these fields."""
     body = encode_value(Described(ULong(code), list(fields)))
-    return (len(body) + 8).to_bytes(4, "big") + b"\x02\x01\x00\x00" + body
+    return frame_head(len(body), SASL_FRAME) + body
 
 
 class SaslFrames:
@@ -61,9 +62,9 @@ class SaslFrames:
 
     def header(self) -> bytes | None:
         """Take the protocol header, 8 bytes; None until it is here."""
-        if len(self._buffer) < 8:
+        if len(self._buffer) < len(SASL_HEADER):
             return None
-        return self._take(8)
+        return self._take(len(SASL_HEADER))
 
     def next(self) -> tuple[int | None, list[Any]] | None:
         """Take a frame: its code, None for an unknown one, and its fields; None until it is here.
@@ -71,11 +72,11 @@ class SaslFrames:
         Raises:
             SaslError: it is not a frame of SASL.
         """
-        if len(self._buffer) < 8:
+        if len(self._buffer) < HEAD_SIZE:
             return None
-        size = int.from_bytes(self._buffer[:4], "big")
-        start = 4 * self._buffer[4]
-        if not 8 <= start <= size <= _MAX_FRAME or self._buffer[5] != 1:
+        size, words, kind, _ = HEAD.unpack_from(self._buffer)
+        start = 4 * words
+        if not HEAD_SIZE <= start <= size <= _MAX_FRAME or kind != SASL_FRAME:
             raise SaslError("the peer sent no SASL frame")
         if len(self._buffer) < size:
             return None

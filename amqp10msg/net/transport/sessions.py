@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from amqp10msg.composite import Error, from_described
+from amqp10msg.composite import Error, composite_of, from_described
 from amqp10msg.delivery import Accepted, DeliveryState, Rejected
 from amqp10msg.errors import DecodeError
 from amqp10msg.net.transport.links import MASK, Delivery, Link, LinkFaultError
@@ -30,6 +30,7 @@ __all__ = ["Session", "SessionFaultError"]
 _WINDOW = 2_048
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
+_ACCEPTED_CODE = composite_of(Accepted).code
 _ERRANT = "amqp:session:errant-link"
 
 
@@ -50,7 +51,7 @@ def state_of(value: Any) -> Any:
     if value is None:
         return None
     if isinstance(value, Described):
-        if value.descriptor == 0x24 and not value.value:
+        if value.descriptor == _ACCEPTED_CODE and not value.value:
             return _ACCEPTED
         try:
             state = from_described(value)

@@ -201,16 +201,18 @@ cdef class ContentReader:
                     n -= 1
                     if cbor_read(&p, stop, 0, &key) == ODD:
                         return ODD
-            elif key == 0x70 or 0x72 <= key <= 0x74:
+            elif key == HEADER_CODE or (
+                MESSAGE_ANNOTATIONS_CODE <= key <= APPLICATION_PROPERTIES_CODE
+            ):
                 if cbor_read(&p, stop, 2, &n) == ODD:
                     return ODD
                 section.at = p - <Py_ssize_t> n
                 section.n = <Py_ssize_t> n
-                if key == 0x70:
+                if key == HEADER_CODE:
                     g.header = section
-                elif key == 0x72:
+                elif key == MESSAGE_ANNOTATIONS_CODE:
                     g.annotations = section
-                elif key == 0x73:
+                elif key == PROPERTIES_CODE:
                     g.properties = section
                 else:
                     g.application = section

@@ -26,6 +26,16 @@ from cpython.mem cimport PyMem_Free, PyMem_Realloc
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
 
+# The numeric descriptors of the sections (Part 3, 3.2).
+cdef enum:
+    HEADER_CODE = 0x70
+    MESSAGE_ANNOTATIONS_CODE = 0x72
+    PROPERTIES_CODE = 0x73
+    APPLICATION_PROPERTIES_CODE = 0x74
+    DATA_CODE = 0x75
+    AMQP_SEQUENCE_CODE = 0x76
+    AMQP_VALUE_CODE = 0x77
+
 cdef const char* RESIDUAL = b"x-opt-amqp10msg-residual"
 
 include "output.pxi"

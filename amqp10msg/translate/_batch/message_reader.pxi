@@ -37,13 +37,13 @@ cdef class MessageReader:
         made.is_certain = n <= CERTAIN
         # The sections, which stand in another order than losses are told.
         header.at = annotations.at = properties.at = application.at = NULL
-        if skip_section(&p, stop, 0x70, &header) == ODD:
+        if skip_section(&p, stop, HEADER_CODE, &header) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x72, &annotations) == ODD:
+        if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE, &annotations) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x73, &properties) == ODD:
+        if skip_section(&p, stop, PROPERTIES_CODE, &properties) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x74, &application) == ODD:
+        if skip_section(&p, stop, APPLICATION_PROPERTIES_CODE, &application) == ODD:
             return ODD
         if self.read_body(p, stop, body) == ODD:
             return ODD
@@ -99,7 +99,7 @@ cdef class MessageReader:
             made.given[TYPE].at = <cursor> MARKER
             made.given[TYPE].n = <Py_ssize_t> strlen(MARKER)
             return GOOD
-        if not is_section(p, stop, 0x75):
+        if not is_section(p, stop, DATA_CODE):
             return ODD
         p += 3
         if p >= stop or (p[0] != 0xA0 and p[0] != 0xB0):

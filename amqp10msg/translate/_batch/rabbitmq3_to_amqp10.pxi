@@ -86,7 +86,10 @@ cdef class RabbitMQ3ToAmqp10(RabbitMQToAmqp10):
                 if entry.letter != c"S" and entry.letter != c"x":
                     return True
                 # Annotations are read on the way into a stream; `proof` looks at what is in them.
-                return self.stream and i == 0 and not is_one_section(v.at, v.n, 0x72)
+                return (
+                    self.stream and i == 0
+                    and not is_one_section(v.at, v.n, MESSAGE_ANNOTATIONS_CODE)
+                )
         if v.kind == DOUBLE or v.kind == FLOAT or v.kind == NULL_KIND:
             return True
         if v.kind == STRING and not is_utf8(v.at, v.n):
@@ -137,7 +140,7 @@ cdef class RabbitMQ3ToAmqp10(RabbitMQToAmqp10):
         if g.is_marked:
             put(o, g.body.at, g.body.n)
         else:
-            begin_section(o, 0x75)
+            begin_section(o, DATA_CODE)
             put_old(o, 0xA0, g.body.at, g.body.n)
         if is_certain:
             return GOOD
@@ -216,5 +219,5 @@ cdef class RabbitMQ3ToAmqp10(RabbitMQToAmqp10):
                 put_variable(list_, 0xA3, v.at, v.n)
             else:
                 put_old(list_, 0xA1, v.at, v.n)
-        begin_section(o, 0x73)
+        begin_section(o, PROPERTIES_CODE)
         return put_compound(o, 0xC0, FIELDS, list_)

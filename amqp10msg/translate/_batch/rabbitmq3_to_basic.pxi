@@ -38,10 +38,10 @@ cdef class RabbitMQ3ToBasic(RabbitMQToBasic):
         header.at = NULL
         for i in range(SAVED):
             sections[i].at = NULL
-        if skip_section(&p, stop, 0x70, &header) == ODD:
+        if skip_section(&p, stop, HEADER_CODE, &header) == ODD:
             return ODD
         for i in range(SAVED):
-            if skip_section(&p, stop, 0x72 + i, &sections[i]) == ODD:
+            if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE + i, &sections[i]) == ODD:
                 return ODD
         if self.read_body(p, stop, body) == ODD:
             return ODD
@@ -49,7 +49,7 @@ cdef class RabbitMQ3ToBasic(RabbitMQToBasic):
             if n > CERTAIN:  # the limits of decoding count its values
                 return ODD
             # A list as the value is taken for the fields of a record.
-            if p[2] == 0x77 and (p[3] == 0x45 or p[3] == 0xC0 or p[3] == 0xD0):
+            if p[2] == AMQP_VALUE_CODE and (p[3] == 0x45 or p[3] == 0xC0 or p[3] == 0xD0):
                 return ODD
         else:
             made.there[TYPE] = True

@@ -153,7 +153,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
                 return ODD
             put(o, PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
             return GOOD
-        begin_section(o, 0x75)
+        begin_section(o, DATA_CODE)
         put_variable(o, 0xA0, g.body.at, g.body.n)
         return GOOD
 
@@ -176,7 +176,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
             octet(list_, 0x40)
         octet(list_, 0x42 if g.redelivered else 0x41)
         octet(list_, self.delivery_count)
-        begin_section(o, 0x70)
+        begin_section(o, HEADER_CODE)
         return put_compound(o, 0xC0, 5, list_)
 
     cdef int write_own(self, Out* map_, const char* name, Span* found) except -1:
@@ -227,7 +227,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
         if not self.metadata_first:
             self.write_own(map_, b"x-exchange", &g.exchange)
             self.write_own(map_, b"x-routing-key", &g.routing_key)
-        begin_section(o, 0x72)
+        begin_section(o, MESSAGE_ANNOTATIONS_CODE)
         return put_compound(o, 0xC1, count, map_)
 
     cdef int write_properties(self, Out* o) except -1:
@@ -274,7 +274,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
                 self.write_address(list_, v)
             else:
                 put_variable(list_, 0xA0 if source == USER_ID else 0xA1, v.at, v.n)
-        begin_section(o, 0x73)
+        begin_section(o, PROPERTIES_CODE)
         return put_compound(o, 0xC0, count, list_)
 
     cdef int write_address(self, Out* o, Value* v) except -1:
@@ -305,5 +305,5 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
             self.write_value(map_, entry)
         if not count:
             return 0
-        begin_section(o, 0x74)
+        begin_section(o, APPLICATION_PROPERTIES_CODE)
         return put_compound(o, 0xC1, count, map_)

@@ -64,13 +64,13 @@ cdef class RabbitMQToBasic(ToBasic):
             fields[i].kind = NULL_KIND
         type_.kind = NULL_KIND
         header.at = annotations.at = properties.at = application.at = NULL
-        if skip_section(&p, stop, 0x70, &header) == ODD:
+        if skip_section(&p, stop, HEADER_CODE, &header) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x72, &annotations) == ODD:
+        if skip_section(&p, stop, MESSAGE_ANNOTATIONS_CODE, &annotations) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x73, &properties) == ODD:
+        if skip_section(&p, stop, PROPERTIES_CODE, &properties) == ODD:
             return ODD
-        if skip_section(&p, stop, 0x74, &application) == ODD:
+        if skip_section(&p, stop, APPLICATION_PROPERTIES_CODE, &application) == ODD:
             return ODD
         if self.read_body(p, stop, body) == ODD:
             return ODD

@@ -126,7 +126,7 @@ cdef class ToAmqp10(ContentReader):
         if g.is_marked:
             put(o, g.body.at, g.body.n)
             return GOOD
-        begin_section(o, 0x75)
+        begin_section(o, DATA_CODE)
         put_variable(o, 0xA0, g.body.at, g.body.n)
         return GOOD
 
@@ -163,7 +163,7 @@ cdef class ToAmqp10(ContentReader):
             octet(list_, 0x40)
             octet(list_, 0x52)
             octet(list_, 1)
-        begin_section(o, 0x70)
+        begin_section(o, HEADER_CODE)
         return put_compound(o, 0xC0, count, list_)
 
     cdef int write_annotations(self, Out* o) except -1:
@@ -214,7 +214,7 @@ cdef class ToAmqp10(ContentReader):
             put_variable(map_, 0xA1, g.routing_key.at, g.routing_key.n)
         if not count:
             return 0
-        begin_section(o, 0x72)
+        begin_section(o, MESSAGE_ANNOTATIONS_CODE)
         return put_compound(o, 0xC1, count, map_)
 
     cdef int write_order(self, Out* o) except -1:
@@ -272,7 +272,7 @@ cdef class ToAmqp10(ContentReader):
                 put_variable(list_, 0xA3, v.at, v.n)
             else:
                 put_variable(list_, 0xA0 if source == USER_ID else 0xA1, v.at, v.n)
-        begin_section(o, 0x73)
+        begin_section(o, PROPERTIES_CODE)
         return put_compound(o, 0xC0, count, list_)
 
     cdef int write_application(self, Out* o) except -1:
@@ -293,5 +293,5 @@ cdef class ToAmqp10(ContentReader):
                 put_value(map_, &entry.value)
         if not count:
             return 0
-        begin_section(o, 0x74)
+        begin_section(o, APPLICATION_PROPERTIES_CODE)
         return put_compound(o, 0xC1, count, map_)

@@ -173,16 +173,16 @@ cdef class ToBasic(MessageReader):
             for i in range(entries.count):
                 cbor_head(content, 0, places[i])
         if made.header.at != NULL:
-            cbor_head(content, 0, 0x70)
+            cbor_head(content, 0, HEADER_CODE)
             cbor_bytes(content, made.header.at, made.header.n)
         if made.annotations.at != NULL:
-            cbor_head(content, 0, 0x72)
+            cbor_head(content, 0, MESSAGE_ANNOTATIONS_CODE)
             cbor_bytes(content, made.annotations.at, made.annotations.n)
         if made.properties.at != NULL:
-            cbor_head(content, 0, 0x73)
+            cbor_head(content, 0, PROPERTIES_CODE)
             cbor_bytes(content, made.properties.at, made.properties.n)
         if made.application.at != NULL:
-            cbor_head(content, 0, 0x74)
+            cbor_head(content, 0, APPLICATION_PROPERTIES_CODE)
             cbor_bytes(content, made.application.at, made.application.n)
         if keeps_field:
             for i in range(FIELDS):

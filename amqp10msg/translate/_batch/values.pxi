@@ -254,7 +254,7 @@ cdef inline bint is_section(cursor p, cursor stop, int code) noexcept nogil:
 cdef int skip_section(cursor* place, cursor stop, int code, Span* found) noexcept nogil:
     """Pass over a list or map section of this code, where one is; odd where it is cut off."""
     cdef cursor p = place[0]
-    cdef int usual = 0xC0 if code == 0x70 or code == 0x73 else 0xC1
+    cdef int usual = 0xC0 if code == HEADER_CODE or code == PROPERTIES_CODE else 0xC1
     cdef Py_ssize_t count = 0
     cdef cursor end = NULL
     if not is_section(p, stop, code):
@@ -313,8 +313,8 @@ cdef bint is_canonical(cursor* place, cursor stop, int depth) noexcept nogil:
 
 cdef bint is_body(cursor p, cursor stop) noexcept nogil:
     """Whether this is one amqp-sequence or amqp-value section with such a value."""
-    cdef bint is_sequence = is_section(p, stop, 0x76)
-    if not is_sequence and not is_section(p, stop, 0x77):
+    cdef bint is_sequence = is_section(p, stop, AMQP_SEQUENCE_CODE)
+    if not is_sequence and not is_section(p, stop, AMQP_VALUE_CODE):
         return False
     p += 3
     if is_sequence and not (p < stop and (p[0] == 0x45 or p[0] == 0xC0 or p[0] == 0xD0)):

@@ -6,6 +6,7 @@ from amqp10msg.translate.rabbitmq.reading cimport TermReader
 
 cdef dict _SHAPES, _RANKS
 cdef tuple _DESCRIPTORS
+cdef int DATA, FOOTER
 
 
 @cython.locals(reader=TermReader, last=int, pos=Py_ssize_t, count=int, rank=int, again=bint,

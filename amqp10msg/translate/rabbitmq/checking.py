@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from amqp10msg._core import skip_value
+from amqp10msg._core.codes import DATA, FOOTER
 from amqp10msg.errors import DecodeError
 from amqp10msg.translate.rabbitmq.reading import CODEC_43, TermReader
 from amqp10msg.translate.rabbitmq.terms import RefusedError, section_name
@@ -49,11 +50,11 @@ def check(data: bytes) -> None:
             raise RefusedError("refused: an unexpected section")
         rank = _RANKS[name]
         again = name in ("data", "amqp-sequence") and rank == last
-        # Behind one kind of body only the footer may follow, and that only behind a body.
+        # After one kind of body only the footer may follow, and that only behind a body.
         if (
             (rank <= last and not again)
-            or (last >= 5 and rank < 8 and not again)
-            or (name == "footer" and last < 5)
+            or (last >= DATA and rank < FOOTER and not again)
+            or (name == "footer" and last < DATA)
         ):
             raise RefusedError("refused: an unexpected section", name)
         last = rank

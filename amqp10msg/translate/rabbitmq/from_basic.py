@@ -13,6 +13,13 @@ import struct
 import urllib.parse
 from typing import Any
 
+from amqp10msg._core.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 from amqp10msg.primitives import Float
 from amqp10msg.translate.circumstances import Circumstances
@@ -24,6 +31,21 @@ from amqp10msg.translate.rabbitmq.fields import (
     octets,
     readable,
     utf8_without_nul,
+)
+from amqp10msg.translate.rabbitmq.places import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    CREATION_TIME,
+    DELIVERY_COUNT,
+    FIRST_ACQUIRER,
+    GROUP_ID,
+    MESSAGE_ID,
+    PRIORITY,
+    PROPERTY_NAMES,
+    REPLY_TO,
+    TTL,
+    USER_ID,
 )
 from amqp10msg.translate.rabbitmq.sections import (
     MARKER,
@@ -72,8 +94,8 @@ def to_amqp10(
     # A stream, also one of dead letters, delivers its messages for the first time.
     count = 0 if broker.stream else given.delivery_count
     died = bool(given.deaths) and not broker.stream
-    header[3] = not (basic.redelivered or count or died)
-    header[4] = ("uint", count)
+    header[FIRST_ACQUIRER] = not (basic.redelivered or count or died)
+    header[DELIVERY_COUNT] = ("uint", count)
     annotations = found.get("message-annotations", [])
     if broker.stream:
         check_filter(annotations, "headers")
@@ -82,17 +104,17 @@ def to_amqp10(
     if given.deaths or not broker.stream:
         added += deaths.added_annotations(given)
     writer = TermWriter()
-    writer.section(0x70, ("list", header))
-    writer.section(0x72, ("map", with_metadata(broker, annotations, added)))
+    writer.section(HEADER_CODE, ("list", header))
+    writer.section(MESSAGE_ANNOTATIONS_CODE, ("map", with_metadata(broker, annotations, added)))
     fields = found.get("properties")
     if fields is not None and fields.count(None) < len(fields):
-        writer.section(0x73, ("list", _trimmed(broker, fields)))
+        writer.section(PROPERTIES_CODE, ("list", _trimmed(broker, fields)))
     if found.get("application-properties"):
-        writer.section(0x74, ("map", found["application-properties"]))
+        writer.section(APPLICATION_PROPERTIES_CODE, ("map", found["application-properties"]))
     for code, content in found["body"]:
         writer.section(code, content)
     if found.get("footer"):
-        writer.section(0x78, ("map", found["footer"]))
+        writer.section(FOOTER_CODE, ("map", found["footer"]))
     delivered = writer.finish()
     return _from_stream(broker, delivered, given) if broker.stream else delivered
 
@@ -105,8 +127,8 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
     writer = TermWriter()
-    writer.section(0x70, ("list", found.header))
-    writer.section(0x72, ("map", added))
+    writer.section(HEADER_CODE, ("list", found.header))
+    writer.section(MESSAGE_ANNOTATIONS_CODE, ("map", added))
     return writer.finish() + stored[found.bare :]
 
 
@@ -136,10 +158,10 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
             "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
         )
     if given.priority is not None:
-        header[1] = ("ubyte", given.priority)
+        header[PRIORITY] = ("ubyte", given.priority)
     if given.expiration is not None:
         ttl = checked_expiration(given.expiration)
-        header[2] = ("uint", ttl)
+        header[TTL] = ("uint", ttl)
         if ttl >= 2**32:
             notes.add(
                 "properties.expiration",
@@ -212,20 +234,20 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
 
 
 def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
-    fields: list[Term] = [None] * 13
-    fields[0] = _id_term(given.message_id, "message-id")
-    fields[5] = _id_term(given.correlation_id, "correlation-id")
+    fields: list[Term] = [None] * len(PROPERTY_NAMES)
+    fields[MESSAGE_ID] = _id_term(given.message_id, "message-id")
+    fields[CORRELATION_ID] = _id_term(given.correlation_id, "correlation-id")
     if given.user_id is not None:
-        fields[1] = ("binary", octets(given.user_id))
+        fields[USER_ID] = ("binary", octets(given.user_id))
     if given.reply_to is not None:
-        fields[4] = ("utf8", _reply_address(broker, octets(given.reply_to)))
+        fields[REPLY_TO] = ("utf8", _reply_address(broker, octets(given.reply_to)))
     if given.content_type is not None:
-        fields[6] = ("symbol", octets(given.content_type))
+        fields[CONTENT_TYPE] = ("symbol", octets(given.content_type))
     if given.content_encoding is not None:
-        fields[7] = ("symbol", octets(given.content_encoding))
+        fields[CONTENT_ENCODING] = ("symbol", octets(given.content_encoding))
     if given.timestamp is not None:
         moment = _seconds(given.timestamp) * 1000
-        fields[9] = ("timestamp", moment)
+        fields[CREATION_TIME] = ("timestamp", moment)
         if moment >= 2**63:
             notes.add(
                 "properties.timestamp",
@@ -235,7 +257,7 @@ def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> 
                 "the milliseconds wrapped modulo 2^64",
             )
     if given.app_id is not None:
-        fields[10] = ("utf8", octets(given.app_id))
+        fields[GROUP_ID] = ("utf8", octets(given.app_id))
         notes.add(
             "properties.app-id",
             "renamed",

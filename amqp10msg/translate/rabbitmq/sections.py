@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import attrs
-
-from amqp10msg.sections import Header, Properties
+from amqp10msg.sections import BODY_KINDS
 from amqp10msg.translate.rabbitmq.fields import checked_expiration, octets, utf8_without_nul
+from amqp10msg.translate.rabbitmq.places import HEADER_NAMES, PROPERTY_NAMES, TTL
 from amqp10msg.translate.rabbitmq.reading import TermReader
 from amqp10msg.translate.rabbitmq.terms import (
     UNDEFINED,
@@ -40,8 +39,8 @@ __all__ = [
 #: The type of a 0-9-1 message whose payload is encoded body sections.
 MARKER = "amqp-1.0"
 _FIELDS = {
-    name: [("symbol", field.name.replace("_", "-").encode()) for field in attrs.fields(cls)]
-    for name, cls in (("header", Header), ("properties", Properties))
+    section: [("symbol", name.encode()) for name in names]
+    for section, names in (("header", HEADER_NAMES), ("properties", PROPERTY_NAMES))
 }
 #: Of the others, what they must be.
 _KINDS = {"data": "binary", "amqp-sequence": "list"}
@@ -169,11 +168,7 @@ def received(broker: BrokerVersion, data: bytes) -> Received:
 #: How body sections begin, four heads for each of data, amqp-sequence and amqp-value.
 BODY_HEADS = tuple(
     head
-    for code, symbol in (
-        (0x75, b"amqp:data:binary"),
-        (0x76, b"amqp:amqp-sequence:list"),
-        (0x77, b"amqp:amqp-value:*"),
-    )
+    for code, symbol in ((kind.code, kind.symbol.encode()) for kind in BODY_KINDS)
     for head in (
         b"\x00\x53" + bytes([code]),
         b"\x00\x80" + code.to_bytes(8, "big"),
@@ -226,7 +221,7 @@ def expiration(header: list[Term] | None, annotations: list[Any]) -> int | None:
     Raises:
         CrashedError: the annotation in the place of the header is no expiration.
     """
-    ttl = header[2] if header else None
+    ttl = header[TTL] if header else None
     if isinstance(ttl, tuple) and ttl[0] == "uint":
         return int(ttl[1])
     found = annotation(annotations, b"x-basic-expiration")

@@ -12,6 +12,8 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+from amqp10msg.sections import BODY_KINDS, KINDS
+
 __all__ = [
     "BODY_CODES",
     "MOST_LEVELS",
@@ -66,29 +68,12 @@ def check_level(level: int) -> None:
         raise RecursionError(f"values are nested in more than {MOST_LEVELS} others")
 
 
-_SECTIONS = {
-    0x70: "header",
-    0x71: "delivery-annotations",
-    0x72: "message-annotations",
-    0x73: "properties",
-    0x74: "application-properties",
-    0x75: "data",
-    0x76: "amqp-sequence",
-    0x77: "amqp-value",
-    0x78: "footer",
-}
-_SYMBOLS = {
-    f"amqp:{name}:{source}".encode(): name
-    for name, source in zip(
-        _SECTIONS.values(),
-        ("list", "map", "map", "list", "map", "binary", "list", "*", "map"),
-        strict=True,
-    )
-}
+_SECTIONS: dict[Any, str] = {kind.code: kind.name for kind in KINDS}
+_SYMBOLS: dict[Any, str] = {kind.symbol.encode(): kind.name for kind in KINDS}
 
 
 #: The descriptors of the body sections.
-BODY_CODES = {"data": 0x75, "amqp-sequence": 0x76, "amqp-value": 0x77}
+BODY_CODES = {kind.name: kind.code for kind in BODY_KINDS}
 _FLOAT_FORMS = {"float": struct.Struct(">f"), "double": struct.Struct(">d")}
 
 

@@ -15,11 +15,14 @@ from amqp10msg.translate.rabbitmq.terms cimport check_level, kind_of, untyped
 from amqp10msg.translate.rabbitmq.writing cimport TermWriter
 from amqp10msg.translate.report cimport Notes
 
+cdef int ABSOLUTE_EXPIRY_TIME, CONTENT_ENCODING, CONTENT_TYPE, CORRELATION_ID, CREATION_TIME
+cdef int DURABLE, GROUP_ID, GROUP_SEQUENCE, MESSAGE_ID, PRIORITY, REPLY_TO, REPLY_TO_GROUP_ID
+cdef int SUBJECT, TO, USER_ID
 cdef Layout _GIVEN
 cdef Layout _BASIC
 cdef list _BLANK
 cdef dict _LETTERS
-cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, _NAMES
+cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, _LEFT_OUT, PROPERTY_NAMES
 
 
 @cython.final

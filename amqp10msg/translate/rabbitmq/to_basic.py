@@ -20,6 +20,24 @@ from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.checking import check
 from amqp10msg.translate.rabbitmq.fields import cut, signed, text, utf8_without_nul, written
+from amqp10msg.translate.rabbitmq.places import (
+    ABSOLUTE_EXPIRY_TIME,
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    CREATION_TIME,
+    DURABLE,
+    GROUP_ID,
+    GROUP_SEQUENCE,
+    MESSAGE_ID,
+    PRIORITY,
+    PROPERTY_NAMES,
+    REPLY_TO,
+    REPLY_TO_GROUP_ID,
+    SUBJECT,
+    TO,
+    USER_ID,
+)
 from amqp10msg.translate.rabbitmq.sections import (
     BODY_HEADS,
     MARKER,
@@ -46,21 +64,8 @@ from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import TermWriter, generate
 from amqp10msg.translate.report import Notes
 
-_NAMES = (
-    "message-id",
-    "user-id",
-    "to",
-    "subject",
-    "reply-to",
-    "correlation-id",
-    "content-type",
-    "content-encoding",
-    "absolute-expiry-time",
-    "creation-time",
-    "group-id",
-    "group-sequence",
-    "reply-to-group-id",
-)
+#: The fields that become no property.
+_LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)
 # Without the checks of what is given: everything is made here.
 _GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
 _BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
@@ -112,7 +117,7 @@ def to_basic(
         arrived.durable = _durable(broker, found.header, annotations)
     marker, payload, footer = _payload(broker, data, found, notes)
     annotations = found.annotations
-    fields: list[Term] = found.properties or [None] * 13
+    fields: list[Term] = found.properties or [None] * len(PROPERTY_NAMES)
     made = _GIVEN.build(_BLANK)
     _transport(made, found, arrived)
     extra: list[tuple[bytes, str, Any]] = []
@@ -123,20 +128,20 @@ def to_basic(
     if given.deaths:
         made.expiration = None  # so that it does not expire again
     extra += _annotation_headers(broker, annotations, notes)
-    message_id = _id(fields[0], b"x-message-id", notes)
-    correlation = _id(fields[5], b"x-correlation-id", notes)
+    message_id = _id(fields[MESSAGE_ID], b"x-message-id", notes)
+    correlation = _id(fields[CORRELATION_ID], b"x-correlation-id", notes)
     extra += correlation[1] + message_id[1]
     extra += _property_headers(broker, found.application, notes)
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
-    user_id = fields[1][1] if fields[1] else None
+    user_id = fields[USER_ID][1] if fields[USER_ID] else None
     if user_id is not None and not (len(user_id) < 256 and utf8_without_nul(user_id)):
         notes.dropped("properties.user-id", user_id, "no short string")
         user_id = None
     made.user_id = written("user_id", user_id)
-    made.reply_to = written("reply_to", _queue_of(broker, fields[4], notes))
-    made.app_id = written("app_id", _shortstr(fields[10], "group-id", notes))
+    made.reply_to = written("reply_to", _queue_of(broker, fields[REPLY_TO], notes))
+    made.app_id = written("app_id", _shortstr(fields[GROUP_ID], "group-id", notes))
     if made.app_id is not None:
         notes.add(
             "properties.group-id",
@@ -148,13 +153,15 @@ def to_basic(
         )
     kind = _plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
     made.type = written("type", kind)
-    made.content_type = written("content_type", _plain(fields[6]))
-    made.content_encoding = written("content_encoding", _plain(fields[7]))
-    made.timestamp = _timestamp(fields[9], notes)
-    for index in (2, 3, 8, 11, 12):
+    made.content_type = written("content_type", _plain(fields[CONTENT_TYPE]))
+    made.content_encoding = written("content_encoding", _plain(fields[CONTENT_ENCODING]))
+    made.timestamp = _timestamp(fields[CREATION_TIME], notes)
+    for index in _LEFT_OUT:
         if fields[index] is not None:
             notes.dropped(
-                f"properties.{_NAMES[index]}", shown(fields[index]), "0-9-1 has no such property"
+                f"properties.{PROPERTY_NAMES[index]}",
+                shown(fields[index]),
+                "0-9-1 has no such property",
             )
     if footer:
         notes.dropped("footer", footer, "0-9-1 has no footer")
@@ -254,16 +261,17 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> Non
 
 def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list[Any]) -> bool:
     """Whether the broker takes the message for durable."""
-    if header and isinstance(header[0], bool):
-        return header[0]
+    durable = header[DURABLE] if header else None
+    if isinstance(durable, bool):
+        return durable
     mode = annotation(annotations, b"x-basic-delivery-mode")
     return broker.durable_by_default if mode is None else mode != ("ubyte", 1)
 
 
 def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
     """Return the priority that the broker remembers."""
-    if header and _is(header[1], "ubyte"):
-        return header[1]
+    if header and _is(header[PRIORITY], "ubyte"):
+        return header[PRIORITY]
     return annotation(annotations, b"x-basic-priority")
 
 
@@ -498,7 +506,7 @@ def _is_hex(data: bytes) -> bool:
 
 def _check_user(properties: list[Term] | None, user: str | None) -> None:
     """Raise for a user-id that cannot be the connection's user."""
-    value = properties[1] if properties else None
+    value = properties[USER_ID] if properties else None
     if value is None:
         return
     if not _is(value, "binary"):

@@ -21,6 +21,20 @@ from amqp10msg.translate.rabbitmq.fields import (
     readable,
     written,
 )
+from amqp10msg.translate.rabbitmq.places import (
+    CONTENT_ENCODING,
+    CONTENT_TYPE,
+    CORRELATION_ID,
+    CREATION_TIME,
+    DURABLE,
+    MESSAGE_ID,
+    PRIORITY,
+    PROPERTY_NAMES,
+    REPLY_TO,
+    SUBJECT,
+    TTL,
+    USER_ID,
+)
 from amqp10msg.translate.rabbitmq.reading import CODEC_3, TermReader
 from amqp10msg.translate.rabbitmq.sections import MARKER, check_user, fields_of
 from amqp10msg.translate.rabbitmq.terms import (
@@ -71,10 +85,10 @@ def to_amqp10(
     is_first = not (basic.redelivered or again)
     header: list[Term] = [given.delivery_mode == 2, None, None, is_first, None]
     if given.priority is not None:
-        header[1] = ("ubyte", given.priority)
+        header[PRIORITY] = ("ubyte", given.priority)
     if given.expiration is not None:
         ttl = checked_expiration(given.expiration)
-        header[2] = ("uint", ttl)
+        header[TTL] = ("uint", ttl)
         if ttl >= 2**32:
             notes.add(
                 "properties.expiration",
@@ -86,7 +100,7 @@ def to_amqp10(
     if broker.stream:
         _check_stream(table)
     elif circumstances.deaths:
-        header[2] = None  # so that it does not expire again
+        header[TTL] = None  # so that it does not expire again
     kept = table
     if broker.stream:  # which stores no arrays and tables
         kept = FieldTable.of([entry for entry in table.entries if entry[1] not in "AF"])
@@ -116,8 +130,8 @@ def to_amqp10(
     properties = saved["properties"]
     if properties is None:
         fields = _fields(given, basic, notes)
-        if broker.stream and fields[9] is not None:
-            fields[9] = ("timestamp", _stored_seconds(fields[9][1]))
+        if broker.stream and fields[CREATION_TIME] is not None:
+            fields[CREATION_TIME] = ("timestamp", _stored_seconds(fields[CREATION_TIME][1]))
         properties = b"\x00\x53\x73" + _old(("list", fields))
     return b"".join(
         (
@@ -211,22 +225,22 @@ def to_basic(
 
 
 def _properties(made: Any, fields: list[Term], user: str | None) -> None:
-    user_id = _plain(fields[1])
+    user_id = _plain(fields[USER_ID])
     if user_id is not None:
         if not isinstance(user_id, bytes):
             raise RefusedError("refused: the user-id is no text", "properties.user-id")
         check_user(user_id, user)
     made.user_id = user_id
-    _plain(fields[3])  # the subject, for a routing key
-    made.message_id = _plain(fields[0])
-    made.correlation_id = _plain(fields[5])
-    reply_to = _plain(fields[4])
+    _plain(fields[SUBJECT])  # for a routing key
+    made.message_id = _plain(fields[MESSAGE_ID])
+    made.correlation_id = _plain(fields[CORRELATION_ID])
+    reply_to = _plain(fields[REPLY_TO])
     if isinstance(reply_to, bytes):
         reply_to = reply_to.removeprefix(b"/queue/")
     made.reply_to = reply_to
-    made.content_type = _plain(fields[6])
-    made.content_encoding = _plain(fields[7])
-    made.timestamp = _plain(fields[9])
+    made.content_type = _plain(fields[CONTENT_TYPE])
+    made.content_encoding = _plain(fields[CONTENT_ENCODING])
+    made.timestamp = _plain(fields[CREATION_TIME])
 
 
 def _through_stream(
@@ -309,27 +323,27 @@ def _check_stream(table: FieldTable) -> None:
 
 
 def _fields(given: BasicProperties, basic: BasicMessage, notes: Notes) -> list[Term]:
-    fields: list[Term] = [None] * 13
+    fields: list[Term] = [None] * len(PROPERTY_NAMES)
 
     def text(value: str | None, kind: str) -> Term:
         return None if value is None else (kind, octets(value))
 
-    fields[0] = text(given.message_id, "utf8")
-    fields[1] = text(given.user_id, "utf8")
+    fields[MESSAGE_ID] = text(given.message_id, "utf8")
+    fields[USER_ID] = text(given.user_id, "utf8")
     if given.user_id is not None:
         notes.add(
             "properties.user-id", "retyped", given.user_id, given.user_id, "it becomes a string"
         )
-    fields[3] = ("utf8", octets(basic.routing_key))
+    fields[SUBJECT] = ("utf8", octets(basic.routing_key))
     if given.reply_to is not None:
-        fields[4] = ("utf8", b"/queue/" + octets(given.reply_to))
-    fields[5] = text(given.correlation_id, "utf8")
-    fields[6] = text(given.content_type, "symbol")
-    fields[7] = text(given.content_encoding, "symbol")
+        fields[REPLY_TO] = ("utf8", b"/queue/" + octets(given.reply_to))
+    fields[CORRELATION_ID] = text(given.correlation_id, "utf8")
+    fields[CONTENT_TYPE] = text(given.content_type, "symbol")
+    fields[CONTENT_ENCODING] = text(given.content_encoding, "symbol")
     if given.timestamp is not None:
         seconds = given.timestamp
         number = seconds if isinstance(seconds, int) else int(seconds.timestamp())
-        fields[9] = ("timestamp", number)
+        fields[CREATION_TIME] = ("timestamp", number)
     return fields
 
 
@@ -409,10 +423,10 @@ def _map_of(term: Term) -> list[Any]:
 
 
 def _transport(made: Any, header: list[Term]) -> None:
-    made.delivery_mode = 2 if header[0] is True else 1
-    priority = _plain(header[1])
+    made.delivery_mode = 2 if header[DURABLE] is True else 1
+    priority = _plain(header[PRIORITY])
     made.priority = written("priority", priority)
-    ttl = header[2]
+    ttl = header[TTL]
     if ttl is not None:
         if not (isinstance(ttl, tuple) and ttl[0] == "uint"):
             raise CrashedError("the connection dies: the ttl is no uint", "header.ttl")

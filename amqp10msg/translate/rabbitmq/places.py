@@ -1,0 +1,52 @@
+"""Where the fields of header and properties stand in the lists that the broker holds them in."""
+
+from __future__ import annotations
+
+import attrs
+
+from amqp10msg.sections import Header, Properties
+
+__all__ = [
+    "ABSOLUTE_EXPIRY_TIME",
+    "CONTENT_ENCODING",
+    "CONTENT_TYPE",
+    "CORRELATION_ID",
+    "CREATION_TIME",
+    "DELIVERY_COUNT",
+    "DURABLE",
+    "FIRST_ACQUIRER",
+    "GROUP_ID",
+    "GROUP_SEQUENCE",
+    "HEADER_NAMES",
+    "MESSAGE_ID",
+    "PRIORITY",
+    "PROPERTY_NAMES",
+    "REPLY_TO",
+    "REPLY_TO_GROUP_ID",
+    "SUBJECT",
+    "TO",
+    "TTL",
+    "USER_ID",
+]
+
+#: The specification's names of the fields, in the order of their declarations.
+HEADER_NAMES, PROPERTY_NAMES = (
+    tuple(field.name.replace("_", "-") for field in attrs.fields(cls))
+    for cls in (Header, Properties)
+)
+DURABLE, PRIORITY, TTL, FIRST_ACQUIRER, DELIVERY_COUNT = range(len(HEADER_NAMES))
+(
+    MESSAGE_ID,
+    USER_ID,
+    TO,
+    SUBJECT,
+    REPLY_TO,
+    CORRELATION_ID,
+    CONTENT_TYPE,
+    CONTENT_ENCODING,
+    ABSOLUTE_EXPIRY_TIME,
+    CREATION_TIME,
+    GROUP_ID,
+    GROUP_SEQUENCE,
+    REPLY_TO_GROUP_ID,
+) = range(len(PROPERTY_NAMES))
