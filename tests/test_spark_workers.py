@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -70,3 +72,42 @@ def test_a_driver_hears_of_workers_without_the_kernel(
         stats = spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
 
     assert (1, 1) == (stats.rows, stats.good)
+
+
+def test_a_worker_leaves_out_of_its_garbage_what_it_has_imported(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    raw = spark_session.createDataFrame(pa.table({"wire": [Message(b"x").encode()]})).coalesce(1)
+
+    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            frozen, left = gc.get_freeze_count(), len(gc.get_objects())
+            yield pa.record_batch({"is_settled": [frozen > max(10_000, left)]})
+
+    def is_settled() -> bool:
+        # Spark has more workers than that which ran last, and takes any of them.
+        looked = raw.mapInArrow(look, "is_settled boolean")
+        return any(looked.collect()[0]["is_settled"] for _ in range(20))
+
+    spark.decode(raw, engine="python").collect()
+    assert is_settled()
+    source = tmp_path / "in.jsonl"
+    source.write_text(f'{{"raw": "{Message(b"x").encode().hex()}"}}\n')
+    spark.run(spark_session, str(source), tmp_path / "out", spark.Job("decode"))
+    assert is_settled()
+
+
+def test_a_worker_settles_once_and_keeps_no_garbage(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(_workers, "_is_settled", False)
+    monkeypatch.setattr(gc, "collect", lambda: done.append("collect"))
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
+
+    monkeypatch.delenv("SPARK_BUFFER_SIZE", raising=False)
+    _workers.settle()
+    assert [] == done  # the process of a user
+
+    monkeypatch.setenv("SPARK_BUFFER_SIZE", "65536")
+    _workers.settle()
+    _workers.settle()
+    assert ["collect", "freeze"] == done

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from amqp10msg.columns import VARIANT
 from amqp10msg.files.atomic import synced
 from amqp10msg.jobs.output import ParquetFile
+from amqp10msg.spark._workers import settle
 
 #: What is said of a file: of which table it is, and what the log of the table says of it.
 MADE = "table int, path string, size long, time long, partition map<string, string>, stats string"
@@ -100,6 +101,7 @@ class Files:
                     writer.write(part)
         rows = [row for writer in writers if writer is not None for row in writer.finish()]
         yield pa.RecordBatch.from_pylist(rows, schema=_MADE)
+        settle()
 
 
 class _Writer:

@@ -16,7 +16,7 @@ from amqp10msg.columns import SETS, MapsAs, in_pieces, schema_of
 from amqp10msg.jobs.judging import ERRORS
 from amqp10msg.jobs.options import shared
 from amqp10msg.jobs.spark_types import schema_for_spark
-from amqp10msg.spark._workers import pure_place, tell
+from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What makes the new columns of a batch, in the order of their schema.
 Work = Callable[[pa.RecordBatch], Sequence[pa.Array]]
@@ -151,7 +151,8 @@ def mapped(
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         tell(pure_place())
-        return widened(batches, work, new, names, count)
+        yield from widened(batches, work, new, names, count)
+        settle()
 
     # mapInArrow of PySpark 4.3 takes a dot in a name for the way into a struct: others go in.
     narrow = df.select(*(_marked(name, f"c{i}", marks) for i, name in enumerate(names)))

@@ -1,7 +1,8 @@
-"""What workers of Spark say: that they run without the compiled kernel; what a caller did wrong."""
+"""What workers of Spark say and do: about a missing kernel, callers' mistakes, and garbage."""
 
 from __future__ import annotations
 
+import gc
 import os
 import platform
 import sys
@@ -40,6 +41,28 @@ def tell(place: str | None) -> None:
         warnings.warn(place, RuntimeWarning, stacklevel=3)
 
 
+def in_worker() -> bool:
+    """Whether this process is a worker that Spark has started."""
+    return "SPARK_BUFFER_SIZE" in os.environ
+
+
+_is_settled = False
+
+
+def settle() -> None:
+    """Leave what a worker has imported out of the searches for garbage; at the end of a task.
+
+    Spark's daemon has its workers look through all objects after each task, which took 20 ms and
+    more, as long as it takes to decode a task of 100,000 messages. Modules are never garbage. What
+    is garbage now is collected before, and what comes later is looked at as ever.
+    """
+    global _is_settled  # noqa: PLW0603  (of the process, as the objects are)
+    if in_worker() and not _is_settled:
+        _is_settled = True
+        gc.collect()
+        gc.freeze()
+
+
 @contextmanager
 def plainly() -> Iterator[None]:
     """Report a caller's mistake to the driver in one line, without the stack of this worker.
@@ -52,6 +75,6 @@ def plainly() -> Iterator[None]:
         yield
     except (ValueError, OSError):
         # Each worker has the former; Spark looks for the latter when it sends the error.
-        if "SPARK_BUFFER_SIZE" in os.environ:
+        if in_worker():
             os.environ["SPARK_HIDE_TRACEBACK"] = "1"
         raise

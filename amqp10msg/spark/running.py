@@ -30,7 +30,7 @@ from amqp10msg.jobs.inputs import (
 from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
 from amqp10msg.jobs.output import Done, read_stats
 from amqp10msg.jobs.running import Progress, Work, carry_out
-from amqp10msg.spark._workers import pure_place, tell
+from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import output_at, reasoned, write
 
 # How often Spark is asked how far it is.
@@ -186,4 +186,6 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
 def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done, str | None]:
     # Of two attempts at a part, the files have different names, and one is heard of.
     attempt = cast("TaskContext", TaskContext.get()).taskAttemptId()
-    return numbered[0], work(*numbered, attempt), pure_place()
+    done = work(*numbered, attempt)
+    settle()
+    return numbered[0], done, pure_place()

@@ -26,7 +26,7 @@ from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
 from amqp10msg.jobs.options import WRITING, compression_of, refuse_unknown
 from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
-from amqp10msg.spark._workers import pure_place, tell
+from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What Spark raises where a job fails.
 SparkError = PySparkException
@@ -134,6 +134,7 @@ class _JobSink:
         context = cast("TaskContext", TaskContext.get())
         number, attempt = context.partitionId(), context.taskAttemptId()
         done = self._output.write(number, attempt, iterator, self._job)
+        settle()
         return _Task(done, context.getLocalProperty("sql.streaming.queryId"), pure_place())
 
 

@@ -39,7 +39,7 @@ from amqp10msg.jobs.inputs import (
     ranges_of,
 )
 from amqp10msg.jobs.options import READING, number_of, refuse_unknown
-from amqp10msg.spark._workers import plainly
+from amqp10msg.spark._workers import plainly, settle
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 
 _MAX_FILES = "maxFilesPerTrigger"
@@ -141,6 +141,7 @@ class _Files:
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for part in partition.value:
             yield from self._options.reading.batches(part)
+        settle()
 
 
 class _Reader(_Files, DataSourceReader):

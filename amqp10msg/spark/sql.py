@@ -15,7 +15,7 @@ from amqp10msg.columns import MapsAs, binary_chunks, in_pieces
 from amqp10msg.jobs.judging import decoded
 from amqp10msg.jobs.spark_types import schema_for_spark
 from amqp10msg.spark._frames import with_errors
-from amqp10msg.spark._workers import pure_place, tell
+from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.source import Amqp10
 
 
@@ -75,6 +75,7 @@ def _decoding(
             pa.concat_arrays([made.column(field.name) for made in found]).cast(field.type)
             for field in schema
         ]
+        settle()
         return pa.StructArray.from_arrays(arrays, fields=list(schema))
 
     return decode
