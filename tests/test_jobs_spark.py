@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -20,6 +21,7 @@ import pyarrow.parquet as pq  # noqa: E402
 from amqp10msg import jobs, spark  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
+from amqp10msg.spark.sink import reasoned  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
@@ -197,5 +199,49 @@ def test_a_worker_that_dies_is_an_error_of_spark(spark_session: Any) -> None:
         os._exit(9)
 
     # The first line says it: no more of the stack may be shown.
-    with pytest.raises(spark.SparkError, match=r"\AJob aborted.*exited unexpectedly"):
+    with (
+        pytest.raises(spark.SparkError, match=r"\AJob aborted.*exited unexpectedly.*\Z"),
+        reasoned(),
+    ):
         running._do(spark_session, cast("Any", die), cast("Any", [None]), {})
+
+
+def damaged(path: Path, where: str) -> None:
+    """Write Parquet that is damaged in a page, in its first page's header, or cut off."""
+    table = pa.table({"wire": [Message(bytes(100)).encode()] * 3000})
+    pq.write_table(table, path, row_group_size=1000, use_dictionary=False)
+    octets = path.read_bytes()
+    if where == "end":
+        path.write_bytes(octets[:-10])
+    else:
+        place = {"header": 4, "page": 2000}[where]
+        path.write_bytes(octets[:place] + b"\xff" * 40 + octets[place + 40 :])
+
+
+@pytest.mark.parametrize("where", ["header", "page", "end"])
+def test_damaged_parquet_is_named(spark_session: Any, tmp_path: Path, where: str) -> None:
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"wire": WIRES}), tmp_path / "in" / "a.parquet")
+    path = tmp_path / "in" / "b.parquet"
+    damaged(path, where)
+    said = f"^{re.escape(str(path))}: damaged, or not Parquet: "
+    out, job = tmp_path / "out", Job("decode")
+
+    with pytest.raises((OSError, jobs.JobError), match=said):
+        jobs.run(str(path.parent), out, job)
+    with pytest.raises((OSError, spark.SparkError), match=said) as caught:
+        spark.run(spark_session, str(path.parent), out, job)
+    assert "\n" not in str(caught.value)
+    assert not (out / "messages").exists()
+
+
+def test_damaged_parquet_that_spark_reads_is_named_in_a_line(
+    spark_session: Any, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.parquet"
+    damaged(path, "header")
+
+    with pytest.raises(spark.SparkError, match=re.escape(path.name)) as caught:
+        spark.write(spark_session.read.parquet(str(path)), tmp_path / "out", Job("decode"))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()

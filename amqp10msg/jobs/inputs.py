@@ -9,6 +9,7 @@ import datetime
 import errno
 import glob
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -184,6 +185,22 @@ def input_of(
     return Input(list(found[0].names), packed(found[1], most), octets)
 
 
+@contextmanager
+def _parquet(path: str) -> Iterator[pq.ParquetFile]:
+    """Open a Parquet file.
+
+    Raises:
+        OSError: it cannot be read, is damaged, or is not Parquet; the text names it.
+    """
+    try:
+        with pq.ParquetFile(Path(path)) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:  # the system's own, which has the name
+            raise
+        raise OSError(f"{path}: damaged, or not Parquet: {str(error).strip()}") from error
+
+
 def _parquet_ranges(
     paths: list[str], most: int
 ) -> tuple[pa.Schema, list[tuple[files.Range, int]]] | None:
@@ -200,7 +217,7 @@ def _parquet_ranges(
     ranges: list[tuple[files.Range, int]] = []
     schema = None
     for path in paths:
-        with pq.ParquetFile(path) as file:
+        with _parquet(path) as file:
             found = file.schema_arrow.remove_metadata()
             if schema is not None and found != schema:
                 return None
@@ -310,7 +327,7 @@ class Reading:
     def batches(self, part: files.Range) -> Iterator[pa.RecordBatch]:
         """Read a part: rows of `MESSAGES`, or of Parquet as they are there."""
         if part.form == PARQUET:
-            with pq.ParquetFile(Path(part.path)) as file:
+            with _parquet(part.path) as file:
                 groups = list(range(part.start, part.stop))
                 size = _rows_of_batch(file.metadata, groups)
                 yield from file.iter_batches(size, row_groups=groups, use_threads=False)

@@ -283,4 +283,7 @@ def _faults_of(part: Part) -> Iterator[None]:
             "same job goes on from what is done"
         ) from error
     except Exception as error:
-        raise JobError(f"{place}: {type(error).__name__}: {error}") from error
+        said = str(error)
+        if not said.startswith(tuple(one.path for one in part)):
+            said = f"{place}: {type(error).__name__}: {said}"
+        raise JobError(said) from error

@@ -13,7 +13,6 @@ from typing import Any, cast
 import attrs
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import CaseInsensitiveDict
 
@@ -165,22 +164,13 @@ def _do(session: SparkSession, work: Work, parts: Sequence[Part], done: dict[int
 
     An RDD, because no rows come or go: it starts seconds sooner than a DataFrame.
     """
-    # Where Spark Connect's client is installed alone, there is none.
-    from py4j.protocol import Py4JError  # noqa: PLC0415
-
     left = [(number, part) for number, part in enumerate(parts) if number not in done]
     if not left:
         return
     numbered = session.sparkContext.parallelize(left, len(left))
-    try:
-        for number, made, pure in numbered.map(partial(_attempt, work)).collect():
-            done[number] = made
-            tell(pure)
-    except Py4JError as error:
-        # Spark does this itself for a DataFrame. None where the JVM itself is gone.
-        thrown = getattr(error, "java_exception", None)
-        reason = str(error) if thrown is None else str(thrown.getMessage())
-        raise PySparkException(reason) from error
+    for number, made, pure in numbered.map(partial(_attempt, work)).collect():
+        done[number] = made
+        tell(pure)
 
 
 def _attempt(work: Work, numbered: tuple[int, Part]) -> tuple[int, Done, str | None]:

@@ -99,13 +99,29 @@ def output_at(path: str | Path, options: Mapping[str, str]) -> Output:
     return Output(target, compression_of(options))
 
 
+def _failures() -> tuple[type[Exception], ...]:
+    """What PySpark raises where a job fails: of a write or an RDD, sometimes what py4j raises."""
+    try:
+        from py4j.protocol import Py4JError  # noqa: PLC0415  (not where Connect's client is alone)
+    except ModuleNotFoundError:
+        return (PySparkException,)
+    return (PySparkException, Py4JError)
+
+
 @contextmanager
 def reasoned() -> Iterator[None]:
-    """Raise what Spark raises with the reason alone, in a line; the rest is its cause."""
+    """Raise what Spark raises with the reason alone, in a line; the rest is its cause.
+
+    Raises:
+        SparkError: anything failed.
+    """
     try:
         yield
-    except PySparkException as error:
-        raise SparkError(_reason(str(error))) from error
+    except _failures() as error:
+        # None where the JVM itself is gone.
+        thrown = getattr(error, "java_exception", None)
+        said = None if thrown is None else thrown.getMessage()
+        raise SparkError(_reason(said or str(error))) from error
 
 
 def _reason(text: str) -> str:
