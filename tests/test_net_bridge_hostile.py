@@ -26,6 +26,7 @@ from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, RouteSpec, par
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.frames import method
 from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.terms import SourceRequest, TargetRequest
 from amqp10msg.net.serve.sasl import SaslServer
 from tests.basic_broker import BasicBroker, Stored
 
@@ -267,15 +268,21 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
         end = parse_url(url)
         with pytest.raises(LinkError):
             await open_source(
-                end,
-                print,
-                print,
-                window=1,
-                max_message=1_000,
-                overflow=lambda: Oversized(Path("x"), 1_000),
+                SourceRequest(
+                    endpoint=end,
+                    receive=print,
+                    on_lost=print,
+                    window=1,
+                    max_message=1_000,
+                    overflow=lambda: Oversized(Path("x"), 1_000),
+                )
             )
         with pytest.raises(LinkError):
-            await open_target(end, lambda *_: None, lambda: None, lambda _: None, window=1)
+            await open_target(
+                TargetRequest(
+                    endpoint=end, on_outcome=print, on_room=print, on_lost=print, window=1
+                )
+            )
         peer.close()
 
     asyncio.run(run())

@@ -12,6 +12,8 @@ from amqp10msg.delivery import Source, Target
 from amqp10msg.net.bridge import LinkError, parse_url
 from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target
 from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.terms import SourceRequest, TargetRequest
+from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import Attach
 
 
@@ -20,7 +22,14 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q")
         source = Amqp10Source(
-            end, print, lost.append, 1, 1_000, lambda: Oversized(Path("x"), 1_000)
+            SourceRequest(
+                endpoint=end,
+                receive=print,
+                on_lost=lost.append,
+                window=1,
+                max_message=1_000,
+                overflow=lambda: Oversized(Path("x"), 1_000),
+            )
         )
         source.product = "RabbitMQ 3.10.8"
         source.on_detach(source.link, Error("amqp:invalid-field", "unknown_destination"))
@@ -31,6 +40,12 @@ def test_an_address_of_rabbitmq_4_is_no_address_of_rabbitmq_3() -> None:
     assert "address_version=1" in str(error)
 
 
+def request_of(end: Endpoint, lost: list[LinkError]) -> TargetRequest:
+    return TargetRequest(
+        endpoint=end, on_outcome=print, on_room=print, on_lost=lost.append, window=1
+    )
+
+
 @pytest.mark.parametrize("there", [True, False])
 def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
     """It says accepted of what no queue takes."""
@@ -38,7 +53,7 @@ def test_rabbitmq_3_is_asked_for_the_queue_of_a_target(there: bool) -> None:
     async def run() -> tuple[bool, bool, list[LinkError]]:
         lost: list[LinkError] = []
         end = parse_url("amqp://h/?queue=q&address_version=1")
-        target = Amqp10Target(end, print, print, lost.append, 1)
+        target = Amqp10Target(request_of(end, lost))
         target.product = "RabbitMQ 3.10.8"
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
         target.on_attach(target.link)
@@ -61,7 +76,7 @@ def test_rabbitmq_3_finds_no_target_whose_name_is_not_ascii() -> None:
     async def run() -> list[LinkError]:
         lost: list[LinkError] = []
         end = parse_url("amqp://h//amq/queue/gr%C3%B6%C3%9Fe")
-        target = Amqp10Target(end, print, print, lost.append, 1)
+        target = Amqp10Target(request_of(end, lost))
         target.product = "RabbitMQ 3.10.8"
         target.link.remote = Attach(name="n", handle=0, role=True, target=Target(address="q"))
         target.on_attach(target.link)

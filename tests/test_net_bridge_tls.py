@@ -26,6 +26,7 @@ from amqp10msg.delivery import Source, Target  # noqa: E402
 from amqp10msg.net import transport  # noqa: E402
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, parse_url  # noqa: E402
 from amqp10msg.net.bridge.ends import open_target  # noqa: E402
+from amqp10msg.net.bridge.terms import TargetRequest  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.test_net_bridge_files import line  # noqa: E402
@@ -261,7 +262,11 @@ def test_what_a_cut_may_mean_is_said(scheme: str, first: bytes, said: str) -> No
             port = listener.sockets[0].getsockname()[1]
             at = parse_url(f"{scheme}://127.0.0.1:{port}/?queue=q")
             ignore: Any = lambda *_: None  # noqa: E731
-            await open_target(at, ignore, ignore, ignore, window=1)
+            await open_target(
+                TargetRequest(
+                    endpoint=at, on_outcome=ignore, on_room=ignore, on_lost=ignore, window=1
+                )
+            )
 
     with pytest.raises(LinkError, match=said):
         asyncio.run(run())

@@ -29,7 +29,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net._receiver import tag_of  # noqa: E402
 from amqp10msg.net.landing import LANDED, Landing, Spooled  # noqa: E402
-from amqp10msg.net.spool import Batches, spool_amqp10  # noqa: E402
+from amqp10msg.net.spool import Batches, spool  # noqa: E402
 from tests.queue_broker import Broker, Queue, running  # noqa: E402
 
 pytestmark = pytest.mark.once
@@ -141,7 +141,7 @@ def test_a_queue_lands_octet_for_octet(broker: Broker, tmp_path: Path) -> None:
 
     with Landing(tmp_path) as landing:
         batches = Batches(rows=10, seconds=0.1, idle=0.5)
-        total = spool_amqp10(broker.url, "q", landing, batches, now=lambda: 1.5)
+        total = spool(broker.url, "q", landing, batches, now=lambda: 1.5)
 
     found = rows(tmp_path)
     assert len(sent) == total == len(found)
@@ -181,14 +181,14 @@ def test_the_delivery_limit_of_quorum_queues_is_warned_of(
 ) -> None:
     said: list[str] = []
     with running(Named(properties)) as broker, Landing(tmp_path) as landing:
-        spool_amqp10(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
+        spool(broker.url, "q", landing, Batches(seconds=0.05, idle=0.1), warn=said.append)
 
     assert [warned] * warned == ["delivery-limit" in text for text in said]
 
 
 def test_a_peer_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError):
-        spool_amqp10("amqp://127.0.0.1:1", "q", landing)
+        spool("amqp://127.0.0.1:1", "q", landing)
 
 
 class Closing(Broker):
@@ -230,7 +230,7 @@ def test_whatever_a_peer_closes_with_is_an_error(
         pytest.raises(ConnectionError) as caught,
     ):
         # It must not end because nothing comes.
-        spool_amqp10(broker.url, "q", landing, Batches(seconds=0.1, idle=20))
+        spool(broker.url, "q", landing, Batches(seconds=0.1, idle=20))
 
     assert str(caught.value).startswith("q: ")
     assert shown in str(caught.value)

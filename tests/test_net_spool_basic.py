@@ -40,7 +40,7 @@ import pyarrow.parquet as pq  # noqa: E402
 
 from amqp10msg.net._basic import ExactConnection, header_of, readable  # noqa: E402
 from amqp10msg.net.landing import Landing, Spooled  # noqa: E402
-from amqp10msg.net.spool import Batches, spool_basic  # noqa: E402
+from amqp10msg.net.spool import Batches, spool  # noqa: E402
 
 pytestmark = pytest.mark.once
 
@@ -225,8 +225,14 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
     with Landing(tmp_path) as landing:
         batches = Batches(rows=2, seconds=0.1, idle=0.5)
         warned: list[str] = []
-        total = spool_basic(
-            queue.url, queue.name, landing, batches, now=lambda: 1.5, warn=warned.append
+        total = spool(
+            queue.url,
+            queue.name,
+            landing,
+            batches,
+            protocol="0-9-1",
+            now=lambda: 1.5,
+            warn=warned.append,
         )
 
     assert ["delivery-limit" in text for text in warned] == [True]
@@ -248,13 +254,13 @@ def test_a_queue_lands_with_all_its_properties(queue: Queue, tmp_path: Path) -> 
 def test_a_broker_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     expected = pytest.raises(ConnectionError, match=r"q at 127\.0\.0\.1:1: ")
     with Landing(tmp_path) as landing, expected:
-        spool_basic("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing)
+        spool("amqp://127.0.0.1:1/%2f?connection_attempts=1", "q", landing, protocol="0-9-1")
 
 
 @with_broker
 def test_a_queue_that_is_not_there_is_an_error(queue: Queue, tmp_path: Path) -> None:
     with Landing(tmp_path) as landing, pytest.raises(ConnectionError, match="no queue"):
-        spool_basic(queue.url, f"{queue.name}-not", landing, warn=lambda _: None)
+        spool(queue.url, f"{queue.name}-not", landing, protocol="0-9-1", warn=lambda _: None)
 
 
 @pytest.mark.kills

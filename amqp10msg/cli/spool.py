@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import click
 
@@ -51,7 +52,7 @@ def spool(
     url: str,
     address: str,
     folder: Path,
-    protocol: str,
+    protocol: Literal["1.0", "0-9-1"],
     rows: int,
     seconds: float,
     idle: float | None,
@@ -69,12 +70,12 @@ def spool(
     """
     try:
         from amqp10msg.net.landing import Landing
-        from amqp10msg.net.spool import Batches, spool_amqp10, spool_basic
+        from amqp10msg.net.spool import Batches
+        from amqp10msg.net.spool import spool as consume
 
-        consume = spool_amqp10 if protocol == "1.0" else spool_basic
         with Landing(folder) as landing:
             batches = Batches(rows, seconds=seconds, idle=idle)
-            total = consume(url, address, landing, batches, warn=complain)
+            total = consume(url, address, landing, batches, protocol=protocol, warn=complain)
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net,arrow]'") from None
     click.echo(f"{plural(total, 'message')} in {folder}")

@@ -23,12 +23,12 @@ _CONTENT = struct.Struct(">HHQ")
 _END = bytes([spec.FRAME_END])
 
 
-def consume(url: str, queue: str, pending: Any) -> None:
+def consume(url: str, node: str, pending: Any) -> None:
     """Consume a queue into a landing, and acknowledge deliveries when they are on disk.
 
     Args:
         url: of the broker.
-        queue: its name.
+        node: the name of the queue.
         pending: the landing, and what waits in it.
 
     Raises:
@@ -42,13 +42,13 @@ def consume(url: str, queue: str, pending: Any) -> None:
             pending.connected(connection._impl.server_properties or {})
             channel = connection.channel()
             channel.basic_qos(prefetch_count=min(2 * pending.batches.rows, 65_535))
-            for delivery in channel.consume(queue, inactivity_timeout=pending.wait):
-                if not _took(channel, queue, pending, *delivery):
+            for delivery in channel.consume(node, inactivity_timeout=pending.wait):
+                if not _took(channel, node, pending, *delivery):
                     break
             channel.cancel()
     except AMQPError as error:
         # What str gives is empty where there was no connection.
-        raise ConnectionError(f"{queue} at {at.host}:{at.port}: {error!r}") from None
+        raise ConnectionError(f"{node} at {at.host}:{at.port}: {error!r}") from None
 
 
 def _took(channel: Any, queue: str, pending: Any, method: Any, properties: Any, body: Any) -> bool:

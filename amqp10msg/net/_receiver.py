@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import proton.handlers
+import proton.reactor
 from proton import Delivery
 
 from amqp10msg.errors import AmqpError
@@ -147,3 +148,15 @@ def _is_redelivered(octets: bytes) -> bool:
     except AmqpError:
         return False
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
+
+
+def consume(url: str, node: str, pending: Any) -> None:
+    """Consume an address until the landing is idle.
+
+    Raises:
+        ConnectionError: the connection or the link broke.
+    """
+    receiver = Receiver(url, node, pending)
+    proton.reactor.Container(receiver).run()
+    if receiver.fault:
+        raise ConnectionError(receiver.fault)

@@ -27,7 +27,15 @@ from amqp10msg.net.bridge.amqp10 import (
     open_amqp10_source,
     open_amqp10_target,
 )
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Outgoing, Settle
+from amqp10msg.net.bridge.terms import (
+    Delivery,
+    LinkError,
+    Outcome,
+    Outgoing,
+    Settle,
+    SourceRequest,
+    TargetRequest,
+)
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.parts import scan
 
@@ -340,17 +348,25 @@ class _Way:
             self._drop()
         if self._target is None:
             self._target = await open_amqp10_target(
-                self._endpoint, self._on_outcome, self._news.set, self._on_lost, window=_WINDOW
+                TargetRequest(
+                    endpoint=self._endpoint,
+                    on_outcome=self._on_outcome,
+                    on_room=self._news.set,
+                    on_lost=self._on_lost,
+                    window=_WINDOW,
+                )
             )
             self.product = self._target.product.strip() or self.product
         if self._source is None:
             self._source = await open_amqp10_source(
-                self._endpoint,
-                self._on_delivery,
-                self._on_lost,
-                window=_WINDOW,
-                max_message=_MAX_MESSAGE,
-                overflow=_too_large,
+                SourceRequest(
+                    endpoint=self._endpoint,
+                    receive=self._on_delivery,
+                    on_lost=self._on_lost,
+                    window=_WINDOW,
+                    max_message=_MAX_MESSAGE,
+                    overflow=_too_large,
+                )
             )
 
     def _drop(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal
 
 import attrs
 
@@ -114,25 +114,29 @@ def _redelivery_warning(properties: Mapping[Any, Any]) -> str:
     )
 
 
-def spool_amqp10(
+def spool(
     url: str,
-    address: str,
+    node: str,
     landing: Landing,
     batches: Batches | None = None,
     *,
+    protocol: Literal["1.0", "0-9-1"] = "1.0",
     now: Callable[[], float] = time.time,
     monotonic: Callable[[], float] = time.monotonic,
     warn: Callable[[str], object] = warnings.warn,
 ) -> int:
-    """Consume an address of AMQP 1.0 by way of proton, until it is idle or the process is ended.
+    """Consume an address or a queue until it is idle or the process is ended.
 
-    Every message is taken, also one that breaks rules: its bytes go to disk as they came.
+    Every message is taken, also one that breaks rules: its bytes go to disk as they came, of AMQP
+    0-9-1 also its content header.
 
     Args:
-        url: of the peer, such as ``amqp://user:password@host:5672``.
-        address: of the source.
+        url: of the peer, such as ``amqp://user:password@host:5672``; of AMQP 0-9-1 with the virtual
+            host after that.
+        node: the address of the source; of AMQP 0-9-1, the name of the queue.
         landing: where to.
         batches: when a file is finished.
+        protocol: of AMQP: ``1.0`` by way of proton, ``0-9-1`` by way of pika.
         now: the time, in seconds since the Unix epoch.
         monotonic: a clock that never goes back, in seconds.
         warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
@@ -142,53 +146,12 @@ def spool_amqp10(
         How many messages were spooled and accepted.
 
     Raises:
-        ConnectionError: the connection or the link broke; what was accepted is on disk.
+        ConnectionError: the connection, link or channel broke; what was accepted is on disk.
     """
-    from proton.reactor import Container  # noqa: PLC0415  (an extra)
-
-    from amqp10msg.net._receiver import Receiver  # noqa: PLC0415
-
     pending = _Pending(landing, batches or Batches(), now, monotonic, warn)
-    receiver = Receiver(url, address, pending)
-    Container(receiver).run()
-    if receiver.fault:
-        raise ConnectionError(receiver.fault)
-    return pending.total
-
-
-def spool_basic(
-    url: str,
-    queue: str,
-    landing: Landing,
-    batches: Batches | None = None,
-    *,
-    now: Callable[[], float] = time.time,
-    monotonic: Callable[[], float] = time.monotonic,
-    warn: Callable[[str], object] = warnings.warn,
-) -> int:
-    """Consume a queue of AMQP 0-9-1 by way of pika, until it is idle or the process is ended.
-
-    Every message is taken, also one whose properties cannot be read: its content header goes
-    to disk as it came.
-
-    Args:
-        url: of the broker, such as ``amqp://user:password@host:5672/vhost``.
-        queue: its name.
-        landing: where to.
-        batches: when a file is finished.
-        now: the time, in seconds since the Unix epoch.
-        monotonic: a clock that never goes back, in seconds.
-        warn: called at the start with what this peer may drop: quorum queues of RabbitMQ 4 keep
-            their default delivery-limit of 20.
-
-    Returns:
-        How many messages were spooled and acknowledged.
-
-    Raises:
-        ConnectionError: the connection or the channel broke; what was acknowledged is on disk.
-    """
-    from amqp10msg.net._basic import consume  # noqa: PLC0415  (an extra)
-
-    pending = _Pending(landing, batches or Batches(), now, monotonic, warn)
-    consume(url, queue, pending)
+    if protocol == "1.0":
+        from amqp10msg.net._receiver import consume  # noqa: PLC0415  (an extra)
+    else:
+        from amqp10msg.net._basic import consume  # noqa: PLC0415  (an extra)
+    consume(url, node, pending)
     return pending.total

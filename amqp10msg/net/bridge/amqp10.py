@@ -14,16 +14,12 @@ from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
     LinkError,
-    OnLost,
-    OnOutcome,
-    OnRoom,
     Outcome,
     Outgoing,
-    Overflow,
-    Receive,
     Settle,
+    SourceRequest,
+    TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import SenderSettleMode
 
 __all__ = ["Amqp10Source", "Amqp10Target", "open_amqp10_source", "open_amqp10_target"]
@@ -44,23 +40,15 @@ _QUEUE_BEFORE_4 = "/amq/queue/"
 class Amqp10Source(Peer):
     """A receiver of an address; deliveries come by `receive`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        receive: Receive,
-        on_lost: OnLost,
-        window: int,
-        max_message: int,
-        overflow: Overflow,
-    ) -> None:
-        self._receive = receive
-        self._window = window
-        self._max_message = max_message
-        self._overflow = overflow
+    def __init__(self, request: SourceRequest) -> None:
+        self._receive = request.receive
+        self._window = request.window
+        self._max_message = request.max_message
+        self._overflow = request.overflow
         self._incomplete: Oversized | None = None
         self._owed = 0
         self._stopped = False
-        super().__init__(endpoint, on_lost)
+        super().__init__(request.endpoint, request.on_lost)
 
     def attach(self, link: transport.Link) -> None:
         """Attach as a receiver."""
@@ -163,25 +151,16 @@ class Amqp10Target(Peer):
 
     sends = True
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        on_outcome: OnOutcome,
-        on_room: OnRoom,
-        on_lost: OnLost,
-        window: int,
-        *,
-        asks: bool = True,
-    ) -> None:
-        self._outcome = on_outcome
+    def __init__(self, request: TargetRequest, *, asks: bool = True) -> None:
+        self._outcome = request.on_outcome
         self._asks = asks
         self.asked: transport.Link | None = None
-        self._on_room = on_room
-        self._window = window
+        self._on_room = request.on_room
+        self._window = request.window
         self._sent = 0
         self._unsettled = 0
         self._longest = 0
-        super().__init__(endpoint, on_lost)
+        super().__init__(request.endpoint, request.on_lost)
 
     def attach(self, link: transport.Link) -> None:
         """Attach as a sender."""
@@ -287,31 +266,17 @@ def _again(octets: bytes) -> bool:
     return header is not None and bool(header.delivery_count or header.first_acquirer is False)
 
 
-async def open_amqp10_source(
-    endpoint: Endpoint,
-    receive: Receive,
-    on_lost: OnLost,
-    *,
-    window: int,
-    max_message: int,
-    overflow: Overflow,
-) -> Amqp10Source:
+async def open_amqp10_source(request: SourceRequest) -> Amqp10Source:
     """Attach to a source.
 
     Raises:
         LinkError: it did not succeed.
     """
-
-    def make() -> Amqp10Source:
-        return Amqp10Source(endpoint, receive, on_lost, window, max_message, overflow)
-
-    source: Amqp10Source = await connect(make, endpoint)
+    source: Amqp10Source = await connect(lambda: Amqp10Source(request), request.endpoint)
     return source
 
 
-async def open_amqp10_target(
-    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
-) -> Amqp10Target:
+async def open_amqp10_target(request: TargetRequest) -> Amqp10Target:
     """Attach to a target.
 
     Raises:
@@ -321,13 +286,13 @@ async def open_amqp10_target(
 
     def make() -> Amqp10Target:
         asks = not made  # a queue that gives nothing out, as a stream there, has its sender still
-        made.append(Amqp10Target(endpoint, on_outcome, on_room, on_lost, window, asks=asks))
+        made.append(Amqp10Target(request, asks=asks))
         return made[-1]
 
     try:
-        target: Amqp10Target = await connect(make, endpoint)
+        target: Amqp10Target = await connect(make, request.endpoint)
     except LinkError as error:
         if made[0].asked is None or "amqp:not-found" in str(error):
             raise
-        target = await connect(make, endpoint)
+        target = await connect(make, request.endpoint)
     return target

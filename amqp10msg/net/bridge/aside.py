@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
@@ -14,7 +14,14 @@ from amqp10msg.net.bridge.ends import open_target
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.quarantine import line_of
 from amqp10msg.net.bridge.sides import Side
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Outgoing, TargetLink
+from amqp10msg.net.bridge.terms import (
+    Delivery,
+    LinkError,
+    Outcome,
+    Outgoing,
+    TargetLink,
+    TargetRequest,
+)
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Data, Header, Properties
 
@@ -82,14 +89,15 @@ class Aside:
         Raises:
             LinkError: it cannot be used: wrong credentials, no such queue.
         """
-
-        def open_() -> Awaitable[TargetLink]:
-            return open_target(
-                self._endpoint, self._on_outcome, self._pump, self._lost, window=_WINDOW
-            )
-
+        request = TargetRequest(
+            endpoint=self._endpoint,
+            on_outcome=self._on_outcome,
+            on_room=self._pump,
+            on_lost=self._lost,
+            window=_WINDOW,
+        )
         while True:
-            link = await self._side.open(self._options, open_)
+            link = await self._side.open(self._options, lambda: open_target(request))
             if not link.alive:
                 continue
             self._link = link

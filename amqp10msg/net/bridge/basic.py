@@ -23,47 +23,41 @@ from amqp10msg.net.bridge.frames import (
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
-    OnLost,
-    OnOutcome,
-    OnRoom,
     Outcome,
     Outgoing,
-    Overflow,
-    Receive,
     Settle,
+    SourceRequest,
+    TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
 
 __all__ = ["BasicSource", "BasicTarget", "depth_of", "open_basic_source", "open_basic_target"]
 
+#: A prefetch-count has 16 bits.
+_MAX_PREFETCH = 65_535
+
 
 class BasicSource(BasicPeer):
     """A consumer of a queue; deliveries come by `receive`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        receive: Receive,
-        on_lost: OnLost,
-        max_message: int,
-        overflow: Overflow,
-    ) -> None:
-        super().__init__(endpoint, on_lost, max_message)
-        self._receive = receive
-        self._overflow = overflow
+    def __init__(self, request: SourceRequest) -> None:
+        super().__init__(request.endpoint, request.on_lost, request.max_message)
+        self._receive = request.receive
+        self._overflow = request.overflow
+        self._window = request.window
         self._lowest = 1  # the first delivery-tag that is not settled
         self._settled: dict[int, Settle] = {}
         self._acked: set[int] = set()
         self._ready: int | None = None
         self._asking = False
 
-    async def attach(self, window: int) -> None:
-        """Consume the queue, with at most so many deliveries unsettled.
+    async def attach(self) -> None:
+        """Consume the queue, with at most a window of deliveries unsettled.
 
         Raises:
             LinkError: there is no such queue, or the broker ended the connection.
         """
-        await self.ask(spec.Basic.Qos(0, min(window, 65_535), False), spec.Basic.QosOk)
+        await self.ask(spec.Basic.Qos(0, min(self._window, _MAX_PREFETCH), False), spec.Basic.QosOk)
         offset = self.endpoint.offset
         arguments = {} if offset is None else {"x-stream-offset": _offset(offset)}
         consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
@@ -135,18 +129,11 @@ def _offset(text: str) -> str | int:
 class BasicTarget(BasicPeer):
     """A publisher with confirms; outcomes come by `on_outcome`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        on_outcome: OnOutcome,
-        on_room: OnRoom,
-        on_lost: OnLost,
-        window: int,
-    ) -> None:
-        super().__init__(endpoint, on_lost, 1 << 30)
-        self._outcome = on_outcome
-        self._on_room = on_room
-        self._window = window
+    def __init__(self, request: TargetRequest) -> None:
+        super().__init__(request.endpoint, request.on_lost, 1 << 30)
+        self._outcome = request.on_outcome
+        self._on_room = request.on_room
+        self._window = request.window
         self._published = 0
         # By delivery-tag, in the order in which they were sent.
         self._unconfirmed: dict[int, tuple[Delivery, Outgoing]] = {}
@@ -248,34 +235,24 @@ async def _connect(made: BasicPeer, attach: Callable[[], Any]) -> None:
     await dial(made, made.endpoint, ready)
 
 
-async def open_basic_source(
-    endpoint: Endpoint,
-    receive: Receive,
-    on_lost: OnLost,
-    *,
-    window: int,
-    max_message: int,
-    overflow: Overflow,
-) -> BasicSource:
+async def open_basic_source(request: SourceRequest) -> BasicSource:
     """Consume a queue.
 
     Raises:
         LinkError: it did not succeed.
     """
-    made = BasicSource(endpoint, receive, on_lost, max_message, overflow)
-    await _connect(made, lambda: made.attach(window))
+    made = BasicSource(request)
+    await _connect(made, made.attach)
     return made
 
 
-async def open_basic_target(
-    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
-) -> BasicTarget:
+async def open_basic_target(request: TargetRequest) -> BasicTarget:
     """Publish to an exchange, or to a queue by the default one.
 
     Raises:
         LinkError: it did not succeed.
     """
-    made = BasicTarget(endpoint, on_outcome, on_room, on_lost, window)
+    made = BasicTarget(request)
     await _connect(made, made.attach)
     return made
 

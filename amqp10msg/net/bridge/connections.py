@@ -18,7 +18,15 @@ from amqp10msg.net.bridge.pending import Pending
 from amqp10msg.net.bridge.records import Records
 from amqp10msg.net.bridge.sides import Side, SourceSide
 from amqp10msg.net.bridge.statistics import Statistics
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, SourceLink, TargetLink
+from amqp10msg.net.bridge.terms import (
+    Delivery,
+    LinkError,
+    Outcome,
+    SourceLink,
+    SourceRequest,
+    TargetLink,
+    TargetRequest,
+)
 from amqp10msg.net.bridge.urls import Endpoint
 
 __all__ = ["Connections"]
@@ -101,14 +109,15 @@ class Connections:
     # Connections.
 
     async def _keep_target(self) -> None:
-        def open_() -> Awaitable[TargetLink]:
-            window = self.options.window
-            return open_target(
-                self.target, self._on_outcome, self._pump, self._lost_target, window=window
-            )
-
+        request = TargetRequest(
+            endpoint=self.target,
+            on_outcome=self._on_outcome,
+            on_room=self._pump,
+            on_lost=self._lost_target,
+            window=self.options.window,
+        )
         while True:
-            link = await self._target_side.open(self.options, open_)
+            link = await self._target_side.open(self.options, lambda: open_target(request))
             if not link.alive:
                 continue
             self._to = link
@@ -121,12 +130,14 @@ class Connections:
 
         def open_() -> Awaitable[SourceLink]:
             return open_source(
-                self._source_now(),
-                self._receive,
-                self._lost_source,
-                window=side.window(window),
-                max_message=options.max_message,
-                overflow=self._overflow,
+                SourceRequest(
+                    endpoint=self._source_now(),
+                    receive=self._receive,
+                    on_lost=self._lost_source,
+                    window=side.window(window),
+                    max_message=options.max_message,
+                    overflow=self._overflow,
+                )
             )
 
         await self._target_side.opened.wait()

@@ -15,7 +15,7 @@ from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.sending import message_of, without_delivery
-from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle
+from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle, SourceRequest
 from amqp10msg.translate import Circumstances, explain, to_amqp10, to_basic
 
 __all__ = ["DryRun", "Example", "dry_run"]
@@ -190,12 +190,14 @@ async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:
 
     with tempfile.TemporaryDirectory() as folder:
         link = await open_source(
-            spec.source,
-            receive,
-            lost,
-            window=count,
-            max_message=spec.options.max_message,
-            overflow=lambda: Oversized(Path(folder), spec.options.max_large),
+            SourceRequest(
+                endpoint=spec.source,
+                receive=receive,
+                on_lost=lost,
+                window=count,
+                max_message=spec.options.max_message,
+                overflow=lambda: Oversized(Path(folder), spec.options.max_large),
+            )
         )
         try:
             while len(here) < count and not faults:

@@ -25,15 +25,12 @@ from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
     LinkError,
-    OnLost,
-    OnOutcome,
-    OnRoom,
     Outcome,
     Outgoing,
-    Receive,
     Settle,
+    SourceRequest,
+    TargetRequest,
 )
-from amqp10msg.net.bridge.urls import Endpoint
 
 __all__ = ["FileSource", "FileTarget", "open_file_source", "open_file_target"]
 
@@ -41,13 +38,14 @@ __all__ = ["FileSource", "FileTarget", "open_file_source", "open_file_target"]
 _TURN = 100
 
 
-def _entries(endpoint: Endpoint, max_message: int) -> Iterator[tuple[int, Entry]]:
+def _entries(request: SourceRequest) -> Iterator[tuple[int, Entry]]:
     """Yield the messages that are meant, each with its number in the file, from 0.
 
     Raises:
         OSError: a file cannot be read.
         ValueError: a line is no message, or cannot be sent from here.
     """
+    endpoint = request.endpoint
     offset = endpoint.offset or "first"
     if offset != "first" and not (offset.isascii() and offset.isdecimal()):
         raise ValueError(f"offset= of a file is first or a number of messages, not {offset!r}")
@@ -59,8 +57,9 @@ def _entries(endpoint: Endpoint, max_message: int) -> Iterator[tuple[int, Entry]
         if entry.protocol != endpoint.protocol:
             text = f"is of AMQP {entry.protocol}: give ?protocol={entry.protocol}, or ?route="
             raise ValueError(f"{path}: message {number + 1} {text}")
-        if entry.file is not None and entry.file.stat().st_size > max_message:
-            text = f"has {entry.file.stat().st_size} bytes, and max-message are {max_message}"
+        if entry.file is not None and entry.file.stat().st_size > request.max_message:
+            size = entry.file.stat().st_size
+            text = f"has {size} bytes, and max-message are {request.max_message}"
             raise ValueError(f"{path}: message {number + 1} {text}")
         yield number, entry
 
@@ -74,13 +73,13 @@ class FileSource:
 
     product = "file"
 
-    def __init__(self, endpoint: Endpoint, receive: Receive, window: int, max_message: int) -> None:
-        self._receive = receive
-        self._window = window
+    def __init__(self, request: SourceRequest) -> None:
+        self._receive = request.receive
+        self._window = request.window
         self._loop = asyncio.get_running_loop()
         # Looked through before anything is sent.
-        self._left = sum(1 for _ in _entries(endpoint, max_message))
-        self._entries = _entries(endpoint, max_message)
+        self._left = sum(1 for _ in _entries(request))
+        self._entries = _entries(request)
         self._back: deque[tuple[int, Entry]] = deque()
         self._unsettled = 0
         self._held = self._stopped = self._scheduled = False
@@ -180,18 +179,12 @@ class FileTarget:
     product = "file"
     waits = False
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        on_outcome: OnOutcome,
-        on_room: OnRoom,
-        on_lost: OnLost,
-        window: int,
-    ) -> None:
-        self._path = Path(endpoint.file or "")
-        self._outcome, self._on_room, self._on_lost = on_outcome, on_room, on_lost
-        self._window = window
-        self._entries = endpoint.entries
+    def __init__(self, request: TargetRequest) -> None:
+        self._path = Path(request.endpoint.file or "")
+        self._outcome, self._on_room = request.on_outcome, request.on_room
+        self._on_lost = request.on_lost
+        self._window = request.window
+        self._entries = request.endpoint.entries
         self._loop = asyncio.get_running_loop()
         self._pending: list[tuple[Delivery, str]] = []
         self.alive = True
@@ -237,31 +230,27 @@ class FileTarget:
         self.alive = False
 
 
-async def open_file_source(
-    endpoint: Endpoint, receive: Receive, *, window: int, max_message: int
-) -> FileSource:
+async def open_file_source(request: SourceRequest) -> FileSource:
     """Read a file.
 
     Raises:
         LinkError: it cannot be read, or a line is no message.
     """
     try:
-        made = FileSource(endpoint, receive, window, max_message)
+        made = FileSource(request)
     except (OSError, ValueError) as error:
         raise LinkError(str(error), permanent=True) from None
     made._schedule()
     return made
 
 
-async def open_file_target(
-    endpoint: Endpoint, on_outcome: OnOutcome, on_room: OnRoom, on_lost: OnLost, *, window: int
-) -> FileTarget:
+async def open_file_target(request: TargetRequest) -> FileTarget:
     """Write to a file, after what is in it.
 
     Raises:
         LinkError: it cannot be written.
     """
     try:
-        return FileTarget(endpoint, on_outcome, on_room, on_lost, window)
+        return FileTarget(request)
     except OSError as error:
         raise LinkError(str(error), permanent=True) from None

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import attrs
 
 from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.urls import Endpoint
 
 __all__ = [
     "ACCEPTED",
@@ -22,7 +23,9 @@ __all__ = [
     "Outgoing",
     "Settle",
     "SourceLink",
+    "SourceRequest",
     "TargetLink",
+    "TargetRequest",
 ]
 
 
@@ -239,3 +242,43 @@ Overflow = Callable[[], Oversized]
 OnOutcome = Callable[[Delivery, Outcome], None]
 OnLost = Callable[[LinkError], None]
 OnRoom = Callable[[], None]
+
+
+@attrs.frozen(kw_only=True)
+class SourceRequest:
+    """What is asked of a source.
+
+    Attributes:
+        endpoint: where.
+        receive: takes deliveries.
+        on_lost: is told of the end.
+        window: deliveries that are not settled, at most.
+        max_message: bytes of a message that is kept in memory.
+        overflow: makes what takes the bytes of a larger one.
+    """
+
+    endpoint: Endpoint
+    receive: Receive
+    on_lost: OnLost
+    window: int
+    max_message: int
+    overflow: Overflow
+
+
+@attrs.frozen(kw_only=True)
+class TargetRequest:
+    """What is asked of a target.
+
+    Attributes:
+        endpoint: where.
+        on_outcome: is told the outcome of each message.
+        on_room: is called when more may be sent.
+        on_lost: is told of the end.
+        window: messages without an outcome, at most.
+    """
+
+    endpoint: Endpoint
+    on_outcome: OnOutcome
+    on_room: OnRoom
+    on_lost: OnLost
+    window: int
