@@ -47,14 +47,14 @@ SECTIONS = {
 #: Kills the publisher's connection where it is not text and the queue is a stream.
 FILTER = "x-stream-filter-value"
 _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
-#: Annotations that RabbitMQ 4 takes for its own: no consumer of 0-9-1 gets them as headers.
-INTERNAL = {"x-exchange", "x-routing-key", "x-death"}
 #: A stream of RabbitMQ 4 stores routes under this name, and properties of 0-9-1 under names that
 #: begin so: a consumer does not get headers of these names, and dies of some.
 STORED_ROUTES = "x-cc"
 _STORED_BASIC = "x-basic-"
 #: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
 _OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
+#: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
+INTERNAL = {*_OF_BROKER, "x-death"}
 #: Keys of annotations by the names of headers.
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
@@ -100,7 +100,7 @@ def header_of(key: Any) -> tuple[str, bool] | None:
         return known
     if not key.startswith("x-") or "\0" in key:
         return None
-    if key in _TAKEN or key in INTERNAL or _is_of_broker(key):
+    if key in _TAKEN or key in INTERNAL or key.startswith(_STORED_BASIC):
         return None
     name = key[6:] if key.startswith("x-opt-x-") else str(key)
     if name in SECTIONS or len(name) > 255 or _is_of_broker(name):

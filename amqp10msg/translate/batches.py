@@ -7,6 +7,7 @@ in, and no object is made for a message.
 
 from __future__ import annotations
 
+import functools
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,7 +15,7 @@ import attrs
 
 from amqp10msg._core import COMPILED
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
-from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS, STORED_ROUTES
+from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3
@@ -26,8 +27,7 @@ __all__ = ["kernel"]
 
 # Names of headers and keys of annotations that mean something to the translator or to brokers.
 _ODD_NAMES = [
-    name.encode()
-    for name in sorted({NAME, FILTER, STORED_ROUTES, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
+    name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
 # The versions of RabbitMQ, by their profile.
 _VERSIONS = {
@@ -35,10 +35,11 @@ _VERSIONS = {
     for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3)
     for suffix in ("", "-stream")
 }
-# What `_is_symbol` said: texts repeat themselves. The kernel keeps it small.
-_SYMBOLS: dict[Any, bool] = {}
 
 
+# Texts repeat themselves. A short string has at most 255 bytes: with what the cache takes for an
+# entry of its own some 600 in all, so 0.6 MB.
+@functools.lru_cache(maxsize=1024)
 def _is_symbol(row: int, octets: bytes) -> bool:
     """Whether the field of 1.0 holds this text, in front of a body of data.
 
@@ -74,7 +75,7 @@ def kernel(
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
 
-    given_to_all = (_is_symbol, rewritten, _SYMBOLS, _ODD_NAMES)
+    given_to_all = (_is_symbol, rewritten, _ODD_NAMES)
     if version is None:
         translator = made.ToBasic if to == "basic" else made.ToAmqp10
         return translator(*given_to_all)

@@ -11,7 +11,6 @@ class ToBasic:
         self,
         is_symbol: _Symbol,
         rewritten: _Rewritten,
-        symbols: dict[Any, bool],
         odd_names: list[bytes],
         /,
     ) -> None: ...
@@ -34,7 +33,6 @@ class ToAmqp10:
         self,
         is_symbol: _Symbol,
         rewritten: _Rewritten,
-        symbols: dict[Any, bool],
         odd_names: list[bytes],
         /,
     ) -> None: ...

@@ -8,20 +8,17 @@ cdef class MessageReader:
         is_symbol: takes the bytes of a content-type (0) or content-encoding (1), and says whether
             the field of 1.0 holds them in front of a body of data.
         rewritten: returns encoded body sections as RabbitMQ writes them, None where it cannot.
-        symbols: what `is_symbol` said before.
         odd_names: names of headers that brokers add or know otherwise.
     """
 
     cdef object is_symbol, rewritten
-    cdef dict symbols
     cdef list odd_names
     cdef Made made
     cdef Losses losses
 
-    def __cinit__(self, is_symbol, rewritten, dict symbols not None, list odd_names not None):
+    def __cinit__(self, is_symbol, rewritten, list odd_names not None):
         self.is_symbol = is_symbol
         self.rewritten = rewritten
-        self.symbols = symbols
         self.odd_names = odd_names
         begin_losses(&self.losses)
 
@@ -328,13 +325,7 @@ cdef class MessageReader:
     cdef bint is_known_symbol(self, int target, cursor p, Py_ssize_t n) except -1:
         """Whether the rules of 1.0 allow this content-type or content-encoding."""
         cdef bytes key = PyBytes_FromStringAndSize(<const char*> p, n)
-        cdef dict symbols = self.symbols
-        found = symbols.get((target, key) if target else key)
-        if found is None:
-            found = self.is_symbol(target, key)
-            if len(symbols) < 1024 and n <= 64:
-                symbols[(target, key) if target else key] = found
-        return found
+        return self.is_symbol(target, key)
 
     cdef int read_application(self, Span* section) except -1:
         cdef cursor p = section.at + 3
