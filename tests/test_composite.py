@@ -401,6 +401,13 @@ from amqp10msg import Described, ULong
 print(decode_composite(bytes.fromhex("00532445")))
 print(from_described(Described(ULong(0x34), [b"t"])))
 """
+IN_NOTATIONS = """
+from amqp10msg.notation import parse_tree, to_plain, value_from_plain
+from amqp10msg._core import decode_value
+octets = bytes.fromhex("00532445")
+print(parse_tree(octets).nodes[0].name, to_plain(decode_value(octets)))
+print(value_from_plain({"$declare": {}}).descriptor)
+"""
 BY_ATTRIBUTE = """
 import amqp10msg
 print(amqp10msg.delivery.Accepted())
@@ -413,6 +420,7 @@ print("delivery" in dir(amqp10msg), "_core" in dir(amqp10msg), hasattr(amqp10msg
     [
         (ON_DEMAND, "Accepted()\nTransactionalState(txn_id=b't')\n"),
         (BY_ATTRIBUTE, "Accepted()\nTrue True False\n"),
+        (IN_NOTATIONS, "accepted {'$accepted': {}}\n49\n"),
     ],
 )
 def test_a_fresh_interpreter_needs_no_import_of_delivery(program: str, printed: str) -> None:

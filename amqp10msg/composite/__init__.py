@@ -25,6 +25,9 @@ from amqp10msg.composite._declarations import (
     Field,
     composite,
     composite_of,
+    composite_with,
+    find_composite,
+    named_composite,
     rows,
 )
 
@@ -35,9 +38,12 @@ __all__ = [
     "Field",
     "composite",
     "composite_of",
+    "composite_with",
     "decode_composite",
     "encode_composite",
+    "find_composite",
     "from_described",
+    "named_composite",
     "offset_of_field",
     "read_composite",
     "rows",

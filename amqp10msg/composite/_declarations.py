@@ -227,12 +227,22 @@ def _wire_of(hint: Any) -> Wire | None:
 
 def composite_with(descriptor: Any) -> Composite | None:
     """Return the composite with this descriptor, or None; its module is imported where needed."""
-    if not isinstance(descriptor, (ULong, Symbol)):
-        return None
-    module = _DECLARED_IN.get(descriptor)
-    if descriptor not in COMPOSITES and module is not None:
+    return find_composite(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
+
+
+def find_composite(key: int | str) -> Composite | None:
+    """Return the composite with this number or symbol as its descriptor, or None."""
+    module = _DECLARED_IN.get(key)
+    if key not in COMPOSITES and module is not None:
         importlib.import_module(module)
-    return COMPOSITES.get(descriptor)
+    return COMPOSITES.get(key)
+
+
+def named_composite(name: str) -> Composite | None:
+    """Return the composite of this name in the specification, such as ``accepted``, or None."""
+    for module in {*_DECLARED_IN.values()}:
+        importlib.import_module(module)
+    return next((entry for entry in COMPOSITES.values() if entry.name == name), None)
 
 
 def composite_of(cls: type) -> Composite:

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import amqp10msg.delivery  # noqa: F401  (registers its composites)
-from amqp10msg.composite import COMPOSITES, Composite, Field
+from amqp10msg.composite import COMPOSITES, Composite, Field, find_composite
 from amqp10msg.corpus import FAMILIES, agreement
 from amqp10msg.sections import KINDS, Header, Properties
 
@@ -102,7 +101,7 @@ def _declared(descriptor: Sequence[Any], loose: bool) -> Composite | None:
     if kind == "octets":
         key = bytes.fromhex(key).decode("ascii", "replace")
     known = kind in ("ulong", "symbol", "integer", "octets") or (loose and kind in _LIKE)
-    return COMPOSITES.get(key) if known else None
+    return find_composite(key) if known else None
 
 
 def _fields(entry: Composite, values: Iterable[Any], loose: bool) -> list[Any]:

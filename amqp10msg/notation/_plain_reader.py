@@ -12,7 +12,7 @@ import uuid
 from typing import Any
 
 from amqp10msg._core import encode_value
-from amqp10msg.composite import COMPOSITES, Composite, Field, from_described
+from amqp10msg.composite import Composite, Field, from_described, named_composite
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.notation._error import Reader, shown
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
@@ -27,10 +27,6 @@ from amqp10msg.primitives import (
     Timestamp,
     ULong,
 )
-
-_COMPOSITES: dict[str, Composite] = {
-    entry.name.replace("-", "_"): entry for entry in COMPOSITES.values()
-}
 
 
 def is_marker(plain: Any) -> bool:
@@ -112,7 +108,7 @@ class PlainReader(Reader):
             return Described(*self.items(content))
         if name in _NAMES:
             return self.natural(name, content)
-        entry = _COMPOSITES.get(name.replace("-", "_"))
+        entry = named_composite(name.replace("_", "-"))
         if entry is None:
             raise self.fault(
                 f"there is no marker ${name}: use $ and the name of a type or composite, or "

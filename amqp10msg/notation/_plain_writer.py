@@ -10,9 +10,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-import amqp10msg.delivery  # noqa: F401  (its composites are shown by their names)
 from amqp10msg._core import encode_value
-from amqp10msg.composite import COMPOSITES, Field, from_described
+from amqp10msg.composite import Field, composite_with, from_described
 from amqp10msg.errors import DecodeError
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, bits_of
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Described, Symbol, ULong
@@ -200,7 +199,7 @@ def _composite(value: Described) -> Any:
     """Write a composite under its name; None if that would lose a part of it."""
     if type(value.descriptor) is not ULong or type(value.value) is not list:
         return None
-    entry = COMPOSITES.get(value.descriptor)
+    entry = composite_with(value.descriptor)
     if entry is None or (value.value and value.value[-1] is None):
         return None
     try:

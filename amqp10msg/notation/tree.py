@@ -7,7 +7,6 @@ from typing import Any
 
 import attrs
 
-import amqp10msg.delivery  # noqa: F401  (its composites are named in the tree)
 from amqp10msg._core import decode_value
 from amqp10msg._core.walk import (
     CONSTRUCTOR,
@@ -21,7 +20,7 @@ from amqp10msg._core.walk import (
     Value,
     walk,
 )
-from amqp10msg.composite import COMPOSITES
+from amqp10msg.composite import composite_with
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -200,8 +199,12 @@ def _close(value: Value, node: Node) -> None:
 def _known(node: Node) -> tuple[str, str | None, tuple[str, ...]]:
     """Return name, symbol and field names of what a described value is."""
     descriptor = node.children[0].value
-    if type(descriptor) in (ULong, Symbol) and descriptor in _NAMES:
-        return _NAMES[descriptor]
+    entry = composite_with(descriptor)
+    if entry is not None:
+        return entry.name, entry.symbol, entry.spec.names
+    if type(descriptor) in (ULong, Symbol) and descriptor in CODES:
+        kind = KIND_OF[CODES[descriptor]]
+        return kind.name, kind.symbol, ()
     return "unknown", None, ()
 
 
@@ -307,20 +310,6 @@ def _meant(tree: Tree, errors: list[Node], violation: Violation) -> Node | None:
         if node.offset == at:
             return node
     return path[-1] if path else None
-
-
-#: Names of described values and of their fields, by descriptor.
-_NAMES: dict[int | str, tuple[str, str, tuple[str, ...]]] = {
-    **{
-        key: (entry.name, entry.symbol, tuple(field.wire_name for field in entry.fields))
-        for key, entry in COMPOSITES.items()
-    },
-    **{
-        key: (KIND_OF[code].name, KIND_OF[code].symbol, ())
-        for key, code in CODES.items()
-        if key not in COMPOSITES
-    },
-}
 
 
 def _are(count: int) -> str:
