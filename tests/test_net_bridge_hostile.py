@@ -264,7 +264,7 @@ def test_whatever_a_peer_says_is_an_error_and_no_more(
         loop = asyncio.get_running_loop()
         peer = await loop.create_server(lambda: Babbling(sent), "127.0.0.1", 0)
         port = peer.sockets[0].getsockname()[1]
-        url = f"{scheme}://127.0.0.1:{port}/?queue=q&connection_timeout=200"
+        url = f"{scheme}://127.0.0.1:{port}/?queue=q&connection_timeout=50"
         end = parse_url(url)
         with pytest.raises(LinkError):
             await open_source(

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 pytest.importorskip("pika")
 
 from amqp10msg import Message, Symbol
-from amqp10msg.net.bridge import LinkError, Statistics
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored
-from tests.bridging import Refusing, between, bodies, bridged, numbered, quarantined
+from tests.bridging import Refusing, between, bodies, bridged, numbered, options, quarantined
 
 
 @pytest.fixture(autouse=True)
@@ -165,8 +165,19 @@ def test_a_source_that_fails_now_and_then_gives_all(bad: set[int], window: int) 
         async with BasicBroker("from", "to") as broker:
             broker.queues["from"].extend(numbered(80))
             broker.chokes = chokes
-            given: dict[str, Any] = {"window": window, "idle": 0.6}
-            return broker, await bridged(broker.url("queue=from"), broker.url("queue=to"), **given)
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            async with (
+                asyncio.timeout(15),
+                Bridge(*urls, options(window=window, idle=None)) as bridge,
+            ):
+                running = asyncio.ensure_future(bridge.run())
+                while broker.queues["from"] or any(one.unacked for one in broker.connections):
+                    await asyncio.sleep(0.005)
+                while len(set(bodies(broker.queues["to"]))) < 80:
+                    await asyncio.sleep(0.005)
+                bridge.stop()
+                (counts,) = (await running).values()
+        return broker, counts
 
     broker, counts = asyncio.run(run())
 
