@@ -248,13 +248,17 @@ def test_the_spread_is_the_distance_between_the_quartiles() -> None:
 ALONE = {key: run for key, run in command.FIGURES.items() if not key.startswith("pipeline-")}
 
 
+#: The tests of these figures go to one worker, which runs each of them once.
+MEASURED = pytest.mark.xdist_group("figures")
+
+
 @pytest.fixture(scope="module")
 def figures() -> dict[str, report.Figure]:
     """Every figure, run as briefly as can be."""
     return {key: run(SMOKE) for key, run in ALONE.items()}
 
 
-@pytest.mark.xdist_group("figures")  # which are run by one worker
+@MEASURED
 @pytest.mark.parametrize("key", ALONE)
 def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key: str) -> None:
     figure = figures[key]
@@ -266,7 +270,7 @@ def test_a_figure_runs_and_puts_us_first(figures: dict[str, report.Figure], key:
     assert all(entry.median > 0 for entry in figure.timings.entries)
 
 
-@pytest.mark.xdist_group("figures")
+@MEASURED
 @pytest.mark.parametrize("key", ALONE)
 def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
     figures: dict[str, report.Figure], key: str
@@ -302,6 +306,7 @@ def test_a_figure_has_every_peer_or_a_line_on_how_to_install_it(
         )
 
 
+@MEASURED
 def test_translation_comes_back_and_has_its_peer_or_says_what_is_missing(
     figures: dict[str, report.Figure],
 ) -> None:
@@ -311,6 +316,7 @@ def test_translation_comes_back_and_has_its_peer_or_says_what_is_missing(
     assert (translation.PEER in named) != bool(figure.left_out)
 
 
+@MEASURED
 def test_the_floors_are_those_that_were_promised(figures: dict[str, report.Figure]) -> None:
     floors = {
         key: [floor.at_least or floor.at_most for floor in figure.floors]
