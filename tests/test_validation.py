@@ -45,6 +45,7 @@ from amqp10msg._core import path_of
 from amqp10msg.composite import rows
 from amqp10msg.sections import KINDS, SPECS, SectionKind
 from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
+from tests.samples import some
 from tests.thorough import judged_thoroughly
 
 NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
@@ -237,10 +238,10 @@ def test_the_quick_judgement_is_the_thorough_one(
 
 @pytest.mark.parametrize("profile", [*PROFILES.values(), EVERYTHING], ids=lambda one: one.name)
 def test_the_corpus_is_judged_as_thoroughly(profile: Profile) -> None:
-    octets = {case.data for case in corpus.load()}
+    octets = [*dict.fromkeys(case.data for case in corpus.load())]
 
     assert len(octets) > 500
-    for data in octets:
+    for data in some(octets):
         assert judged_thoroughly(data, profile) == validate(data, profile)
 
 
