@@ -154,6 +154,7 @@ def measure(
     order = list(range(len(contenders)))
     shuffle = Random(len(order))  # seeded: the same order in every run
     was_enabled = gc.isenabled()
+    was_frozen = gc.get_freeze_count() > 0  # by the caller, who wants it to stay so
     gc.collect()
     gc.freeze()  # what the imports left behind need not be walked before every batch
     try:
@@ -168,7 +169,8 @@ def measure(
                 gc.enable()
                 samples[place].append(spent / sizes[place])
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
         else:

@@ -142,6 +142,7 @@ def run(
     known = seeds(grown)
     begin = clock()
     FOLDER.mkdir(parents=True, exist_ok=True)
+    was_frozen = gc.get_freeze_count() > 0  # by the caller, who wants it to stay so
     gc.freeze()  # two packages and the seeds: what is there to stay need not be walked
     try:
         with (FOLDER / f"agree-{seed}.last").open("wb", buffering=0) as last:
@@ -156,6 +157,7 @@ def run(
                 last.write(octets)
                 comparison(octets)
     finally:
-        gc.unfreeze()
+        if not was_frozen:
+            gc.unfreeze()
         print(comparison.told(clock() - begin), flush=True)
     return comparison.findings.count

@@ -212,6 +212,19 @@ def test_the_collector_is_off_while_the_clock_runs_and_then_as_before(enabled: b
     assert enabled == after
 
 
+@pytest.mark.parametrize("frozen", [True, False])
+def test_what_the_collector_leaves_out_stays_so(frozen: bool) -> None:
+    before = gc.get_freeze_count() > 0
+    (gc.freeze if frozen else gc.unfreeze)()
+    try:
+        harness.measure([Contender("only", int)], Effort(rounds=1, batch_ms=0))
+        after = gc.get_freeze_count() > 0
+    finally:
+        (gc.freeze if before else gc.unfreeze)()
+
+    assert frozen == after
+
+
 def test_a_batch_lasts_as_long_as_asked_by_the_clock_and_gives_the_time_of_one_call() -> None:
     calls: list[None] = []
     microsecond = Contender("a microsecond", lambda: calls.append(None))
