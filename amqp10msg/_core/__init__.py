@@ -6,6 +6,7 @@ runs as it is; where it was compiled, the library beside it runs instead.
 
 from __future__ import annotations
 
+from amqp10msg._core.bounded import READ_FAULTS, octets_of
 from amqp10msg._core.codes import (
     FOLLOWERS,
     PLACES,
@@ -19,6 +20,7 @@ from amqp10msg._core.codes import (
     TYPE_IDS,
     order_rule,
 )
+from amqp10msg._core.conversions import encode_fault
 from amqp10msg._core.path import key_text, path_of
 from amqp10msg._core.reader import Reader, decode_message
 from amqp10msg._core.record import Record, make_fast
@@ -37,14 +39,7 @@ from amqp10msg._core.sections import (
     register_section,
 )
 from amqp10msg._core.twin import COMPILED, Layout, Mapping
-from amqp10msg._core.value_reader import (
-    READ_FAULTS,
-    decode_value,
-    decode_values,
-    octets_of,
-    skip_value,
-)
-from amqp10msg._core.value_writer import encode_fault
+from amqp10msg._core.values import decode_value, decode_values, skip_value
 from amqp10msg._core.writer import Writer, encode_value
 
 __all__ = [

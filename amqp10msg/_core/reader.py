@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqp10msg._core.bounded import READ_FAULTS, octets_of
 from amqp10msg._core.codes import (
     FIRST_CODE,
     FOLLOWERS,
@@ -38,7 +39,6 @@ from amqp10msg._core.codes import (
 )
 from amqp10msg._core.quick import QuickReader
 from amqp10msg._core.sections import CODES, MESSAGE, NAMES, SECTIONS
-from amqp10msg._core.value_reader import READ_FAULTS, octets_of
 from amqp10msg._core.writer import not_simple
 from amqp10msg.errors import (
     INVALID_FIELD,

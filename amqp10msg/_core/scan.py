@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from amqp10msg._core.bounded import READ_FAULTS, octets_of
 from amqp10msg._core.codes import (
     FIRST_CODE,
     FOOTER,
@@ -15,10 +16,9 @@ from amqp10msg._core.codes import (
     SHAPE_ANNOTATIONS,
     SHAPE_PROPERTIES,
 )
+from amqp10msg._core.conversions import encode_fault
 from amqp10msg._core.reader import Reader
 from amqp10msg._core.sections import MESSAGE, NAMES, SCAN, SECTIONS
-from amqp10msg._core.value_reader import READ_FAULTS, octets_of
-from amqp10msg._core.value_writer import encode_fault
 from amqp10msg._core.writer import Writer
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED

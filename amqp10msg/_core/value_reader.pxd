@@ -1,9 +1,6 @@
 cimport cython
 
-from amqp10msg._core.twin cimport Cursor
-
-# Positions and counts are Py_ssize_t or long long, never a type in which four bytes of the wire
-# could look like the error value.
+from amqp10msg._core.bounded cimport Bounded
 
 cdef bytes KIND_OF
 cdef bytes LEAST
@@ -19,35 +16,16 @@ cdef type _UShort
 cdef type _Short
 cdef long long _WORD
 cdef long long _INT_MAX
-cdef int _DEPTH
-cdef long long _ITEMS
-cdef long long _ZERO_WIDTH
 cdef int MAX_GUESSABLE
 cdef int _MAX_UUIDS
 
 
-cdef class ValueReader(Cursor):
-    cdef begin(self, data, Py_ssize_t pos, limits)
-    cpdef fault(self, error, names=*)
-    cdef translated(self, error)
-    cpdef trailing(self)
-    cdef truncated(self, Py_ssize_t pos, Py_ssize_t needed)
-    cdef unknown(self, int code, Py_ssize_t pos)
-    cdef exceeded(self, what, Py_ssize_t pos)
-    cdef too_small(self, Py_ssize_t pos, Py_ssize_t size, int least)
-    cdef int enter(self, Py_ssize_t pos) except -1
-
+cdef class ValueReader(Bounded):
     @cython.locals(pos=Py_ssize_t)
     cpdef object value(self)
 
     @cython.locals(pos=Py_ssize_t, n=int)
     cdef object read(self, int code)
-
-    @cython.locals(pos=Py_ssize_t)
-    cdef Py_ssize_t take(self, Py_ssize_t n) except -1
-
-    @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t)
-    cdef Py_ssize_t span(self, int code) except -1
 
     @cython.locals(kind=int, pos=Py_ssize_t, n="long long", word="long long", width=int)
     cdef object fixed(self, int code)
@@ -90,9 +68,3 @@ cdef class ValueReader(Cursor):
     cdef object read_array(self, int code)
 
     cdef object no_constructor(self, Py_ssize_t pos, Py_ssize_t size, int width)
-
-    @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
-    cpdef skip(self)
-
-
-cpdef bytes octets_of(data, limits)

@@ -27,9 +27,10 @@ from amqp10msg._core.codes import (
     TYPE_NAMES,
     WIDTHS,
 )
+from amqp10msg._core.conversions import encode_fault
 from amqp10msg._core.entries import Entries
 from amqp10msg._core.sections import BODIES, SECTIONS, SPECS
-from amqp10msg._core.value_writer import ValueWriter, encode_fault
+from amqp10msg._core.value_writer import ValueWriter
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
 

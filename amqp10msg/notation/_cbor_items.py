@@ -12,8 +12,9 @@ import math
 import struct
 from typing import Any
 
+from amqp10msg._core.bounded import READ_FAULTS
 from amqp10msg._core.codes import KIND_LONG, TYPE_IDS
-from amqp10msg._core.value_reader import READ_FAULTS, ValueReader
+from amqp10msg._core.value_reader import ValueReader
 from amqp10msg._core.value_writer import ValueWriter
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation._cbor_tags import (

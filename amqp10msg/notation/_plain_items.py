@@ -31,7 +31,8 @@ from amqp10msg._core.codes import (
     PLACES,
     TYPE_IDS,
 )
-from amqp10msg._core.value_writer import ValueWriter, timestamp_of
+from amqp10msg._core.conversions import timestamp_of
+from amqp10msg._core.value_writer import ValueWriter
 from amqp10msg.notation._plain_reader import PlainReader
 from amqp10msg.notation._plain_tables import (
     FIELD_KINDS,

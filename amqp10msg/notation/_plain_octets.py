@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from amqp10msg._core.bounded import READ_FAULTS
 from amqp10msg._core.codes import (
     IS_MESSAGE_ID,
     KIND_ADDRESS,
@@ -33,7 +34,8 @@ from amqp10msg._core.codes import (
     PLACES,
     TYPE_NAMES,
 )
-from amqp10msg._core.value_reader import READ_FAULTS, ValueReader, decode_value
+from amqp10msg._core.value_reader import ValueReader
+from amqp10msg._core.values import decode_value
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation._plain_tables import (
     FIELD_KINDS,

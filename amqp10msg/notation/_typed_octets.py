@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqp10msg._core.bounded import READ_FAULTS
 from amqp10msg._core.codes import (
     KIND_BINARY,
     KIND_BOOLEAN,
@@ -26,7 +27,7 @@ from amqp10msg._core.codes import (
     TYPE_IDS,
     TYPE_NAMES,
 )
-from amqp10msg._core.value_reader import READ_FAULTS, ValueReader
+from amqp10msg._core.value_reader import ValueReader
 from amqp10msg._core.value_writer import ValueWriter
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg.translate._to_basic cimport Reading
+from amqp10msg.translate._reading cimport Reading
 from amqp10msg.translate.report cimport Notes
 
 

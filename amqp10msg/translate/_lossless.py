@@ -38,11 +38,13 @@ from amqp10msg.translate._contents import (
     is_of_message,
 )
 from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
+from amqp10msg.translate._exact import exact_octets
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._padding import NULL
+from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._to_amqp10 import natural, translated
-from amqp10msg.translate._to_basic import Reading, exact_octets, read, usual
+from amqp10msg.translate._to_basic import read, usual
 from amqp10msg.translate.report import Notes
 
 __all__ = ["to_amqp10", "to_basic"]

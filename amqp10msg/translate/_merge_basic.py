@@ -29,8 +29,8 @@ from amqp10msg.translate._contents import (
     UNMARKED,
 )
 from amqp10msg.translate._headers import header_value, place_of
+from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._to_amqp10 import MARKER, is_delivered
-from amqp10msg.translate._to_basic import Reading
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS

@@ -4,11 +4,9 @@ cimport cython
 
 from amqp10msg._core.twin cimport Layout, Text
 from amqp10msg.translate._headers cimport annotation_of, header_value, is_name
+from amqp10msg.translate._natural cimport Natural
 from amqp10msg.translate.report cimport Notes
 
-cdef Layout _MESSAGE
-cdef Layout _HEADER
-cdef Layout _PROPERTIES
 cdef Layout _DATA
 cdef Layout _BASIC
 cdef Layout _GIVEN
@@ -18,8 +16,6 @@ cdef Py_ssize_t LONGEST_ROUTE
 cdef tuple _ROWS
 cdef tuple _KEYS
 cdef bytes _FORMS
-cdef bytes _SLOTS
-cdef bytes _IN_HEADER
 cdef bytes _IN_FIELD
 cdef list _SYMBOLS_OF
 cdef int _ID
@@ -30,37 +26,10 @@ cdef int _PERSISTENT
 cdef int _KNOWN
 cdef list _INTS
 cdef int _TYPE
-cdef int _FIRST_ACQUIRER
-cdef int _COUNT
-cdef list _BLANK_HEADER
-cdef list _BLANK_PROPERTIES
 cdef int _MAX_DIGITS
 cdef Py_ssize_t _ANY
 
 
-@cython.final
-cdef class Natural:
-    cdef public list header
-    cdef public list properties
-    cdef public dict annotations
-    cdef public dict application
-    cdef public dict carried
-    cdef public object body
-    cdef public object body_octets
-    cdef public bint is_data
-    cdef bint is_delivered
-    cdef bint has_residual
-    cdef public list unplaced
-
-    cdef set(self, int index, value)
-    @cython.locals(values=list)
-    cpdef header_section(self, basic, bint delivered)
-    cpdef properties_section(self)
-    cpdef message(self, basic)
-    cpdef octets_of_body(self)
-
-
-cdef object _filled(type cls, dict entries)
 @cython.locals(known=str)
 cdef bint is_ascii(text) except -1
 cpdef bint is_finite(double number) except -1

@@ -17,13 +17,9 @@ from amqp10msg.basic.properties import BasicProperties, encode_field, encode_tab
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Int, Symbol, ULong
+from amqp10msg.primitives import Int, ULong
 from amqp10msg.sections import (
-    ApplicationProperties,
     Data,
-    Header,
-    MessageAnnotations,
-    Properties,
 )
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
@@ -35,7 +31,7 @@ from amqp10msg.translate._contents import (
     ROUTING_KEY,
     TABLE,
 )
-from amqp10msg.translate._delivery import decorated, without_facts
+from amqp10msg.translate._delivery import without_facts
 from amqp10msg.translate._headers import (
     FILTER,
     LONGEST_ROUTE,
@@ -45,6 +41,7 @@ from amqp10msg.translate._headers import (
     header_value,
     is_name,
 )
+from amqp10msg.translate._natural import Natural
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes
@@ -61,7 +58,6 @@ from amqp10msg.translate.table import (
 
 __all__ = [
     "MARKER",
-    "Natural",
     "body_of",
     "is_delivered",
     "natural",
@@ -71,10 +67,6 @@ __all__ = [
 _ANY = 2**31 - 1
 
 MARKER = "amqp-1.0"
-# Without the checks of what is given: everything is made here.
-_MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])
-_HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
-_PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
 _new_int: Any = int.__new__
@@ -82,10 +74,7 @@ _Int = Int
 _INTS = [Int(number) for number in range(-128, 128)]
 _SYMBOLS = SYMBOLS.known
 
-_NAME = Symbol(residual.NAME)
 _RESIDUAL = residual.NAME
-_EXCHANGE = Symbol("x-exchange")
-_ROUTING_KEY = Symbol("x-routing-key")
 
 # The rows as the loop over the properties wants them.
 _GIVEN = Layout(BasicProperties, [row.name for row in ROWS])
@@ -93,126 +82,12 @@ _ROWS = ROWS
 _KEYS = tuple(row.annotation for row in ROWS)
 _FORMS = bytes(row.form for row in ROWS)
 _SYMBOLS_OF = [row.symbols.known for row in ROWS]
-_PLACES: dict[str, int] = {
-    field.name: place
-    for cls in (Header, Properties)
-    for place, field in enumerate(attrs.fields(cls))
-}
-_SLOTS = bytes(_PLACES.get(row.field, 0) for row in ROWS)
-_IN_HEADER = bytes(row.section == "header" for row in ROWS)
 _IN_FIELD = bytes(row.section != "" for row in ROWS)
 _TYPE = next(index for index, row in enumerate(ROWS) if row.name == "type")
-_FIRST_ACQUIRER, _COUNT = _PLACES["first_acquirer"], _PLACES["delivery_count"]
-_BLANK_HEADER = [field.default for field in attrs.fields(Header)]
-_BLANK_PROPERTIES: list[Any] = [None] * len(attrs.fields(Properties))
 _ID, _BYTES, _DIGITS, _SECONDS, _PERSISTENT, _KNOWN = ID, BYTES, DIGITS, SECONDS, PERSISTENT, KNOWN
 # Twelve digits with their thousands fit a timestamp, and nine a ttl.
 _MAX_SECONDS = 10**12
 _MAX_DIGITS = 9
-
-
-class Natural:
-    """What a 0-9-1 message becomes by the rules alone, and what these cannot say.
-
-    `header` and `properties` are the values of the sections' fields, in their order, and None as
-    long as there is none. `unplaced` are the names of headers that have no place.
-    """
-
-    def __init__(self) -> None:
-        self.header: Any = None
-        self.properties: Any = None
-        self.annotations: dict[Any, Any] = {}
-        self.application: dict[str, Any] = {}
-        self.carried: dict[int, Any] = {}
-        self.body: Any = None
-        self.body_octets: Any = None
-        self.is_data = True
-        self.is_delivered = False
-        self.has_residual = False
-        self.unplaced: list[str] = []
-
-    def set(self, index: int, value: Any) -> None:
-        """Set the field of a row."""
-        if _IN_HEADER[index]:
-            if self.header is None:
-                self.header = _BLANK_HEADER.copy()
-            self.header[_SLOTS[index]] = value
-        else:
-            if self.properties is None:
-                self.properties = _BLANK_PROPERTIES.copy()
-            self.properties[_SLOTS[index]] = value
-
-    def header_section(self, basic: BasicMessage, delivered: bool) -> Header | None:
-        """Build the header."""
-        values = self.header
-        if delivered or basic.redelivered:
-            values = (values or _BLANK_HEADER).copy()
-            if delivered:
-                values[_FIRST_ACQUIRER] = not basic.redelivered
-            else:
-                values[_COUNT] = 1
-        if values is None:
-            return None
-        header: Header = _HEADER.build(values)
-        return header
-
-    def properties_section(self) -> Properties | None:
-        """Build the properties."""
-        if self.properties is None:
-            return None
-        properties: Properties = _PROPERTIES.build(self.properties)
-        return properties
-
-    def message(self, basic: BasicMessage) -> Message:
-        """Build the message."""
-        annotations = self.annotations
-        if self.carried:
-            annotations[_NAME] = residual.pack(self.carried)
-        delivered = self.is_delivered
-        if delivered:
-            annotations[_EXCHANGE] = basic.exchange
-            annotations[_ROUTING_KEY] = basic.routing_key
-        header = self.header_section(basic, delivered)
-        made: Message = _MESSAGE.build(
-            [
-                header,
-                None,
-                _filled(MessageAnnotations, annotations),
-                self.properties_section(),
-                _filled(ApplicationProperties, self.application),
-                self.body,
-                None,
-                0,
-                None,
-                False,
-            ]
-        )
-        if delivered and header is not None:
-            rest = made.evolve(header=None, body=None).encode()
-            return Message.decode(decorated(header) + rest + self.octets_of_body())
-        if self.body_octets is not None and not made.encode().endswith(self.body_octets):
-            # Encodings that this library would not choose.
-            without = Message(
-                header=header,
-                message_annotations=made.message_annotations,
-                properties=made.properties,
-                application_properties=made.application_properties,
-            )
-            return Message.decode(without.encode() + self.body_octets)
-        return made
-
-    def octets_of_body(self) -> bytes:
-        """Return the encoded body sections."""
-        return Message(self.body).encode() if self.body_octets is None else self.body_octets
-
-
-def _filled(cls: Any, entries: dict[Any, Any]) -> Any:
-    """Make a section of entries, None where there are none."""
-    if not entries:
-        return None
-    made = cls.__new__(cls)
-    made.update(entries)
-    return made
 
 
 def is_ascii(text: Any) -> bool:

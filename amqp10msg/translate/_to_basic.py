@@ -14,35 +14,28 @@ import attrs
 from amqp10msg import _core
 from amqp10msg._core.codes import (
     APPLICATION_PROPERTIES_CODE,
-    DATA_CODE,
     DELIVERY_ANNOTATIONS_CODE,
     FOOTER_CODE,
     HEADER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
-    PROPERTIES_CODE,
 )
 from amqp10msg._core.entries import Entries
 from amqp10msg._core.scan import write_message
 from amqp10msg._core.twin import Layout, Text
-from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.properties import BasicProperties
-from amqp10msg.basic.tables import FieldTable
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.parts import octets_of_sections
 from amqp10msg.primitives import Int
-from amqp10msg.sections import BODY_CODES, KIND_OF, SPEC_OF, Data, Header, Properties
+from amqp10msg.sections import BODY_CODES, Data, Header
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
     FORMAT,
     SHAPE,
-    SPARSE,
     SPARSE_APPLICATION,
-    SPARSE_PROPERTIES,
     UNMARKED,
     is_of_basic,
 )
 from amqp10msg.translate._delivery import becomes_text, decorated
+from amqp10msg.translate._fields import is_data, set_properties
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
     FILTER,
@@ -53,24 +46,15 @@ from amqp10msg.translate._headers import (
     header_of,
     property_name,
 )
-from amqp10msg.translate._padding import NULL, nulls_behind
-from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered, is_finite
+from amqp10msg.translate._reading import DELIVERY_MODE, EXPIRATION, PRIORITY_AT, TYPE, Reading
+from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
-from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
-from amqp10msg.translate.table import BYTES, DEFAULT_PRIORITY, ID, KNOWN, ROWS, SECONDS, shortstr
+from amqp10msg.translate.table import DEFAULT_PRIORITY, ROWS, shortstr
 
-__all__ = [
-    "Reading",
-    "exact_octets",
-    "read",
-    "usual",
-    "with_headers",
-]
+__all__ = ["read", "usual"]
 
-_FIELDS = [field.name for field in attrs.fields(Properties)]
-_MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _MESSAGE = Layout(
     Message,
     [
@@ -83,37 +67,16 @@ _MESSAGE = Layout(
         "message_format",
     ],
 )
-_KINDS = SPEC_OF[PROPERTIES_CODE].kinds
-_PROPERTIES = Layout(Properties, [field.name for field in attrs.fields(Properties)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])
-# By position: the row of a field, and what it becomes where it was met before.
-_READ = tuple(_MAPPED.get(name) for name in _FIELDS)
-_FORMS = bytes(row.form if row is not None else 0 for row in _READ)
-_TEXTS = [Vocabulary() for _ in _FIELDS]
-_TEXTS_OF = [texts.known for texts in _TEXTS]
-_ID, _BYTES, _SECONDS, _KNOWN = ID, BYTES, SECONDS, KNOWN
-#: Where each of them stands among the properties of class basic.
-_TARGETS = bytes(_MAPPED[name].number - 1 if name in _MAPPED else 0 for name in _FIELDS)
-_WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
 _EXCHANGE = "x-exchange"
 _ROUTING_KEY = "x-routing-key"
 _RESIDUAL = residual.NAME
 _BY_ANNOTATION = BY_ANNOTATION
 _FOUND = FOUND.known
 _INT_LETTERS = "bBsuIi"
-# Within this no limit of decoding matters on the way back.
-_CERTAIN = 65_536
 
-# Without the checks of what is given: everything is made here.
-_GIVEN = Layout(BasicProperties, [field.name for field in attrs.fields(BasicProperties)])
-_BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
 _Int = Int
 _Data = Data
-_BLANK: list[Any] = [None] * len(attrs.fields(BasicProperties))
-_PLACES = {name: place for place, name in enumerate(_GIVEN.names)}
-_HEADERS, _DELIVERY_MODE, _PRIORITY_AT, _EXPIRATION, _TYPE = (
-    _PLACES[name] for name in ("headers", "delivery_mode", "priority", "expiration", "type")
-)
 
 
 def _is_usual_name(name: Any) -> bool:
@@ -124,63 +87,6 @@ def _is_usual_name(name: Any) -> bool:
     if len(known) <= LONGEST_ROUTE:
         return known not in ROUTES and known[:2] != "x-"
     return not (known[0] == "x" and known[1] == "-")
-
-
-class Reading:
-    """What a 1.0 message becomes by the rules alone, and what these cannot say.
-
-    `given` are the values of the properties in their order, of which `read` makes `basic`. With
-    `certain`, all of it is a matter of single rows and entries, each of which is exact or carried,
-    so that the way back gives the same bytes.
-    """
-
-    def __init__(self, message: Message, wire: bytes) -> None:
-        self.message = message
-        self.body = message.body
-        self.raw = wire
-        self.basic: BasicMessage = None  # type: ignore[assignment]
-        self.given = _BLANK.copy()
-        self.payload: Any = b""
-        self.exchange = ""
-        self.routing_key = ""
-        self.redelivered = False
-        self.entries: list[Any] = []
-        self.carried: dict[int, Any] = {}
-        self.saved: Any = None
-        self.restored: Any = None
-        self.split = 0
-        self.certain = len(wire) <= _CERTAIN
-
-    def build(self) -> None:
-        """Make `basic` of what was read."""
-        if self.entries:
-            table = FieldTable.__new__(FieldTable)
-            table.entries = self.entries
-            self.given[_HEADERS] = table
-        self.basic = _BASIC.build(
-            [
-                _GIVEN.build(self.given),
-                self.payload,
-                self.exchange,
-                self.routing_key,
-                self.redelivered,
-            ]
-        )
-
-
-def with_headers(basic: Any, table: Any) -> Any:
-    """Return a copy of a 0-9-1 message with other headers."""
-    values = list(_GIVEN.values(basic.properties))
-    values[_HEADERS] = table
-    return _BASIC.build(
-        [
-            _GIVEN.build(values),
-            basic.body,
-            basic.exchange,
-            basic.routing_key,
-            basic.redelivered,
-        ]
-    )
 
 
 def read(message: Any, wire: Any, notes: Any) -> Reading:
@@ -207,7 +113,7 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     elif delivered:
         made.carried[HEADER_CODE] = b""
     if properties is not None:
-        _properties(made, properties, notes)
+        set_properties(made, properties, notes)
     if application is not None:
         _application(made, application, notes)
     made.split = len(made.entries)
@@ -263,10 +169,10 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
     exact = True
     durable, priority, ttl, first_acquirer, count = _HEADER.values(header)
     if durable and not (delivered and _is_transient(made)):
-        made.given[_DELIVERY_MODE] = 2
+        made.given[DELIVERY_MODE] = 2
     if priority != DEFAULT_PRIORITY:
         value, same = _PRIORITY.backward(int(priority))
-        made.given[_PRIORITY_AT] = value
+        made.given[PRIORITY_AT] = value
         if not same:
             exact = False
             notes.add(
@@ -278,7 +184,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
                 recoverable=True,
             )
     if ttl is not None:
-        made.given[_EXPIRATION] = str(int(ttl))
+        made.given[EXPIRATION] = str(int(ttl))
     if delivered:
         made.redelivered = not first_acquirer
         if count or delivered == "other" or not made.raw.startswith(decorated(header)):
@@ -310,92 +216,6 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
             exact = False
     if not exact:
         made.carried[HEADER_CODE] = _core.encode_value(header)
-
-
-def _properties(made: Reading, properties: Any, notes: Notes) -> None:
-    sparse: dict[int, bytes] = {}
-    empty = True
-    values = _PROPERTIES.values(properties)
-    for index in range(len(_FORMS)):
-        value = values[index]
-        if value is None:
-            continue
-        empty = False
-        item = _usual(made, index, value)
-        if item is not None:
-            made.given[_TARGETS[index]] = item
-            continue
-        name = _FIELDS[index]
-        row = _READ[index]
-        if row is None:
-            mapped, exact = None, False
-        else:
-            mapped, exact = _mapped(made, index, row, value)
-        if mapped is not None:
-            made.given[_TARGETS[index]] = mapped
-        if not exact:
-            sparse[index] = _field_octets(index, value)
-            notes.add(
-                f"properties.{_WIRE_NAMES[name]}",
-                "carried" if mapped is None else "retyped",
-                value,
-                mapped,
-                "0-9-1 has no such property" if row is None else "0-9-1 cannot express it exactly",
-                recoverable=True,
-            )
-    if empty:
-        made.carried[PROPERTIES_CODE] = _core.encode_value(properties)
-    elif sparse:
-        made.carried[SPARSE_PROPERTIES] = sparse
-
-
-def _mapped(made: Reading, index: int, row: Any, value: Any) -> tuple[Any, bool]:
-    """Return the property that a field becomes, and whether the way back is the same."""
-    if _FORMS[index] != _KNOWN:
-        found: tuple[Any, bool] = row.backward(value)
-        return found
-    known: dict[Any, Any] = _TEXTS_OF[index]
-    mapped = known.get(value) if isinstance(value, str) else None
-    if mapped is None:
-        mapped, exact = row.backward(value)
-        if not exact or row.forward(mapped, True).where != "field":
-            return mapped, False
-        _TEXTS[index].keep(value, mapped)
-    # In front of another body the field says nothing in 1.0.
-    return mapped, _is_data(made)
-
-
-def _usual(made: Reading, index: int, value: Any) -> Any:
-    """Return what a field of its usual form becomes, None for any other."""
-    form = _FORMS[index]
-    if form == _KNOWN:
-        known: dict[Any, Any] = _TEXTS_OF[index]
-        is_data = type(made.body) is _Data
-        return known.get(value) if is_data and isinstance(value, str) else None
-    if form == _SECONDS:
-        return value // 1000 if type(value) is int and value >= 0 and not value % 1000 else None
-    if form == _BYTES:
-        if type(value) is not bytes or not value.isascii():
-            return None
-        value = value.decode("ascii")
-    if form == 0 or not Text.is_plain(value, 255):
-        return None
-    text: str = value
-    if form == _ID and (text.startswith("urn:") or text.startswith("ID:")):  # noqa: PIE810
-        return None
-    return text
-
-
-def _field_octets(index: int, value: Any) -> bytes:
-    """Encode a field as its declaration says, so that it can be read without it."""
-    writer = _core.Writer(False)
-    writer.typed(_KINDS[index], value)
-    return writer.finish()
-
-
-def _is_data(made: Reading) -> bool:
-    body = made.body
-    return isinstance(body[0] if isinstance(body, list) else body, Data)
 
 
 def _application(made: Reading, application: Any, notes: Notes) -> None:
@@ -566,7 +386,7 @@ def _annotated(made: Reading, row: Any, value: Any) -> Any:
         and not (row is _MODE and (made.exchange or made.routing_key))
     ):
         return None
-    held = row.annotated(value, _is_data(made))
+    held = row.annotated(value, is_data(made))
     # With such a payload the marker would say something else.
     if (
         row.name == "type"
@@ -597,7 +417,7 @@ def _body(made: Reading, notes: Notes) -> None:
     made.payload = octets_of_sections(made.raw, BODY_CODES)
     written = rewritten(made.payload)
     if written is not None:
-        made.given[_TYPE] = MARKER
+        made.given[TYPE] = MARKER
         if written != made.payload:
             notes.add(
                 "body",
@@ -618,55 +438,6 @@ def _body(made: Reading, notes: Notes) -> None:
         "RabbitMQ could not deliver it as sections: the payload is the encoded sections",
         recoverable=True,
     )
-
-
-def exact_octets(made: Reading) -> None:
-    """Carry the bytes of sections in other encodings than this library's, and the heads."""
-    for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
-        octets = made.raw[start:end]
-        kind = KIND_OF[code]
-        if kind.attribute == "body":
-            _heads(made, code, start, content, end)
-            continue
-        if code == HEADER_CODE and HEADER_CODE not in made.carried and octets == decorated_of(made):
-            continue
-        section = getattr(made.message, kind.attribute)
-        if code in made.carried:
-            made.carried[code] = octets
-            continue
-        canonical = b"" if section is None else _section_octets(code, section)
-        if canonical == octets:
-            continue
-        if code == PROPERTIES_CODE and canonical and (fields := nulls_behind(octets, canonical)):
-            made.carried.setdefault(SPARSE + code, {})[fields - 1] = NULL
-            continue
-        made.carried[code] = octets
-        made.carried.pop(SPARSE + code, None)
-
-
-def decorated_of(made: Reading) -> bytes | None:
-    """Return the header section as RabbitMQ 4 writes it, where it is taken for a delivery."""
-    header = made.message.header
-    delivered = is_delivered(made.basic)
-    return decorated(header) if delivered and header is not None else None
-
-
-def _section_octets(code: int, section: Any) -> bytes:
-    writer = _core.Writer(False)
-    writer.section(SPEC_OF[code], section)
-    return writer.finish()
-
-
-def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None:
-    """Note what stands in front of a data section's content, where it must be kept."""
-    if code != DATA_CODE:
-        return
-    width = 2 if made.raw[content] == 0xA0 else 5
-    several = isinstance(made.body, list)
-    head = made.raw[start : content + width]
-    usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")
-    if several or not head.startswith(usual):
-        made.carried.setdefault(SHAPE, []).append(head)
 
 
 _MODE = next(row for row in ROWS if row.name == "delivery_mode")

@@ -4,14 +4,16 @@ cimport cython
 
 from amqp10msg._core.twin cimport Layout
 from amqp10msg.translate.rabbitmq.fields cimport text, utf8_without_nul, written
-from amqp10msg.translate.rabbitmq.sections cimport (
-    Received,
-    annotation,
-    expiration,
-    received,
-    shown,
+from amqp10msg.translate.rabbitmq.header_values cimport (
+    field_of,
+    is_kind,
+    plain,
+    seconds_of,
+    short_string,
+    usual_field,
 )
-from amqp10msg.translate.rabbitmq.terms cimport check_level, kind_of, untyped
+from amqp10msg.translate.rabbitmq.sections cimport Received, annotation, expiration, received, shown
+from amqp10msg.translate.rabbitmq.terms cimport untyped
 from amqp10msg.translate.rabbitmq.writing cimport TermWriter
 from amqp10msg.translate.report cimport Notes
 
@@ -21,7 +23,6 @@ cdef int SUBJECT, TO, USER_ID
 cdef Layout _GIVEN
 cdef Layout _BASIC
 cdef list _BLANK
-cdef dict _LETTERS
 cdef tuple _DATA_HEADS, _OWN_ANNOTATIONS, _INTERNAL, _LEFT_OUT, PROPERTY_NAMES
 
 
@@ -46,19 +47,8 @@ cdef _priority(list header, list annotations)
 cdef list _annotation_headers(broker, list annotations, Notes notes)
 @cython.locals(out=list, simple=tuple)
 cdef list _property_headers(broker, list pairs, Notes notes)
-cdef tuple _simple(value)
 cdef tuple _id(value, bytes header, Notes notes)
 cdef _queue_of(broker, value, Notes notes)
-cdef _timestamp(value, Notes notes)
-cdef tuple _field(broker, value, path, Notes notes, int level=*)
-@cython.locals(entries=list)
-cdef _table(broker, pairs, path, Notes notes, bint top, int level)
-cdef _array(broker, items, path, Notes notes, int level)
-cdef tuple _element(broker, value, path, Notes notes, int level)
-cdef tuple _scalar(value, path, Notes notes)
-cdef bint _is(value, kind) except -1
-cdef _plain(value)
-cdef _shortstr(value, name, Notes notes)
 cdef _check_user(list properties, user)
 @cython.locals(entries=list)
 cdef _sorted(list fields, Notes notes)

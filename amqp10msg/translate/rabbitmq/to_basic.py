@@ -14,12 +14,19 @@ from typing import Any
 import attrs
 
 from amqp10msg._core.twin import Layout
-from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
-from amqp10msg.primitives import Float
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.checking import check
-from amqp10msg.translate.rabbitmq.fields import cut, signed, text, utf8_without_nul, written
+from amqp10msg.translate.rabbitmq.fields import text, utf8_without_nul, written
+from amqp10msg.translate.rabbitmq.header_values import (
+    field_of,
+    is_kind,
+    plain,
+    seconds_of,
+    short_string,
+    usual_field,
+)
 from amqp10msg.translate.rabbitmq.places import (
     ABSOLUTE_EXPIRY_TIME,
     CONTENT_ENCODING,
@@ -52,12 +59,9 @@ from amqp10msg.translate.rabbitmq.sections import (
 )
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
-    UNDEFINED,
     CrashedError,
     RefusedError,
     Term,
-    check_level,
-    kind_of,
     untyped,
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
@@ -78,15 +82,6 @@ _OWN_ANNOTATIONS = (
     *_INTERNAL,
 )
 _name = itemgetter(0)
-_LETTERS = {
-    "long": "l",
-    "byte": "b",
-    "ubyte": "B",
-    "short": "s",
-    "ushort": "u",
-    "uint": "i",
-    "int": "I",
-}
 
 
 def to_basic(
@@ -98,7 +93,7 @@ def to_basic(
     found = received(broker, data)
     annotations = found.annotations
     routes = annotation(annotations, b"x-cc")
-    if broker.validates and routes is not None and not _is(routes, "list"):
+    if broker.validates and routes is not None and not is_kind(routes, "list"):
         raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
     _check_user(found.properties, given.user)
     arrived = _Arrived(
@@ -141,7 +136,7 @@ def to_basic(
         user_id = None
     made.user_id = written("user_id", user_id)
     made.reply_to = written("reply_to", _queue_of(broker, fields[REPLY_TO], notes))
-    made.app_id = written("app_id", _shortstr(fields[GROUP_ID], "group-id", notes))
+    made.app_id = written("app_id", short_string(fields[GROUP_ID], "group-id", notes))
     if made.app_id is not None:
         notes.add(
             "properties.group-id",
@@ -151,11 +146,11 @@ def to_basic(
             "it becomes the app-id",
             recoverable=True,
         )
-    kind = _plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
+    kind = plain(annotation(annotations, b"x-basic-type")) if marker is None else marker
     made.type = written("type", kind)
-    made.content_type = written("content_type", _plain(fields[CONTENT_TYPE]))
-    made.content_encoding = written("content_encoding", _plain(fields[CONTENT_ENCODING]))
-    made.timestamp = _timestamp(fields[CREATION_TIME], notes)
+    made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
+    made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
+    made.timestamp = seconds_of(fields[CREATION_TIME], notes)
     for index in _LEFT_OUT:
         if fields[index] is not None:
             notes.dropped(
@@ -239,13 +234,13 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> Non
         durable, priority, ttl = found.header[:3]
     mode: Any = 2 if durable else 1
     if not isinstance(durable, bool):
-        mode = _plain(annotation(annotations, b"x-basic-delivery-mode"))
+        mode = plain(annotation(annotations, b"x-basic-delivery-mode"))
     if mode is None and arrived.durable:
         mode = 2
     made.delivery_mode = written("delivery_mode", mode)
     rank = untyped(priority)
     if rank is None:
-        rank = _plain(annotation(annotations, b"x-basic-priority"))
+        rank = plain(annotation(annotations, b"x-basic-priority"))
     made.priority = written("priority", untyped(arrived.priority) if rank is None else rank)
     lifetime = untyped(ttl)
     if lifetime is not None and not isinstance(lifetime, int):
@@ -255,7 +250,7 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> Non
     elif lifetime is not None:
         made.expiration = str(lifetime)
     else:
-        given = _plain(annotation(annotations, b"x-basic-expiration"))
+        given = plain(annotation(annotations, b"x-basic-expiration"))
         made.expiration = written("expiration", given)
 
 
@@ -270,7 +265,7 @@ def _durable(broker: BrokerVersion, header: list[Term] | None, annotations: list
 
 def _priority(header: list[Term] | None, annotations: list[Any]) -> Term:
     """Return the priority that the broker remembers."""
-    if header and _is(header[PRIORITY], "ubyte"):
+    if header and is_kind(header[PRIORITY], "ubyte"):
         return header[PRIORITY]
     return annotation(annotations, b"x-basic-priority")
 
@@ -282,14 +277,14 @@ def _annotation_headers(
     for key, value in annotations:
         name: bytes = key[1]
         if not name.startswith(_OWN_ANNOTATIONS) and len(name) < 256:
-            simple = _simple(value)
+            simple = usual_field(value)
             if simple is not None:
                 out.append((name, simple[0], simple[1]))
                 continue
         path = f"message-annotations[{name.decode('utf-8', 'replace')!r}]"
         if name == b"x-cc":
-            out.append((b"CC", *_field(broker, value, path, notes)))
-        elif name == b"x-opt-rabbitmq-received-time" and _is(value, "timestamp"):
+            out.append((b"CC", *field_of(broker, value, path, notes)))
+        elif name == b"x-opt-rabbitmq-received-time" and is_kind(value, "timestamp"):
             out.append((b"timestamp_in_ms", "l", value[1]))
         elif name == b"x-opt-deaths":
             history = deaths.to_header(value)
@@ -297,13 +292,13 @@ def _annotation_headers(
                 out.append((b"x-death", "A", history))
             else:
                 notes.dropped(path, shown(value), "no list of deaths")
-        elif broker.drops_unread and _is(value, "as_is"):
+        elif broker.drops_unread and is_kind(value, "as_is"):
             notes.dropped(path, shown(value), "the broker cannot read the value")
         elif name.startswith(b"x-basic-") or name in _INTERNAL:
             if name != b"x-basic-type":
                 notes.dropped(path, shown(value), "the broker's own annotation")
         elif len(name) < 256:
-            out.append((name, *_field(broker, value, path, notes)))
+            out.append((name, *field_of(broker, value, path, notes)))
         else:
             notes.dropped(path, shown(value), "the name is too long")
     return out
@@ -315,17 +310,17 @@ def _property_headers(
     out: list[tuple[bytes, str, Any]] = []
     for key, value in pairs:
         if key.__class__ is tuple and key[0] == "utf8" and len(key[1]) < 256:
-            simple = _simple(value)
+            simple = usual_field(value)
             if simple is not None:
                 out.append((key[1], simple[0], simple[1]))
                 continue
         path = f"application-properties[{shown(key)}]"
-        if broker.drops_unread and _is(value, "as_is"):
+        if broker.drops_unread and is_kind(value, "as_is"):
             notes.dropped(path, shown(value), "the broker cannot read the value")
-        elif not _is(key, "utf8") or len(key[1]) > 255:
+        elif not is_kind(key, "utf8") or len(key[1]) > 255:
             notes.dropped(path, shown(value), "no name of a header")
         else:
-            out.append((key[1], *_field(broker, value, path, notes)))
+            out.append((key[1], *field_of(broker, value, path, notes)))
     return out
 
 
@@ -350,7 +345,7 @@ def _id(value: Term, header: bytes, notes: Notes) -> tuple[Any, list[tuple[bytes
 
 
 def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
-    address = _shortstr(value, "reply-to", notes)
+    address = short_string(value, "reply-to", notes)
     if address is None or not broker.queue_addresses or not address.startswith(b"/queues/"):
         return address
     quoted: bytes = address[len(b"/queues/") :]
@@ -370,136 +365,6 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
     return name
 
 
-def _timestamp(value: Term, notes: Notes) -> int | None:
-    _plain(value)
-    if not _is(value, "timestamp"):
-        return None
-    seconds = cut(value[1])
-    if seconds * 1000 != value[1] or seconds < 0:
-        notes.add(
-            "properties.creation-time",
-            "wrapped" if seconds < 0 else "truncated",
-            value[1],
-            seconds % 2**64,
-            "0-9-1 has whole seconds since 1970",
-        )
-    return seconds % 2**64
-
-
-def _simple(value: Term) -> tuple[str, Any] | None:
-    """Return letter and value of a header of a usual type, None for any other."""
-    if not isinstance(value, tuple):
-        return ("t", value) if isinstance(value, bool) else None
-    kind = value[0]
-    if kind == "utf8":
-        return "S", text(value[1])
-    letter = _LETTERS.get(kind)
-    if letter is not None:
-        return letter, value[1]
-    if kind == "double":
-        return "d", untyped(value)
-    return ("f", Float(untyped(value))) if kind == "float" else None
-
-
-def _field(
-    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int = 0
-) -> tuple[str, Any]:
-    """Return letter and value of a header, or of a field in so many others."""
-    if _is(value, "map"):
-        return "F", _table(broker, value[1], path, notes, True, level)
-    if _is(value, "list") or _is(value, "array"):
-        items = [item for item in value[-1] if not (broker.drops_unread and _is(item, "as_is"))]
-        if len(items) != len(value[-1]):
-            notes.add(path, "dropped", len(value[-1]), len(items), "elements left out")
-        return "A", _array(broker, items, path, notes, level)
-    if _is(value, "ulong"):
-        if value[1] >= 2**63:
-            notes.add(path, "wrapped", value[1], value[1] - 2**64, "no unsigned 64-bit number")
-        return "l", signed(value[1])
-    return _scalar(value, path, notes)
-
-
-def _table(
-    broker: BrokerVersion, pairs: list[Any], path: str, notes: Notes, top: bool, level: int
-) -> FieldTable:
-    check_level(level)
-    entries = []
-    for key, value in pairs:
-        if top and broker.drops_unread and (_is(key, "as_is") or _is(value, "as_is")):
-            notes.dropped(path, shown(value), "the broker cannot read the value")
-            continue
-        name = _plain(key)
-        if not isinstance(name, bytes) or len(name) > 255:
-            raise CrashedError("the consumer's connection dies (541): no name of a field", path)
-        inner = f"{path}[{shown(key)}]"
-        letter, made = _field(broker, value, inner, notes, level + 1)
-        entries.append((text(name), letter, made))
-    return FieldTable.of(entries)
-
-
-def _array(
-    broker: BrokerVersion, items: list[Any], path: str, notes: Notes, level: int
-) -> FieldArray:
-    check_level(level)
-    return FieldArray.of([_element(broker, item, path, notes, level + 1) for item in items])
-
-
-def _element(
-    broker: BrokerVersion, value: Term, path: str, notes: Notes, level: int
-) -> tuple[str, Any]:
-    if _is(value, "list"):
-        return "A", _array(broker, value[1], path, notes, level)
-    if _is(value, "map"):
-        return "F", _table(broker, value[1], path, notes, False, level)
-    return _scalar(value, path, notes)
-
-
-def _scalar(value: Term, path: str, notes: Notes) -> tuple[str, Any]:
-    if value is None or value is UNDEFINED:
-        return "V", None
-    if isinstance(value, bool):
-        return "t", value
-    kind = value[0]
-    if kind in {"utf8", "symbol", "binary"}:
-        if kind != "utf8":
-            notes.add(path, "retyped", kind, "S", f"a {kind} becomes a long string")
-        return "S", text(value[1])
-    if kind in _LETTERS:
-        return _LETTERS[kind], value[1]
-    if kind == "float":
-        return "f", Float(untyped(value))
-    if kind == "double":
-        return "d", untyped(value)
-    if kind == "timestamp":
-        seconds = cut(value[1])
-        if seconds * 1000 != value[1] or seconds < 0:
-            notes.add(path, "truncated", value[1], seconds, "0-9-1 has whole seconds")
-        return "T", seconds % 2**64
-    raise CrashedError(f"the consumer's connection dies (541): no header holds {kind}", path)
-
-
-def _is(value: Term, kind: str) -> bool:
-    return kind_of(value) == kind
-
-
-def _plain(value: Term) -> Any:
-    """Return a value without its type, as the broker does without looking at the type."""
-    if value is None:
-        return None
-    if not isinstance(value, tuple) or len(value) != 2:
-        raise CrashedError("the broker cannot take the value out of its type")
-    return cut(value[1]) if value[0] == "timestamp" else untyped(value)
-
-
-def _shortstr(value: Term, name: str, notes: Notes) -> bytes | None:
-    if value is None:
-        return None
-    if _is(value, "utf8") and len(value[1]) < 256:
-        return bytes(value[1])
-    notes.dropped(f"properties.{name}", shown(value), "no short string")
-    return None
-
-
 def _is_hex(data: bytes) -> bool:
     return len(data) == 2 and all(octet in b"0123456789abcdefABCDEF" for octet in data)
 
@@ -509,7 +374,7 @@ def _check_user(properties: list[Term] | None, user: str | None) -> None:
     value = properties[USER_ID] if properties else None
     if value is None:
         return
-    if not _is(value, "binary"):
+    if not is_kind(value, "binary"):
         raise RefusedError("refused: the user-id is not a binary", "properties.user-id")
     check_user(value[1], user)
 
