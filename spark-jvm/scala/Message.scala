@@ -5,13 +5,14 @@ import amqp10msg.spark.jvm.Reader.ODD
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow
 import org.apache.spark.sql.catalyst.expressions.codegen.{UnsafeArrayWriter, UnsafeRowWriter}
 import org.apache.spark.unsafe.Platform
+import org.apache.spark.unsafe.bitset.BitSetMethods
 import org.apache.spark.unsafe.types.UTF8String
 
 /** Reads messages one by one, each once, into a row that is written over by the next. */
 private[jvm] final class Message(plan: Plan) {
   private val r = new Reader
   private val row = new UnsafeRowWriter(plan.size, 1024)
-  private val isWritten = new Array[Boolean](plan.size)
+  private val blank = Message.blank(plan.size)
   private val values = new Values(r)
   private val variants = new Variants(r)
   private val json = new Json(r)
@@ -32,18 +33,12 @@ private[jvm] final class Message(plan: Plan) {
     b = message
     r.begin(message)
     row.reset()
-    row.zeroOutNullBytes()
-    java.util.Arrays.fill(isWritten, false)
+    System.arraycopy(blank, 0, row.getBuffer, 0, blank.length)
     bodies = 0
     parts.begin()
     json.out.size = 0
     joined.size = 0
     if (message != null && (!isOfUsualSize(message) || !readAll())) return null
-    var i = 0
-    while (i < plan.size) {
-      if (!isWritten(i)) row.setNullAt(i)
-      i += 1
-    }
     row.getRow
   }
 
@@ -77,26 +72,29 @@ private[jvm] final class Message(plan: Plan) {
     true
   }
 
-  // Cells.
+  // Cells: null until something is written.
+
+  private def there(place: Int): Unit =
+    BitSetMethods.unset(row.getBuffer, Platform.BYTE_ARRAY_OFFSET, place)
 
   private def bytes(place: Int, from: Int, n: Int): Unit = {
     row.write(place, b, from, n)
-    isWritten(place) = true
+    there(place)
   }
 
   private def bytes(place: Int, made: Array[Byte]): Unit = {
     row.write(place, made)
-    isWritten(place) = true
+    there(place)
   }
 
   private def text(place: Int, made: UTF8String): Unit = {
     row.write(place, made)
-    isWritten(place) = true
+    there(place)
   }
 
   private def number(place: Int, value: Long): Unit = {
     row.write(place, value)
-    isWritten(place) = true
+    there(place)
   }
 
   /** Return the number of a section by its descriptor, or ODD; symbols are odd. */
@@ -113,19 +111,19 @@ private[jvm] final class Message(plan: Plan) {
   private def finish(): Unit = {
     if (plan.offsets >= 0) {
       parts.write(plan.offsets)
-      isWritten(plan.offsets) = true
+      there(plan.offsets)
     }
     if (bodies > 0 && plan.bodySections >= 0) {
       row.write(plan.bodySections, bodies)
-      isWritten(plan.bodySections) = true
+      there(plan.bodySections)
     }
     if (bodies > 1 && plan.body >= 0 && joined.size > 0) {
       row.write(plan.body, joined.at, 0, joined.size)
-      isWritten(plan.body) = true
+      there(plan.body)
     }
     if (plan.bodyJson >= 0 && json.out.size > 0) {
       row.write(plan.bodyJson, json.out.at, 0, json.out.size)
-      isWritten(plan.bodyJson) = true
+      there(plan.bodyJson)
     }
   }
 
@@ -218,7 +216,7 @@ private[jvm] final class Message(plan: Plan) {
       case Plan.UBYTE => row.write(f.place, value.toShort)
       case _ => row.write(f.place, value)
     }
-    isWritten(f.place) = true
+    there(f.place)
   }
 
   /** Read a message-id or correlation-id that is not a string. */
@@ -285,10 +283,8 @@ private[jvm] final class Message(plan: Plan) {
 
   /** Write what was made a VARIANT of; ODD where that is too large. */
   private def variantCell(place: Int, behind: Int): Int = {
-    val made = variants.made
-    if (made == null) return ODD
-    row.write(place, made)
-    isWritten(place) = true
+    if (!variants.write(row, place)) return ODD
+    there(place)
     behind
   }
 
@@ -342,7 +338,7 @@ private[jvm] final class Message(plan: Plan) {
       i += 1
     }
     row.setOffsetAndSizeFromPreviousCursor(plan.maps(section), begin)
-    isWritten(plan.maps(section)) = true
+    there(plan.maps(section))
     stop
   }
 
@@ -388,15 +384,14 @@ private[jvm] final class Message(plan: Plan) {
     val behind = values.read(pickStruct, p + 1, stop, b(p) & 0xff, depth)
     if (behind >= 0) {
       row.setOffsetAndSizeFromPreviousCursor(place, cursor)
-      isWritten(place) = true
+      there(place)
     }
     behind
   }
 
   private def plain(pick: Pick, p: Int, stop: Int): Int = {
-    isWritten(pick.place) = true
     val behind = values.plain(row, pick.place, p + 1, stop, b(p) & 0xff, pick.kind)
-    if (!values.isThere) isWritten(pick.place) = false
+    if (values.isThere) there(pick.place)
     behind
   }
 
@@ -485,5 +480,13 @@ private[jvm] object Message {
 
   /** Typed JSON takes up to some ten times the bytes, and a row at most 2 GiB. */
   private final val MAX_BYTES = 64 << 20
+
+  /** The fixed part of a row of so many nulls. */
+  private def blank(columns: Int): Array[Byte] = {
+    val bits = UnsafeRow.calculateBitSetWidthInBytes(columns)
+    val made = new Array[Byte](bits + 8 * columns)
+    (0 until columns).foreach(BitSetMethods.set(made, Platform.BYTE_ARRAY_OFFSET, _))
+    made
+  }
   private val KINDS = Tables.SECTIONS.map(section => UTF8String.fromString(section.name))
 }

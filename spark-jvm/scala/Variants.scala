@@ -2,7 +2,8 @@ package amqp10msg.spark.jvm
 
 import amqp10msg.spark.jvm.Codes._
 import amqp10msg.spark.jvm.Reader.ODD
-import org.apache.spark.unsafe.types.VariantVal
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter
+import org.apache.spark.unsafe.Platform
 
 /** One value as VARIANT, in the same bytes that `amqp10msg.columns` writes.
   *
@@ -24,8 +25,8 @@ private[jvm] final class Variants(r: Reader) {
     keyBytes = 0
   }
 
-  /** Return what was written; null where it is too large. */
-  def made: VariantVal = {
+  /** Write what was made into a cell; return whether it is not too large. */
+  def write(row: UnsafeRowWriter, place: Int): Boolean = {
     metadata.size = 0
     val width = Variants.width(Math.max(keyBytes, keyCount))
     metadata.put(1 | (width - 1) << 6)
@@ -43,8 +44,22 @@ private[jvm] final class Variants(r: Reader) {
       metadata.put(b, keys(2 * i), keys(2 * i + 1))
       i += 1
     }
-    if (Math.max(metadata.size, out.size) > Tables.MOST_OF_VARIANT) null
-    else new VariantVal(out.bytes, metadata.bytes)
+    if (Math.max(metadata.size, out.size) > Tables.MOST_OF_VARIANT) return false
+    // A VariantVal would be two copies more. In a row: the size of the value, the value, the
+    // metadata, and zeros up to a whole word.
+    val size = 4 + out.size + metadata.size
+    val room = (size + 7) & ~7
+    row.grow(room)
+    val begin = row.cursor
+    val to = row.getBuffer
+    val at = (begin - Platform.BYTE_ARRAY_OFFSET).toInt
+    Platform.putLong(to, begin + room - 8, 0L)
+    Platform.putInt(to, begin, out.size)
+    System.arraycopy(out.at, 0, to, at + 4, out.size)
+    System.arraycopy(metadata.at, 0, to, at + 4 + out.size, metadata.size)
+    row.increaseCursor(room)
+    row.write(place, at.toLong << 32 | size)
+    true
   }
 
   /** Write the value of an amqp-sequence as an array of one list. */
