@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -24,6 +25,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqp10msg import Message, Properties, __version__, columns, spark
+from bench import avro
 from bench.harness import Effort, Timing, Timings
 from bench.report import Figure, Floor
 
@@ -37,6 +39,8 @@ ALL = "spark.decode, all columns"
 MAPS = "spark.decode, all columns, maps of structs"
 TWO = "spark.decode, two columns"
 IN_JVM = "spark.decode, all columns, in the JVM"
+AVRO = "from_avro of Spark, the same columns"
+AVRO_CONTENT = "from_avro of Spark, the columns that are there"
 IDENTITY = "mapInArrow that does nothing"
 READY = "mapInArrow that gives the lean columns, made before"
 #: The octets of a message.
@@ -68,10 +72,11 @@ def messages(count: int) -> list[bytes]:
     return made
 
 
-def generate(folder: Path, rows: int) -> int:
-    """Write Parquet files of messages; give how many messages there are."""
+def generate(folder: Path, rows: int, wires: list[bytes] | None = None) -> int:
+    """Write Parquet files of messages, `wires` again and again; return how many there are."""
     folder.mkdir()
-    some = pa.table({"wire": pa.array(messages(min(DISTINCT, rows)), pa.binary())})
+    wires = messages(min(DISTINCT, rows)) if wires is None else wires
+    some = pa.table({"wire": pa.array(wires, pa.binary())})
     each = max(1, rows // FILES // len(some))
     for number in range(FILES):
         with pq.ParquetWriter(folder / f"{number}.parquet", some.schema) as writer:
@@ -92,6 +97,13 @@ class Place:
     def raw(self) -> Any:
         """The messages, as Spark reads them."""
         return self.session.read.parquet(str(self.folder / "in"))
+
+    def in_avro(self, name: str, schema: dict[str, Any]) -> Any:
+        """Return as many records of Avro, and of the same content, as Spark decodes them."""
+        folder = self.folder / name
+        some = messages(min(DISTINCT, self.rows))
+        generate(folder, self.rows, avro.encoded(some, schema))
+        return avro.read(self.session.read.parquet(str(folder)), schema)
 
     def read(self, df: Any) -> None:
         """Have all rows made, and throw them away."""
@@ -126,7 +138,8 @@ def place(rows: int, master: str = MASTER) -> Iterator[Place]:
     }
     if jar is not None:
         extension = "amqp10msg.spark.jvm.Extensions"
-        config |= {"spark.jars": str(jar), "spark.sql.extensions": extension}
+        jars = f"{jar},{avro.jar(folder)}"
+        config |= {"spark.jars": jars, "spark.sql.extensions": extension}
     session = spark.session(master, config=config)
     try:
         yield Place(session, folder, generate(folder / "in", rows))
@@ -213,9 +226,9 @@ def _rounds(effort: Effort) -> int:
     return min(effort.rounds, 3)
 
 
-def _over(spent: Mapping[str, Spent], name: str) -> float:
-    """How many times the processor time of rows sent there and back something takes."""
-    return statistics.median(spent[name].cpu) / statistics.median(spent[IDENTITY].cpu)
+def _over(spent: Mapping[str, Spent], name: str, other: str = IDENTITY) -> float:
+    """How many times the processor time of something else it takes."""
+    return statistics.median(spent[name].cpu) / statistics.median(spent[other].cpu)
 
 
 def _made_before(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -247,6 +260,9 @@ def run_decode(effort: Effort) -> Figure:
         }
         if built_jar() is not None:
             frames[IN_JVM] = spark.decode(raw, columns="all", engine="jvm")
+            if find_spec("fastavro") is not None:
+                frames[AVRO] = at.in_avro("avro", avro.ALL)
+                frames[AVRO_CONTENT] = at.in_avro("avro-content", avro.CONTENT)
         calls = {name: partial(at.read, frame) for name, frame in frames.items()}
         spent = measure(calls, at.rows, _rounds(effort))
         rows = at.rows
@@ -256,9 +272,14 @@ def run_decode(effort: Effort) -> Figure:
         text = f"{what} in at most {most}x of the processor time of rows sent there and back"
         return Floor(text, _over(spent, name), at_most=most)
 
-    in_jvm = (
-        (floor(IN_JVM, "all columns with amqp10msg-spark-jvm", 1.0),) if IN_JVM in spent else ()
-    )
+    in_jvm = []
+    remarks = [f"{READY}: {_over(spent, READY):.2f}x, whoever decodes."]
+    if IN_JVM in spent:
+        in_jvm.append(floor(IN_JVM, "all columns with amqp10msg-spark-jvm", 1.0))
+    if AVRO in spent:
+        text = "and in at most 0.7x of that of the same columns from Avro"
+        in_jvm.append(Floor(text, _over(spent, IN_JVM, AVRO), at_most=0.7))
+        remarks.append(f"{IN_JVM}: {_over(spent, IN_JVM, AVRO_CONTENT):.2f}x {AVRO_CONTENT}.")
     return Figure(
         key="pipeline-decode",
         title=f"Decode {rows:,} messages of {SIZE} octets in PySpark, {MASTER}: processor time",
@@ -269,7 +290,7 @@ def run_decode(effort: Effort) -> Figure:
             floor(TWO, "two columns", 1.0),
             *in_jvm,
         ),
-        remarks=(f"{READY}: {_over(spent, READY):.2f}x, whoever decodes.",),
+        remarks=tuple(remarks),
     )
 
 

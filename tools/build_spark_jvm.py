@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyspark
@@ -48,33 +49,23 @@ def jars() -> Path:
     return folder
 
 
-def jar(out: Path = OUT) -> Path:
-    """Return the jar in a folder; compile it where its sources are others than it was made of.
+def compiled(sources: Sequence[Path], target: Path) -> None:
+    """Compile sources of Scala against PySpark's jars into a jar, the same for the same sources.
 
     Raises:
-        CompilerError: it cannot be compiled.
+        CompilerError: they cannot be compiled.
     """
     library = jars()
-    made = tables()
-    scala = sorted((SOURCES / "scala").glob("*.scala"))
-    digest = hashlib.sha256(made.encode())
-    for path in (Path(__file__), *scala):
-        digest.update(path.read_bytes())
-    target = out / f"amqp10msg-spark-jvm_{spark_line()}-{__version__}.jar"
-    stamp = out / "sources.sha256"
-    if target.exists() and stamp.exists() and stamp.read_text() == digest.hexdigest():
-        return target
-    out.mkdir(parents=True, exist_ok=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
     # Of two that build at once, each has a folder of its own.
-    with tempfile.TemporaryDirectory(dir=out) as work:
-        generated, classes = Path(work, "Tables.scala"), Path(work, "classes")
-        generated.write_text(made, encoding="utf-8")
+    with tempfile.TemporaryDirectory(dir=target.parent) as work:
+        classes = Path(work, "classes")
         classes.mkdir()
         home = os.environ.get("JAVA_HOME") or java_home()
         java = str(Path(home, "bin", "java")) if home else "java"
         command = [
             *(java, *_JAVA, "-cp", f"{library}/*", "scala.tools.nsc.Main", *_SCALAC),
-            *("-d", str(classes), str(generated), *map(str, scala)),
+            *("-d", str(classes), *map(str, sources)),
         ]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -87,6 +78,28 @@ def jar(out: Path = OUT) -> Path:
                 entry.compress_type = zipfile.ZIP_DEFLATED
                 archive.writestr(entry, path.read_bytes())
         packed.replace(target)
+
+
+def jar(out: Path = OUT) -> Path:
+    """Return the jar in a folder; compile it where its sources are others than it was made of.
+
+    Raises:
+        CompilerError: it cannot be compiled.
+    """
+    made = tables()
+    scala = sorted((SOURCES / "scala").glob("*.scala"))
+    digest = hashlib.sha256(made.encode())
+    for path in (Path(__file__), *scala):
+        digest.update(path.read_bytes())
+    target = out / f"amqp10msg-spark-jvm_{spark_line()}-{__version__}.jar"
+    stamp = out / "sources.sha256"
+    if target.exists() and stamp.exists() and stamp.read_text() == digest.hexdigest():
+        return target
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out) as work:
+        generated = Path(work, "Tables.scala")
+        generated.write_text(made, encoding="utf-8")
+        compiled([generated, *scala], target)
     stamp.write_text(digest.hexdigest())
     return target
 
