@@ -11,7 +11,7 @@ import decimal
 from typing import Any
 
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
-from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
+from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal, as_table
 from amqp10msg.primitives import Float
 
 __all__ = [
@@ -115,7 +115,7 @@ def _plain(value: Any) -> Any:
 def _plain_table(table: Any) -> dict[str, Any] | None:
     if table is None:
         return None
-    table = table if isinstance(table, FieldTable) else FieldTable(table)
+    table = as_table(table)
     made: dict[str, Any] = {}
     for name, letter, value in table.entries:
         if name not in made:
@@ -137,7 +137,7 @@ def _lost(properties: BasicProperties, letter_of: Any) -> list[str]:
     found: list[str] = []
     if properties.headers is not None:
         table = properties.headers
-        table = table if isinstance(table, FieldTable) else FieldTable(table)
+        table = as_table(table)
         _lost_in_table(table, "headers", letter_of, found)
     return found
 

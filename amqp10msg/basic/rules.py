@@ -11,7 +11,7 @@ import attrs
 
 from amqp10msg.basic.message import BASIC_CLASS, ContentHeader
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
-from amqp10msg.basic.tables import FieldArray, FieldTable
+from amqp10msg.basic.tables import FieldTable, as_array, as_table
 
 __all__ = ["Finding", "check_content_header", "check_properties"]
 
@@ -59,7 +59,7 @@ def _found(properties: BasicProperties) -> Iterator[Finding]:
         if row.domain == "shortstr":
             yield from _shortstr(value, name)
         elif row.domain == "table":
-            table = value if isinstance(value, FieldTable) else FieldTable(value)
+            table = as_table(value)
             yield from _table(table, name)
         if name == "delivery-mode" and value not in {1, 2}:
             yield Finding("delivery-mode-value", "error", name, f"{value} is neither 1 nor 2")
@@ -103,9 +103,9 @@ def _table(table: FieldTable, path: str) -> Iterator[Finding]:
 
 def _value(letter: str, value: Any, path: str) -> Iterator[Finding]:
     if letter == "F":
-        yield from _table(value if isinstance(value, FieldTable) else FieldTable(value), path)
+        yield from _table(as_table(value), path)
     elif letter == "A":
-        array = value if isinstance(value, FieldArray) else FieldArray(value)
+        array = as_array(value)
         for index, (inner, item) in enumerate(array.entries):
             yield from _value(inner, item, f"{path}[{index}]")
     elif letter == "t" and not isinstance(value, bool):

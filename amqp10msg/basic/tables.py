@@ -24,6 +24,8 @@ __all__ = [
     "FieldTable",
     "OddTrue",
     "ScaledDecimal",
+    "as_array",
+    "as_table",
     "letter_of",
 ]
 
@@ -244,6 +246,16 @@ class FieldTable(Mapping[str, Any]):
 
     def __repr__(self) -> str:
         return f"FieldTable.of({self.entries!r})"
+
+
+def as_table(value: Any) -> FieldTable:
+    """Return a table as it is, and one of what can be made one, such as a dict; None has none."""
+    return value if isinstance(value, FieldTable) else FieldTable(() if value is None else value)
+
+
+def as_array(value: Any) -> FieldArray:
+    """Return an array as it is, and one of what can be made one, such as a list."""
+    return value if isinstance(value, FieldArray) else FieldArray(value)
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -40,7 +40,6 @@ _MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
 # The annotations of a destination: now, and as text in clients of before.
 _DESTINATION = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
 _REPLY_TO = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
-_OWN = {_MESSAGE_TYPE, *_DESTINATION, *_REPLY_TO}
 _OBJECT = "application/x-java-serialized-object"
 _OCTETS = "application/octet-stream"
 

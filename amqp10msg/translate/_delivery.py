@@ -13,7 +13,7 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.tables import FieldArray, FieldTable
+from amqp10msg.basic.tables import FieldArray, FieldTable, as_table
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Array, UInt
@@ -152,7 +152,7 @@ def as_published(basic: BasicMessage, *, stream: bool = False) -> BasicMessage:
         facts |= COUNTS - {OFFSET}
     if table is None or not facts:
         return plain
-    entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
+    entries = as_table(table).entries
     return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]
 
 

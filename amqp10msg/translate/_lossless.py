@@ -22,7 +22,7 @@ from amqp10msg._core.codes import (
     MESSAGE_ANNOTATIONS_CODE,
 )
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.tables import FieldTable
+from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -65,7 +65,7 @@ def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
 def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
     """Translate a message that carries what was left over when it was a 1.0 message."""
     table: Any = basic.properties.headers
-    entries = (table if isinstance(table, FieldTable) else FieldTable(table)).entries
+    entries = as_table(table).entries
     found = [entry for entry in entries if entry[0] == residual.NAME]
     _, letter, value = found[0]
     content = None

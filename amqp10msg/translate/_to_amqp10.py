@@ -14,7 +14,7 @@ import attrs
 from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_field, encode_table
-from amqp10msg.basic.tables import FieldTable
+from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import Int, ULong
@@ -154,7 +154,7 @@ def translated(basic: Any, notes: Any) -> Any:
     table = basic.properties.headers
     entries = None
     if table is not None:
-        entries = (table if type(table) is FieldTable else FieldTable(table)).entries
+        entries = as_table(table).entries
         if entries and (basic.exchange or basic.routing_key):
             basic, entries = without_facts(basic, entries, notes)
     made = natural(basic, entries, notes)

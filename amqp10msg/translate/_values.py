@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg.basic.tables import FieldArray, FieldTable
+from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
 from amqp10msg.primitives import (
     Array,
     Byte,
@@ -120,7 +120,7 @@ def to_value(letter: str, value: Any, depth: int = 0) -> tuple[Any, bool]:
 
 
 def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
-    array = array if isinstance(array, FieldArray) else FieldArray(array)
+    array = as_array(array)
     exact = True
     items = []
     for letter, value in array.entries:
@@ -133,7 +133,7 @@ def _list_of(array: Any, depth: int) -> tuple[Any, bool]:
 
 
 def _map_of(table: Any, depth: int) -> tuple[Any, bool]:
-    table = table if isinstance(table, FieldTable) else FieldTable(table)
+    table = as_table(table)
     exact = True
     found: dict[str, Any] = {}
     for name, letter, value in table.entries:

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
-from amqp10msg.basic.tables import FieldTable, ScaledDecimal
+from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table
 from amqp10msg.errors import DecodeError, TranslationError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
@@ -46,8 +46,7 @@ _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 def to_amqp10(basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
     """Translate as its 0-8 to 1.0 converter does."""
     own = basic.properties
-    table = own.headers if own.headers is not None else FieldTable()
-    table = table if isinstance(table, FieldTable) else FieldTable(table)
+    table = as_table(own.headers)
     headers = {name: (letter, value) for name, letter, value in table.entries}
     body, hint, content_type, encoding = body_to_amqp10(basic)
     properties = Properties(

@@ -6,16 +6,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from amqp10msg.basic.properties import PROPERTIES
-from amqp10msg.basic.tables import FieldArray, FieldTable
-from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, check_level
+from amqp10msg.basic.properties import PROPERTIES, BasicProperties
+from amqp10msg.basic.tables import FieldTable, as_array, as_table
+from amqp10msg.translate.rabbitmq.places import DURABLE, HEADER_NAMES, PRIORITY, TTL
+from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, check_level
+from amqp10msg.translate.report import Notes
 
 __all__ = [
-    "check_reply",
-    "checked_expiration",
-    "header_routes",
+    "checked_headers",
+    "header_fields",
     "octets",
-    "readable",
     "utf8_without_nul",
 ]
 
@@ -42,7 +42,48 @@ def octets(text: Any) -> bytes:
     return text.encode("utf-8", "surrogateescape") if isinstance(text, str) else bytes(text)
 
 
-def readable(table: FieldTable) -> None:
+def checked_headers(given: BasicProperties) -> FieldTable:
+    """Return the headers of a message that is published, which the broker looks at first.
+
+    Raises:
+        RefusedError: publishing fails, or the publisher's connection is closed.
+    """
+    table = as_table(given.headers)
+    _check_readable(table)
+    _check_routes(table)
+    if given.reply_to == "amq.rabbitmq.reply-to":  # nobody consumes such replies there
+        raise RefusedError(
+            "publishing fails (406) unless the publisher's channel consumes replies",
+            "properties.reply-to",
+        )
+    return table
+
+
+def header_fields(given: BasicProperties, notes: Notes) -> list[Term]:
+    """Return the fields of the header that properties say: durable, priority and ttl.
+
+    Raises:
+        RefusedError: publishing fails, as the expiration is no number.
+    """
+    header: list[Term] = [None] * len(HEADER_NAMES)
+    header[DURABLE] = given.delivery_mode == 2
+    if given.priority is not None:
+        header[PRIORITY] = ("ubyte", given.priority)
+    if given.expiration is not None:
+        ttl = checked_expiration(given.expiration)
+        header[TTL] = ("uint", ttl)
+        if ttl >= 2**32:
+            notes.add(
+                "properties.expiration",
+                "wrapped",
+                given.expiration,
+                ttl % 2**32,
+                "ttl wrapped modulo 2^32",
+            )
+    return header
+
+
+def _check_readable(table: FieldTable) -> None:
     """Raise for fields that RabbitMQ's parser of field tables cannot read.
 
     Raises:
@@ -65,22 +106,14 @@ def _readable(letter: str, value: Any, path: str, level: int) -> None:
             "the parser reads no NaN or infinity: the connection is closed (541)", path
         )
     if letter == "F":
-        for name, inner, item in _table(value).entries:
+        for name, inner, item in as_table(value).entries:
             _readable(inner, item, f"{path}[{name!r}]", level + 1)
     elif letter == "A":
-        for index, (inner, item) in enumerate(_array(value).entries):
+        for index, (inner, item) in enumerate(as_array(value).entries):
             _readable(inner, item, f"{path}[{index}]", level + 1)
 
 
-def _table(value: Any) -> FieldTable:
-    return value if isinstance(value, FieldTable) else FieldTable(value)
-
-
-def _array(value: Any) -> FieldArray:
-    return value if isinstance(value, FieldArray) else FieldArray(value)
-
-
-def header_routes(table: FieldTable) -> None:
+def _check_routes(table: FieldTable) -> None:
     """Raise for CC and BCC that are not arrays, as the channel does at publishing."""
     for name in ("CC", "BCC"):
         for own, letter, _ in table.entries:
@@ -111,15 +144,6 @@ def checked_expiration(text: str) -> int:
             "properties.expiration",
         )
     return number
-
-
-def check_reply(reply_to: str | None) -> None:
-    """Raise for a reply by way of the channel, as nobody consumes such replies there."""
-    if reply_to == "amq.rabbitmq.reply-to":
-        raise RefusedError(
-            "publishing fails (406) unless the publisher's channel consumes replies",
-            "properties.reply-to",
-        )
 
 
 def utf8_without_nul(data: bytes) -> bool:

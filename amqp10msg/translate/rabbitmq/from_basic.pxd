@@ -18,7 +18,7 @@ from amqp10msg.translate.rabbitmq.writing cimport TermWriter
 from amqp10msg.translate.report cimport Notes
 
 cdef int CONTENT_ENCODING, CONTENT_TYPE, CORRELATION_ID, CREATION_TIME, DELIVERY_COUNT
-cdef int FIRST_ACQUIRER, GROUP_ID, MESSAGE_ID, PRIORITY, REPLY_TO, TTL, USER_ID
+cdef int FIRST_ACQUIRER, GROUP_ID, MESSAGE_ID, REPLY_TO, TTL, USER_ID
 cdef dict _NUMBERS, _FORGED, BODY_CODES
 cdef int _LONGSTR_TEXT
 

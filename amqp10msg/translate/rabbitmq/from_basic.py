@@ -20,16 +20,15 @@ from amqp10msg._core.codes import (
     MESSAGE_ANNOTATIONS_CODE,
     PROPERTIES_CODE,
 )
-from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
+from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
+from amqp10msg.basic.tables import as_array, as_table
 from amqp10msg.primitives import Float
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
-    check_reply,
-    checked_expiration,
-    header_routes,
+    checked_headers,
+    header_fields,
     octets,
-    readable,
     utf8_without_nul,
 )
 from amqp10msg.translate.rabbitmq.places import (
@@ -41,7 +40,6 @@ from amqp10msg.translate.rabbitmq.places import (
     FIRST_ACQUIRER,
     GROUP_ID,
     MESSAGE_ID,
-    PRIORITY,
     PROPERTY_NAMES,
     REPLY_TO,
     TTL,
@@ -141,43 +139,27 @@ def _trimmed(broker: BrokerVersion, fields: list[Term]) -> list[Term]:
 
 def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dict[str, Any]:
     given = basic.properties
-    table = given.headers if given.headers is not None else FieldTable()
-    table = table if isinstance(table, FieldTable) else FieldTable(table)
-    readable(table)
-    header_routes(table)
-    check_reply(given.reply_to)
+    table = checked_headers(given)
     for place, entry in enumerate(table.entries):
         if entry[0] == "BCC":
             notes.dropped("headers['BCC']", entry[2], "BCC is for routing alone")
             table = FieldTable.of([*table.entries[:place], *table.entries[place + 1 :]])
             break
     forged = any(entry[0].startswith(_FORGING) for entry in table.entries)
-    header: list[Term] = [given.delivery_mode == 2, None, None, None, None]
     if given.delivery_mode not in (None, 1, 2):
         notes.add(
             "properties.delivery-mode", "retyped", given.delivery_mode, False, "only 2 is durable"
         )
-    if given.priority is not None:
-        header[PRIORITY] = ("ubyte", given.priority)
-    if given.expiration is not None:
-        ttl = checked_expiration(given.expiration)
-        header[TTL] = ("uint", ttl)
-        if ttl >= 2**32:
-            notes.add(
-                "properties.expiration",
-                "wrapped",
-                given.expiration,
-                ttl % 2**32,
-                "ttl wrapped modulo 2^32",
-            )
-        elif given.expiration != str(ttl):
-            notes.add(
-                "properties.expiration",
-                "retyped",
-                given.expiration,
-                ttl,
-                "the number is kept, its digits are not",
-            )
+    header = header_fields(given, notes)
+    ttl = None if header[TTL] is None else header[TTL][1]
+    if ttl is not None and ttl < 2**32 and given.expiration != str(ttl):
+        notes.add(
+            "properties.expiration",
+            "retyped",
+            given.expiration,
+            ttl,
+            "the number is kept, its digits are not",
+        )
     parts: list[tuple[str, Any]] = [("header", header)]
     for name in ("message-annotations", "properties", "application-properties"):
         part = _forged(broker, table, name) if forged else None
@@ -395,14 +377,14 @@ def _from_field(letter: str, value: Any, path: str, notes: Notes, level: int) ->
         return None
     if letter == "A":
         check_level(level)
-        array = value if isinstance(value, FieldArray) else FieldArray(value)
+        array = as_array(value)
         return (
             "list",
             [_from_field(one, item, path, notes, level + 1) for one, item in array.entries],
         )
     if letter == "F":
         check_level(level)
-        table = value if isinstance(value, FieldTable) else FieldTable(value)
+        table = as_table(value)
         return (
             "map",
             [

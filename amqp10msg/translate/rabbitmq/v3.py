@@ -14,11 +14,9 @@ from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
-    check_reply,
-    checked_expiration,
-    header_routes,
+    checked_headers,
+    header_fields,
     octets,
-    readable,
     written,
 )
 from amqp10msg.translate.rabbitmq.places import (
@@ -27,6 +25,7 @@ from amqp10msg.translate.rabbitmq.places import (
     CORRELATION_ID,
     CREATION_TIME,
     DURABLE,
+    FIRST_ACQUIRER,
     MESSAGE_ID,
     PRIORITY,
     PROPERTY_NAMES,
@@ -71,32 +70,15 @@ def to_amqp10(
     given = basic.properties
     if given.user_id is not None:
         check_user(octets(given.user_id), circumstances.user)
-    table = given.headers if given.headers is not None else FieldTable()
-    table = table if isinstance(table, FieldTable) else FieldTable(table)
-    readable(table)
-    header_routes(table)
-    check_reply(given.reply_to)
+    table = checked_headers(given)
     if given.delivery_mode not in (None, 1, 2):
         raise RefusedError(
             f"publishing fails (406): delivery mode {given.delivery_mode} is not known",
             "properties.delivery-mode",
         )
     again = circumstances.delivery_count and not circumstances.deaths
-    is_first = not (basic.redelivered or again)
-    header: list[Term] = [given.delivery_mode == 2, None, None, is_first, None]
-    if given.priority is not None:
-        header[PRIORITY] = ("ubyte", given.priority)
-    if given.expiration is not None:
-        ttl = checked_expiration(given.expiration)
-        header[TTL] = ("uint", ttl)
-        if ttl >= 2**32:
-            notes.add(
-                "properties.expiration",
-                "wrapped",
-                given.expiration,
-                ttl % 2**32,
-                "ttl wrapped modulo 2^32",
-            )
+    header = header_fields(given, notes)
+    header[FIRST_ACQUIRER] = not (basic.redelivered or again)
     if broker.stream:
         _check_stream(table)
     elif circumstances.deaths:
