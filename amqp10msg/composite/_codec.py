@@ -16,7 +16,7 @@ from amqp10msg.composite._declarations import (
 )
 from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.primitives import Array, Described, Symbol
+from amqp10msg.primitives import HEAD_SIZES, Array, Described, Symbol
 
 
 def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = True) -> Any:
@@ -143,7 +143,7 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
 
     The list has that field: its end is left out only where the rest is null.
     """
-    pos = start + (3 if octets[start] == 0xC0 else 9)
+    pos = start + HEAD_SIZES[octets[start]]
     for _ in range(index):
         pos = _core.skip_value(octets, pos)
     return pos

@@ -15,6 +15,7 @@ from amqp10msg.delivery.termini import Source, Target
 from amqp10msg.delivery.terminus_rules import BOTH_CLAUSES, TERMINUS_RULES
 from amqp10msg.delivery.transactions import Coordinator, Declare
 from amqp10msg.errors import EncodeError
+from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.validation import Violation
 
 __all__ = ["check_declare", "check_source", "check_target"]
@@ -160,8 +161,6 @@ def _offset(octets: bytes, index: int) -> int:
     if not octets:
         return 0
     start = _core.skip_value(octets, 1)
-    if octets[start] == 0x45:
-        return 0
-    width = 1 if octets[start] == 0xC0 else 4
+    width = FORMAT_CODES[octets[start]].width  # 0 of an empty list
     count = int.from_bytes(octets[start + 1 + width : start + 1 + 2 * width], "big")
     return offset_of_field(octets, start, index) if index < count else 0

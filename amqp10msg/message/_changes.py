@@ -10,6 +10,7 @@ from amqp10msg.limits import UNLIMITED
 from amqp10msg.message._bodies import BODY_SPECS, body_sections
 from amqp10msg.message._writing import encoded
 from amqp10msg.parts import read_section
+from amqp10msg.primitives import HEAD_SIZES
 from amqp10msg.sections import BODY_CODES, BODY_KINDS, KIND_OF, KINDS, Data, SectionKind
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _unchanged(lenient: bool, kind: SectionKind, section: Any, wire: bytes, part
     _, start, content, end = part
     if type(section) is Data:
         # Comparing the octets in place saves encoding a large body to find it unchanged.
-        payload = content + (2 if wire[content] == 0xA0 else 5)
+        payload = content + HEAD_SIZES[wire[content]]
         held = section.data
         if isinstance(held, bytes):
             return len(held) == end - payload and wire.startswith(held, payload)

@@ -14,7 +14,7 @@ from amqp10msg._core import encode_value
 from amqp10msg.composite import Field, composite_with, from_described
 from amqp10msg.errors import DecodeError
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, bits_of
-from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Described, Symbol, ULong
+from amqp10msg.primitives import FORMAT_CODES, HEAD_SIZES, AmqpMap, Array, Described, Symbol, ULong
 
 # The types that JSON has, and those whose values are integers or texts there.
 _SAME = frozenset(("null", "boolean", "string"))
@@ -162,11 +162,9 @@ def _default_code(value: Array) -> int:
     if value.code in _SHORT or (value.code in _LONG and any(map(_is_long, value.values))):
         return value.code
     octets = encode_value(Array(value.type, value.values))
-    return octets[_CODE_AT[octets[0]]]
+    return octets[HEAD_SIZES[octets[0]]]
 
 
-# Where that of the elements stands in an array: after its own constructor, size and count.
-_CODE_AT = {row.code: 1 + 2 * row.width for row in FORMAT_CODES.values() if row.type == "array"}
 # Constructors of elements that have a size, in both forms.
 _SHORT = (0xA0, 0xA1, 0xA3, 0xC0, 0xC1, 0xE0)
 _LONG = tuple(code + 0x10 for code in _SHORT)

@@ -53,13 +53,14 @@ from amqp10msg.primitives.annotations import (
 )
 from amqp10msg.primitives.compounds import AmqpMap, Array, Described, identical
 from amqp10msg.primitives.floats import Decimal32, Decimal64, Decimal128, Float
-from amqp10msg.primitives.format_codes import FORMAT_CODES, FormatCode
+from amqp10msg.primitives.format_codes import FORMAT_CODES, HEAD_SIZES, FormatCode
 from amqp10msg.primitives.integers import Byte, Int, Short, Timestamp, UByte, UInt, ULong, UShort
 from amqp10msg.primitives.texts import Char, Symbol
 from amqp10msg.primitives.values import plain
 
 __all__ = [
     "FORMAT_CODES",
+    "HEAD_SIZES",
     "AmqpMap",
     "Array",
     "Byte",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["FORMAT_CODES", "FormatCode"]
+__all__ = ["FORMAT_CODES", "HEAD_SIZES", "FormatCode"]
 
 
 @attrs.frozen
@@ -70,3 +70,10 @@ FORMAT_CODES: dict[int, FormatCode] = {
         (0xF0, "array", "array32", "array", 4),
     )
 }
+
+_WIDTHS_BEFORE = {"fixed": 0, "variable": 1, "compound": 2, "array": 2}
+#: By format code: the bytes before a value's content, which are constructor, size and count.
+HEAD_SIZES = bytes(
+    1 + _WIDTHS_BEFORE[row.category] * row.width if row else 0
+    for row in map(FORMAT_CODES.get, range(256))
+)

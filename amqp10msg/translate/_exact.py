@@ -12,6 +12,7 @@ from amqp10msg._core.codes import (
     PROPERTIES_CODE,
 )
 from amqp10msg.limits import UNLIMITED
+from amqp10msg.primitives import HEAD_SIZES
 from amqp10msg.sections import KIND_OF, SPEC_OF
 from amqp10msg.translate._contents import (
     SHAPE,
@@ -66,7 +67,7 @@ def _heads(made: Reading, code: int, start: int, content: int, end: int) -> None
     """Note what stands in front of a data section's content, where it must be kept."""
     if code != DATA_CODE:
         return
-    width = 2 if made.raw[content] == 0xA0 else 5
+    width = HEAD_SIZES[made.raw[content]]
     several = isinstance(made.body, list)
     head = made.raw[start : content + width]
     usual = b"\x00\x53\x75" + (b"\xa0" if end - content - width < 256 else b"\xb0")

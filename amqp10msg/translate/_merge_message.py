@@ -23,7 +23,7 @@ from amqp10msg.basic.tables import FieldTable
 from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.primitives import identical
+from amqp10msg.primitives import HEAD_SIZES, identical
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.translate._contents import (
     FORMAT,
@@ -170,7 +170,7 @@ def _restored_whole(
     heads = []
     for code, start, place, end in _core.Reader(wire, 0, UNLIMITED).scan():
         if code == DATA_CODE:
-            heads.append(wire[start : place + (2 if wire[place] == 0xA0 else 5)])
+            heads.append(wire[start : place + HEAD_SIZES[wire[place]]])
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
     if heads:

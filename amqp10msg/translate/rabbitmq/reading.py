@@ -11,6 +11,7 @@ from typing import Any
 import attrs
 
 from amqp10msg._core.twin import Cursor
+from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
 
 __all__ = ["CODEC_3", "CODEC_40", "CODEC_43", "Codec", "TermReader"]
@@ -259,7 +260,7 @@ class TermReader(Cursor):
             return ("array", kind, [("described", descriptor, item) for item in inner[2]])
         if 0x40 <= code <= 0x45:
             if self.opaque_zero_width and self.pos == stop:
-                width = 1 if whole == 0xE0 else 4
+                width = FORMAT_CODES[whole].width
                 size = (width + 1).to_bytes(width, "big")
                 return ("as_is", whole, size + count.to_bytes(width, "big") + bytes([code]))
             if count or self.pos != stop or code not in self.arrays:

@@ -82,6 +82,7 @@ _OWN_ANNOTATIONS = (
     *_INTERNAL,
 )
 _name = itemgetter(0)
+_PERCENT = ord("%")
 
 
 def to_basic(
@@ -350,7 +351,7 @@ def _queue_of(broker: BrokerVersion, value: Term, notes: Notes) -> bytes | None:
         return address
     quoted: bytes = address[len(b"/queues/") :]
     for place, octet in enumerate(quoted if b"%" in quoted else b""):
-        if octet == 0x25 and not _is_hex(quoted[place + 1 : place + 3]):
+        if octet == _PERCENT and not _is_hex(quoted[place + 1 : place + 3]):
             notes.dropped("properties.reply-to", text(address), "a wrong escape")
             return None
     name = urllib.parse.unquote_to_bytes(quoted) if b"%" in quoted else quoted
