@@ -33,7 +33,8 @@ BIN := $(VENV)/bin
 PY := $(BIN)/python
 PIP := $(PY) -m pip install --quiet
 # The suite does nothing but compute, so a worker a core; one worker would only add overhead.
-# The tests that share a SparkSession stay on one worker. The last -m is the one that counts.
+# The tests of a file or a group stay on one worker (tests/scheduling.py). The last -m is the one
+# that counts.
 PYTEST := $(PY) -m pytest -n auto --dist loadgroup
 SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q

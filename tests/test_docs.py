@@ -141,6 +141,8 @@ def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers
         "COLUMNS": "100",
         "NO_COLOR": "1",
         "TERM": "dumb",
+        # A Java that runs one small job takes longer to compile itself well than to run it.
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
     for line, shown in commands_of(example):
         if not is_run(line):

@@ -241,7 +241,9 @@ def contexts(
     command: click.Command = main, parent: click.Context | None = None, name: str = "amqp10msg"
 ) -> Iterator[click.Context]:
     """Every command of the CLI in its context, parents first."""
-    context = click.Context(command, parent, info_name=name, max_content_width=88)
+    # With its settings, such as -h: click keeps the option for help that it made first.
+    settings = {**command.context_settings, "max_content_width": 88}
+    context = click.Context(command, parent, info_name=name, **settings)
     yield context
     if isinstance(command, click.Group):
         for child_name in command.list_commands(context):
