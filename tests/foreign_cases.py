@@ -20,8 +20,6 @@ from amqp10msg import Array, DecodeError, Described
 from amqp10msg.primitives import AmqpMap
 
 FOLDER = os.environ.get("AMQP10MSG_VECTORS")
-
-
 if not FOLDER:
     pytest.skip(
         "AMQP10MSG_VECTORS names no folder with cases of other projects (cases.jsonl.gz)",
@@ -30,7 +28,6 @@ if not FOLDER:
 
 
 Case = dict[str, Any]
-
 
 #: Verdicts of the cases that this library does not share: id -> (what it does, clause and reason).
 DISPUTED: dict[str, tuple[str, str]] = {}

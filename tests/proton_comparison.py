@@ -62,8 +62,6 @@ TYPES: dict[type, type] = {
     Described: proton.Described,
     Array: proton.Array,
 }
-
-
 ARRAY_TYPES = {"bool": "boolean"}
 
 

@@ -79,11 +79,7 @@ scalars: dict[str, st.SearchStrategy[Any]] = {
     "string": text,
     "symbol": symbols,
 }
-
-
 scalar = st.one_of(*scalars.values())
-
-
 # Distinct in Python however they are typed, and nothing that proton makes a memoryview of.
 keys = st.one_of(text, symbols.map(lambda s: Symbol(f"s-{s}")), integers[UInt], st.uuids())
 descriptors = st.one_of(integers[ULong], symbols, text, longs)
@@ -122,14 +118,10 @@ annotation_maps = st.dictionaries(
     st.one_of(symbols, integers[ULong]), st.one_of(scalar, values), max_size=4
 )
 property_maps = st.dictionaries(text, scalar, max_size=4)
-
-
 # Proton's attributes are C strings.
 c_text = text.map(lambda s: s.replace("\0", "0"))
 c_symbols = ascii_text.map(lambda s: s.replace("\0", "0"))
 ids = st.one_of(integers[ULong], st.uuids(), binaries, text)
-
-
 # Proton holds 0 for absent.
 times = longs.map(lambda ms: ms or 1)
 headers = st.builds(
@@ -319,8 +311,6 @@ their_annotations = st.dictionaries(
     st.one_of(their_symbols, st.integers(0, 2**64 - 1).map(proton.ulong)), their_values, max_size=4
 )
 seconds = st.integers(0, 2**32 - 1).map(lambda ms: ms / 1000)
-
-
 attributes: dict[str, st.SearchStrategy[Any]] = {
     "durable": st.booleans(),
     "priority": st.integers(0, 255),

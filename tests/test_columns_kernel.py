@@ -7,12 +7,10 @@ in every spelling, and spoilt octets.
 
 from __future__ import annotations
 
-import gc
 import gzip
 import json
 import os
 import random
-import sys
 import uuid
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -49,7 +47,6 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 pc = pytest.importorskip("pyarrow.compute")
 columns = pytest.importorskip("amqp10msg.columns")
 _decode = pytest.importorskip("amqp10msg.columns._decode")
-
 fuzzing = pytest.importorskip("fuzz.columns")
 ALL, PROJECTIONS, plainly, same = (
     fuzzing.ALL,
@@ -63,6 +60,7 @@ if _decode.scanned is None:
         "the kernel of columns is not compiled: it needs a C compiler and make setup",
         allow_module_level=True,
     )
+
 
 SPOILABLE = [octets for octets in MESSAGES if octets]
 
@@ -437,70 +435,6 @@ def test_maps_like_the_one_before_and_unlike_it(octets: list[bytes]) -> None:
         assert_same(
             kept, ["application_properties.", "application_properties", "application_properties.a"]
         )
-
-
-def test_memory_is_given_back_and_never_shared() -> None:
-    first = columns.decode([REFERENCE] * 2000)
-    expected = plainly([REFERENCE] * 2000, columns.SCHEMA.names)
-    kept = [first["message_id"], first["application_properties"]]
-    for _ in range(5):
-        columns.decode([Message("other").encode()] * 2000)
-        columns.decode([b"\xff" * 500] * 20)
-        gc.collect()
-
-    assert expected.equals(first)
-    del first
-    gc.collect()
-    columns.decode([Message(b"other" * 100).encode()] * 2000)
-    assert kept[0].equals(expected["message_id"])
-    assert kept[1].equals(expected["application_properties"])
-
-
-def a_layout() -> Any:
-    """A layout with one column, which no section fills."""
-    scan = pytest.importorskip("amqp10msg.columns._kernel.scan")
-    schema = pa.schema({"a": pa.string()})
-    return scan.Layout(
-        needs=[False] * 9,
-        fields={},
-        maps={},
-        picks=[],
-        body=[-1] * 6,
-        kinds=[scan.TEXT],
-        kind_names=(),
-        results=[(scan.COLUMN, 0)],
-        importer=lambda address: pa.RecordBatch._import_from_c(address, schema),
-    )
-
-
-@pytest.mark.parametrize("size", [4, 8])
-def test_offsets_that_point_outside(size: int) -> None:
-    layout = a_layout()
-    data = pa.py_buffer(REFERENCE)
-    for offsets in ([0, 501], [-1, 5], [400, 300], [0, 2**31 - 1], [0, 500]):
-        ends = pa.py_buffer(b"".join(o.to_bytes(size, sys.byteorder, signed=True) for o in offsets))
-        arguments = (data.address, data.size, ends.address, ends.size, size, 0, 0, 0, 1)
-        bounds = (5, 5, 500, 5, 5)
-        if offsets == [0, 500]:
-            found = layout.read(*arguments, *bounds)
-            assert (pa.record_batch({"a": pa.nulls(1, pa.string())}), []) == found
-        else:
-            with pytest.raises(ValueError, match="point outside"):
-                layout.read(*arguments, *bounds)
-
-
-def test_an_array_shorter_than_it_says() -> None:
-    layout = a_layout()
-
-    assert (pa.record_batch({"a": pa.nulls(0, pa.string())}), []) == layout.read(
-        0, 0, 0, 0, 4, 0, 0, 0, 0, 5, 5, 5, 5, 5
-    )
-    for arguments in ((0, 0, 0, 0, 4, 0, 0, 0, 1), (0, 0, 0, 8, 4, 1, 0, 0, 1)):
-        with pytest.raises(ValueError, match="shorter"):
-            layout.read(*arguments, 5, 5, 5, 5, 5)
-    for first, rows, width in ((-1, 0, 4), (0, -1, 4), (0, 0, 5)):
-        with pytest.raises(ValueError, match="not a valid array"):
-            layout.read(0, 0, 0, 0, width, 0, 0, first, rows, 5, 5, 5, 5, 5)
 
 
 def test_random_faults_in_whole_batches() -> None:

@@ -48,8 +48,6 @@ WIDE = bytes.fromhex(
     "00 80 0000000000000073 d0 0000000c 00000001 b1 00000003 6d2d31"
     "00 80 0000000000000075 b0 00000005 68656c6c6f"
 )
-
-
 # What proton itself would change or lose, and an ordinary one.
 EXACT = {
     "ordinary": Message(

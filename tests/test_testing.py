@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import doctest
 import importlib
 import math
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
 import attrs
 import pytest
-from hypothesis import HealthCheck, Phase, find, given, settings
+from hypothesis import HealthCheck, find, given, settings
 from hypothesis import strategies as st
-from hypothesis.errors import NoSuchExample
 
 import amqp10msg.testing
 from amqp10msg import (
@@ -26,7 +24,6 @@ from amqp10msg import (
     AmqpValue,
     Array,
     Data,
-    DecodeError,
     Described,
     EncodeError,
     Header,
@@ -55,13 +52,13 @@ from amqp10msg.testing import (
     malformed,
     maps,
     messages,
-    mutated,
     sections,
     simple_values,
     values,
     values_of,
 )
 from tests import reference_codec as reference
+from tests.drawing import can_draw, missing
 
 # Those of Part 2 are registered with the transport, which another test may have imported.
 COMPOSITE_CLASSES = [
@@ -69,44 +66,6 @@ COMPOSITE_CLASSES = [
     for key, entry in COMPOSITES.items()
     if isinstance(key, int) and not entry.cls.__module__.startswith("amqp10msg.net.")
 ]
-
-
-def missing(
-    strategy: st.SearchStrategy[Any],
-    wanted: Iterable[Any],
-    traits_of: Callable[[Any], Collection[Any]],
-) -> list[Any]:
-    """Return which of the wanted traits nothing has that the strategy draws in 5,000 tries.
-
-    One sample serves all of the traits, and ends as soon as each was seen.
-    """
-    left = list(wanted)
-
-    def all_seen(value: Any) -> bool:
-        traits = traits_of(value)
-        left[:] = [trait for trait in left if trait not in traits]
-        return not left
-
-    with contextlib.suppress(NoSuchExample):
-        find(
-            strategy,
-            all_seen,
-            settings=settings(
-                max_examples=5_000,
-                derandomize=True,
-                database=None,
-                phases=[Phase.generate],
-                suppress_health_check=list(HealthCheck),
-            ),
-        )
-    return left
-
-
-def can_draw(strategy: st.SearchStrategy[Any], wanted: Callable[[Any], bool]) -> bool:
-    """Whether the strategy draws such a thing within 5,000 tries."""
-    return not missing(strategy, [True], lambda value: [wanted(value)])
-
-
 MODULES = ["_basic", "_values", "_sections", "_encodings", "_malformed"]
 
 
@@ -424,73 +383,6 @@ def test_constructors_for(name: str, values_: list[Any], expected: list[int]) ->
     assert expected == constructors_for(name, values_)
     for code in expected:
         assert code == decode_value(encode_value(Array(code, values_))).code
-
-
-# Octets gone wrong.
-
-
-@given(malformed("value"))
-def test_malformed_values(octets: bytes) -> None:
-    with pytest.raises(DecodeError):
-        decode_value(octets)
-
-
-@given(malformed())
-def test_malformed_messages(octets: bytes) -> None:
-    with pytest.raises(DecodeError):
-        Message.decode(octets)
-
-
-RULES = [
-    *("truncated", "element-overruns-compound", "trailing-bytes", "unknown-constructor-0x3f"),
-    *("boolean-octet-not-0-or-1", "char-not-a-unicode-scalar", "invalid-utf8", "symbol-not-ascii"),
-    *("compound-size-too-small", "count-exceeds-size", "compound-trailing-bytes", "map-odd-count"),
-    *("map-duplicate-key", "zero-width-limit", "depth-limit"),
-]
-MESSAGE_RULES = [
-    *("section-out-of-order", "duplicate-section", "mixed-body-sections", "unknown-section"),
-    *("not-a-section", "section-value-type", "too-many-fields", "field-type", "truncated"),
-    *("message-annotations-key-type", "application-properties-key-type"),
-    "application-properties-value-not-simple",
-]
-
-
-@pytest.mark.parametrize(
-    "of, read, rules", [("value", decode_value, RULES), ("message", Message.decode, MESSAGE_RULES)]
-)
-def test_malformed_octets_break_every_rule(
-    of: str, read: Callable[[bytes], Any], rules: list[str]
-) -> None:
-    def broken_by(octets: bytes) -> list[str]:
-        try:
-            read(octets)
-        except DecodeError as error:
-            return [error.rule]
-        return []
-
-    assert [] == missing(malformed(of), rules, broken_by)
-
-
-@given(mutated(b""))
-def test_nothing_can_be_mutated(octets: bytes) -> None:
-    assert len(octets) < 60
-
-
-ENCODED = Message({"a": [1, "text"]}, header=Header(ttl=5)).encode()
-
-
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        lambda octets: len(octets) < len(ENCODED),
-        lambda octets: len(octets) > len(ENCODED),
-        lambda octets: len(octets) == len(ENCODED) and octets != ENCODED,
-        lambda octets: b"\xff\xff\xff\xff" in octets,
-    ],
-    ids=["shorter", "longer", "replaced", "forged size"],
-)
-def test_mutations(wanted: Callable[[bytes], bool]) -> None:
-    assert can_draw(mutated(ENCODED), wanted)
 
 
 def test_only_the_documented_names() -> None:

@@ -24,7 +24,6 @@ from amqp10msg import (
     AmqpValue,
     Data,
     DecodeError,
-    Described,
     Footer,
     Header,
     Limits,
@@ -32,9 +31,6 @@ from amqp10msg import (
     Message,
     Properties,
     Symbol,
-    Timestamp,
-    UByte,
-    UInt,
     ULong,
     Violation,
     corpus,
@@ -42,133 +38,14 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg._core import path_of
-from amqp10msg.composite import rows
-from amqp10msg.sections import KINDS, SPECS, SectionKind
+from amqp10msg.sections import SPECS
 from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
+from tests.damaged import LIMITS, OCTETS, SCALARS, VALUES, hexed, messages, rules_of
 from tests.samples import some
 from tests.thorough import judged_thoroughly
 
 NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
-hexed = bytes.fromhex
 DATA = hexed("00 53 75 a0 01 78")
-
-
-def rules_of(violations: list[Violation]) -> list[str]:
-    return [violation.rule for violation in violations]
-
-
-# What hypothesis draws: values of the right and the wrong types under the right, the wrong and
-# unknown descriptors, and messages with damaged octets.
-
-SCALARS: st.SearchStrategy[Any] = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(-(2**63), 2**63 - 1),
-    st.integers(0, 2**8 - 1).map(UByte),
-    st.integers(0, 2**32 - 1).map(UInt),
-    st.integers(0, 2**64 - 1).map(ULong),
-    st.floats(),
-    st.integers(-(2**63), 2**63 - 1).map(Timestamp),
-    st.uuids(),
-    st.binary(max_size=4),
-    st.text(max_size=4),
-    st.sampled_from(["x-opt-a", "x-b", "rejected", "iothub-c", "gzip", "identity"]).map(Symbol),
-)
-KEYS = st.one_of(
-    st.sampled_from(["x-opt-a", "x-b", "rejected", "iothub-c", "d"]).map(Symbol),
-    st.text(max_size=2),
-    st.integers(0, 3).map(ULong),
-    st.none() | st.binary(max_size=2) | st.uuids(),
-)
-VALUES: st.SearchStrategy[Any] = st.recursive(
-    SCALARS,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(KEYS, inner, max_size=3)
-        | st.builds(Described, SCALARS, inner)
-    ),
-    max_leaves=6,
-)
-FIELDS: dict[str, st.SearchStrategy[Any]] = {
-    "boolean": st.booleans(),
-    "ubyte": st.integers(0, 255).map(UByte),
-    "uint": st.integers(0, 2**32 - 1).map(UInt),
-    "binary": st.binary(max_size=3),
-    "string": st.text(max_size=3),
-    "symbol": st.sampled_from(["gzip", "identity", "compress", "a/b", ""]).map(Symbol),
-    "timestamp": st.integers(-(2**63), 2**63 - 1).map(Timestamp),
-    "*": st.text(max_size=3),
-}
-
-
-@st.composite
-def section_values(draw: st.DrawFn, kind: SectionKind) -> Any:
-    if draw(st.integers(0, 9)) == 0:
-        return draw(VALUES)
-    if kind.source == "map":
-        keys = st.text(max_size=2) if kind.name == "application-properties" else KEYS
-        return draw(st.dictionaries(keys, draw(st.sampled_from([SCALARS, VALUES])), max_size=3))
-    if kind.source == "binary":
-        return draw(st.binary(max_size=3))
-    if kind.name in ("header", "properties"):
-        fields = [
-            st.none() | FIELDS[row.type] | (VALUES if draw(st.integers(0, 9)) == 0 else st.none())
-            for row in rows(kind.cls)
-        ]
-        values = draw(st.tuples(*fields))[: draw(st.integers(0, len(fields)))]
-        return [*values, *draw(st.just([]) | st.lists(SCALARS, max_size=9))]
-    return draw(st.lists(VALUES, max_size=3) if kind.source == "list" else VALUES)
-
-
-@st.composite
-def sections(draw: st.DrawFn, kind: SectionKind) -> bytes:
-    code = st.sampled_from(
-        [
-            b"\x53" + bytes([kind.code]),
-            b"\x80" + kind.code.to_bytes(8),
-            encode_value(Symbol(kind.symbol)),
-        ]
-    )
-    if draw(st.integers(0, 29)) == 0:
-        return encode_value(draw(VALUES))
-    head: bytes = draw(code)
-    return b"\x00" + head + encode_value(draw(section_values(kind)))
-
-
-@st.composite
-def messages(draw: st.DrawFn) -> bytes:
-    kinds = draw(st.lists(st.sampled_from(KINDS), max_size=6))
-    if draw(st.integers(0, 3)):
-        kinds.sort(key=lambda kind: kind.code)
-    return b"".join(draw(sections(kind)) for kind in kinds)
-
-
-@st.composite
-def damaged(draw: st.DrawFn) -> bytes:
-    data = bytearray(draw(messages()))
-    for _ in range(draw(st.integers(1, 3))):
-        at = draw(st.integers(0, len(data)))
-        change = draw(st.sampled_from(["set", "insert", "cut", "delete"]))
-        octet = draw(st.sampled_from([0, 0x40, 0x45, 0x53, 0xA1, 0xC0, 0xC1, 0xE0, 0xFF]))
-        if change == "insert":
-            data.insert(at, octet)
-        elif change == "cut":
-            del data[at:]
-        elif change == "delete":
-            del data[at : at + draw(st.integers(1, 3))]
-        elif at < len(data):
-            data[at] = draw(st.just(octet) | st.integers(0, 255))
-    return bytes(data)
-
-
-OCTETS = st.one_of(messages(), damaged(), st.binary(max_size=40))
-LIMITS = st.builds(
-    Limits,
-    depth=st.integers(1, 4),
-    items=st.integers(0, 8),
-    zero_width=st.integers(0, 4),
-    size=st.none() | st.integers(0, 60),
-)
 
 
 # Properties.

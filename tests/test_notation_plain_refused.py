@@ -1,0 +1,191 @@
+"""Plain JSON that is refused, with where and what; any other is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from amqp10msg import EncodeError, encode_value
+from amqp10msg.notation import NotationError, from_plain, to_plain, value_from_plain
+
+
+@pytest.mark.parametrize(
+    "plain, path, reason",
+    [
+        (None, "$", "an object such as .*, not null"),
+        ([], "$", "not a list of 0"),
+        ({"haeder": {}}, "$.haeder", "there is no such section: use one of header"),
+        ({"header": []}, "$.header", "an object of fields, not a list"),
+        ({"header": {"tll": 5}}, "$.header.tll", "there is no such field: use one of durable"),
+        ({"header": {"ttl": "5s"}}, "$.header.ttl", "an integer, for uint, not '5s'"),
+        ({"header": {"ttl": -1}}, "$.header.ttl", "0 to 4294967295"),
+        ({"header": {"priority": 4.0}}, "$.header.priority", "not 4.0"),
+        ({"header": {"durable": 1}}, "$.header.durable", "true or false"),
+        ({"header": {"ttl": {"$int": 1}}}, "$.header.ttl", "ttl must be uint, not int"),
+        ({"header": {"$list": [1]}}, "$.header.durable", "durable must be boolean, not long"),
+        ({"properties": {"message_id": True}}, "$.properties.message_id", "message-id"),
+        ({"properties": {"content_type": "é"}}, "$.properties.content_type", "must be ASCII"),
+        ({"properties": {"user_id": 5}}, "$.properties.user_id", "text, \\$base64 or \\$hex"),
+        ({"properties": {"creation_time": "today"}}, "$.properties.creation_time", "with its zone"),
+        (
+            {"properties": {"creation_time": "2024-02-29T12:00:00"}},
+            "$.properties.creation_time",
+            "with its zone",
+        ),
+        ({"footer": {"é": 1}}, "$.footer['é']", "must be ASCII"),
+        ({"footer": []}, "$.footer", "an object"),
+        ({"data": 5}, "$.data", "text, \\$base64"),
+        ({"data": {"$uint": 5}}, "$.data", "binary"),
+        ({"data": {"$base64": "A"}}, "$.data.$base64", "base64 digits"),
+        ({"data": {"$hex": "0"}}, "$.data.$hex", "hex digits"),
+        ({"amqp_sequence": 5}, "$.amqp_sequence", "a list"),
+        ({"data": "", "amqp_value": 1}, "$", "a body has sections of one kind"),
+        ({"data": "", "body": 1}, "$", "a body has sections of one kind"),
+        ({"application_properties": {"k": [1]}}, "$.application_properties['k']", "simple"),
+        ({"sections": {}}, "$.sections", "pairs"),
+        ({"sections": [["data"]]}, "$.sections[0]", "pair"),
+        ({"sections": [["body", 1]]}, "$.sections[0]", "a section, one of"),
+        ({"sections": [["header", {"x": 1}]]}, "$.sections[0][1].x", "no such field"),
+        ({"sections": [], "data": ""}, "$", "must be the only key"),
+        ({"message_format": -1}, "$", "0 to 4294967295"),
+        ({"body": {"$uint8": 5}}, "$.body.$uint8", "there is no marker \\$uint8"),
+        ({"body": {"$uint": 5, "x": 1}}, "$.body", "must be the only key"),
+        ({"body": {"$uint": {"$ulong": 5}}}, "$.body.$uint", "an integer"),
+        ({"body": [1, {"$ubyte": 256}]}, "$.body[1].$ubyte", "0 to 255"),
+        ({"body": {"a": {"$long": 2**63}}}, "$.body['a'].$long", "for long"),
+        ({"body": 2**64}, "$.body", "for long"),
+        ({"body": "\ud800"}, "$.body", "not a valid string"),
+        ({"body": {"$char": "ab"}}, "$.body.$char", "one Unicode scalar value"),
+        ({"body": {"$uuid": "1"}}, "$.body.$uuid", "not a valid uuid"),
+        ({"body": {"$float": 1e300}}, "$.body.$float", "too large for a float"),
+        ({"body": {"$double": 10**400}}, "$.body.$double", "too large for a double"),
+        ({"body": {"$float": "0x7fc0"}}, "$.body.$float", "8 hex digits"),
+        ({"body": {"$double": "big"}}, "$.body.$double", "a number"),
+        ({"body": {"$decimal32": "1.23456789"}}, "$.body.$decimal32", "that a decimal32 holds"),
+        ({"body": {"$decimal32": "x"}}, "$.body.$decimal32", "that a decimal32 holds"),
+        ({"body": {"$decimal32": 1.5}}, "$.body.$decimal32", "in quotes"),
+        ({"body": {"$decimal32": "0x0"}}, "$.body.$decimal32", "8 hex digits"),
+        ({"body": {"$decimal64": "9" * 10**6}}, "$.body.$decimal64", "a number"),
+        ({"body": {"$timestamp": 2**63}}, "$.body.$timestamp", "in 64 bits"),
+        ({"body": {"$null": 0}}, "$.body.$null", "null"),
+        ({"body": {"$map": [[1]]}}, "$.body.$map[0]", "pair"),
+        ({"body": {"$map": 5}}, "$.body.$map", "pairs"),
+        ({"body": {"$map": [[1, 2], [1, 3]]}}, "$.body", "duplicate map key"),
+        ({"body": {"$described": [1]}}, "$.body.$described", "descriptor and the value"),
+        ({"body": {"$array": "int8"}}, "$.body", "the elements' type"),
+        ({"body": {"$array": []}}, "$.body", "the elements' type"),
+        ({"body": {"$array": "described"}}, "$.body", "the elements' type"),
+        ({"body": {5: 1}}, "$.body[5]", "text, for a string"),
+        ({"body": {"$array": "int", "value": [1]}}, "$.body", "has no 'value'"),
+        ({"body": {"$array": "int", "values": ["x"]}}, "$.body.values[0]", "an integer"),
+        ({"body": {"$array": "int", "code": "0x70", "values": []}}, "$.body", "format code of int"),
+        ({"body": {"$array": "int", "code": "0x54", "values": [300]}}, "$.body", "does not fit"),
+        ({"body": {"$array": "list", "values": [{}]}}, "$.body.values[0]", "a list"),
+        ({"body": {"$received": {}}}, "$.body.$received", "mandatory"),
+        ({"body": {"$rejected": {"error": 5}}}, "$.body.$rejected", "error"),
+        ({"body": {"$source": {"durable": 9}}}, "$.body.$source", "durable"),
+        ({"body": (1, 2)}, "$.body", "a value"),
+    ],
+)
+def test_errors_say_where_and_what(plain: Any, path: str, reason: str) -> None:
+    with pytest.raises(NotationError, match=reason) as caught:
+        from_plain(plain)
+    assert path == caught.value.path
+    assert len(str(caught.value)) < 600
+
+
+def nested(levels: int, wrap: Any) -> Any:
+    made = None
+    for _ in range(levels):
+        made = wrap(made)
+    return made
+
+
+WRAPS = [
+    pytest.param(lambda inner: [inner], id="list"),
+    pytest.param(lambda inner: {"k": inner}, id="object"),
+    pytest.param(lambda inner: {"$map": [[1, inner]]}, id="map"),
+    pytest.param(lambda inner: {"$described": [1, inner]}, id="described"),
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPS)
+def test_nesting(wrap: Any) -> None:
+    plain = nested(150, wrap)
+    assert encode_value(value_from_plain(plain)) == encode_value(
+        value_from_plain(to_plain(value_from_plain(plain)))
+    )
+    for levels in (300, 100_000):
+        with pytest.raises(NotationError, match="nested"):
+            value_from_plain(nested(levels, wrap))
+        with pytest.raises(NotationError, match="nested"):
+            from_plain({"body": nested(levels, wrap)})
+
+
+def test_what_cannot_be_encoded_cannot_be_written() -> None:
+    with pytest.raises(EncodeError, match="object has no AMQP type"):
+        to_plain(object())
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.text(max_size=3)
+            | st.sampled_from(
+                [
+                    *(
+                        "$uint",
+                        "$map",
+                        "$array",
+                        "values",
+                        "$described",
+                        "$binary",
+                        "$base64",
+                        "$list",
+                    ),
+                    *(
+                        "$decimal32",
+                        "$timestamp",
+                        "$error",
+                        "condition",
+                        "$source",
+                        "$double",
+                        "$char",
+                    ),
+                ]
+            ),
+            inner,
+        )
+    ),
+)
+
+
+@given(JSON)
+def test_any_json_is_read_or_refused(plain: Any) -> None:
+    try:
+        read = value_from_plain(plain)
+    except ValueError:
+        return
+    to_plain(read)
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["header", "properties", "data", "amqp_value", "footer", "body", "sections"]
+        ),
+        JSON | st.dictionaries(st.sampled_from(["ttl", "durable", "to", "message_id"]), JSON),
+    )
+    | JSON
+)
+def test_any_json_is_a_message_or_refused(plain: Any) -> None:
+    try:
+        read = from_plain(plain)
+    except ValueError:
+        return
+    assert read == from_plain(to_plain(read))
