@@ -30,8 +30,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = ["Text", "cut", "short_repr", "shown"]
-
 T = TypeVar("T")
 
 # Of one text or run of bytes; of the whole; levels of values in one another.

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["filler"]
-
 
 def filler(names: Sequence[str]) -> Callable[..., None]:
     """Return a function that takes an instance and the list of its values.

@@ -7,8 +7,6 @@ from typing import Any
 
 from amqp10msg._core.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
 
-__all__ = ["key_text", "path_of"]
-
 _MAX_LEVELS = 32
 # Values passed on the way; a place behind more than these is named by what encloses it.
 _MAX_STEPS = 10_000

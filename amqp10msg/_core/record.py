@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["Record", "make_fast"]
-
 
 class Record:
     """What a class derives from whose calls are parsed in C, where the kernel is compiled."""

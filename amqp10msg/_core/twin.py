@@ -13,8 +13,6 @@ from typing import Any, Self
 from amqp10msg._core.fill import filler
 from amqp10msg.primitives import Symbol
 
-__all__ = ["COMPILED", "SYMBOLS", "Cursor", "FieldOutput", "Layout", "Mapping", "Output", "Text"]
-
 #: Whether the kernel that runs is the compiled one.
 COMPILED = False
 

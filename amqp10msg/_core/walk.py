@@ -13,25 +13,6 @@ import attrs
 
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = [
-    "CONSTRUCTOR",
-    "CUT_OFF",
-    "DESCRIPTOR",
-    "LEFT_OVER",
-    "LEVELS",
-    "MISSING",
-    "TOO_DEEP",
-    "TOO_SMALL",
-    "UNKNOWN",
-    "VALUE",
-    "Value",
-    "end_of",
-    "head",
-    "text_at",
-    "type_at",
-    "walk",
-]
-
 #: Levels of values that are walked into.
 LEVELS = 256
 # Descriptors of one value that are passed over in search of its end.

@@ -25,8 +25,6 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.primitives import Float
 
-__all__ = ["FIXED", "LETTERS", "SPEC_FIXED", "Layout", "Reader"]
-
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")

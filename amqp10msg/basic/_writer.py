@@ -19,15 +19,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.primitives import Float, Timestamp
 
-__all__ = [
-    "write_longstr",
-    "write_number",
-    "write_rows",
-    "write_shortstr",
-    "write_table",
-    "write_value",
-]
-
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")
 _U64 = struct.Struct(">Q")

@@ -16,14 +16,6 @@ from amqp10msg.errors import EncodeError, expect
 from amqp10msg.limits import Limits
 from amqp10msg.reprs import shown
 
-__all__ = [
-    "BASIC_CLASS",
-    "BasicMessage",
-    "ContentHeader",
-    "decode_content_header",
-    "encode_content_header",
-]
-
 #: The number of class basic.
 BASIC_CLASS = 60
 

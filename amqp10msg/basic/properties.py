@@ -17,18 +17,6 @@ from amqp10msg.basic.tables import Dialect, FieldTable
 from amqp10msg.errors import expect
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
-__all__ = [
-    "PROPERTIES",
-    "BasicProperties",
-    "PropertyRow",
-    "decode_field",
-    "decode_properties",
-    "decode_table",
-    "encode_field",
-    "encode_properties",
-    "encode_table",
-]
-
 
 @attrs.frozen
 class PropertyRow:

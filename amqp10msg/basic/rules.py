@@ -13,8 +13,6 @@ from amqp10msg.basic.message import BASIC_CLASS, ContentHeader
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldTable, as_array, as_table
 
-__all__ = ["Finding", "check_content_header", "check_properties"]
-
 # 0-9-1, 4.2.5.5: letters, digits, $, # and underscores after a letter, $ or #; 128 at most.
 _NAME = re.compile(r"[A-Za-z$#][A-Za-z0-9$#_]{0,127}")
 

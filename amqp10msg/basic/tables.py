@@ -17,18 +17,6 @@ import attrs
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import Float, identical
 
-__all__ = [
-    "Dialect",
-    "Entry",
-    "FieldArray",
-    "FieldTable",
-    "OddTrue",
-    "ScaledDecimal",
-    "as_array",
-    "as_table",
-    "letter_of",
-]
-
 #: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x octets. ``spec``, as the
 #: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,
 #: x octets, c and C text, k one octet, no U and L.

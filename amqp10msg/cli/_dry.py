@@ -13,8 +13,6 @@ from amqp10msg.cli._output import plural, safe
 if TYPE_CHECKING:
     from amqp10msg.net.bridge.migration import Checked
 
-__all__ = ["check_reports", "reports_option", "show_dry", "write_dry"]
-
 reports_option = click.option(
     "--report",
     "reports",

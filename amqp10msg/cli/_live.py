@@ -17,8 +17,6 @@ from amqp10msg.cli._output import console, plural, safe, table
 if TYPE_CHECKING:
     from amqp10msg.net.bridge import Statistics
 
-__all__ = ["LiveLine", "log_lines", "show_counts"]
-
 #: To the beginning of the line, which is then empty.
 _CLEAR = "\r\x1b[K"
 #: Seconds that the rate on the line is of.

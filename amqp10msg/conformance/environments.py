@@ -18,8 +18,6 @@ import attrs
 from amqp10msg.conformance.peers import Peer
 from amqp10msg.errors import AmqpError
 
-__all__ = ["Launch", "PeerError", "default_folder", "prepare"]
-
 
 class PeerError(AmqpError):
     """A peer cannot be installed or started on this machine."""

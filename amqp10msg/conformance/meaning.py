@@ -10,8 +10,6 @@ from amqp10msg.composite import COMPOSITES, Composite, Field, find_composite
 from amqp10msg.corpus import FAMILIES, agreement
 from amqp10msg.sections import KINDS, Header, Properties
 
-__all__ = ["apart", "meaning"]
-
 # What is shown of a value in a sentence.
 _SHOWN = 160
 _NULL = ["null"]

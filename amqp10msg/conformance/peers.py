@@ -8,8 +8,6 @@ from pathlib import Path
 
 import attrs
 
-__all__ = ["PEERS", "Peer", "find_peer"]
-
 
 @attrs.frozen
 class Peer:

@@ -23,8 +23,6 @@ from amqp10msg.conformance.results import (
 )
 from amqp10msg.corpus import Case
 
-__all__ = ["Change", "Finding", "difference", "findings", "junit", "markdown", "summary"]
-
 # What no XML can hold.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 

@@ -16,8 +16,6 @@ from amqp10msg.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.corpus import Case, Program
 from amqp10msg.files.atomic import write_whole
 
-__all__ = ["run"]
-
 # How long a program is asked that was ended since the run was interrupted, in s.
 _SOON = 0.01
 

@@ -14,8 +14,6 @@ from amqp10msg.corpus import BASIC_KINDS, Case
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 
-__all__ = ["scoreboard"]
-
 # Of one case: bytes that are annotated, fields of the tree, and characters of a value as JSON.
 _MAX_OCTETS = 4_096
 _MAX_ROWS = 300

@@ -11,8 +11,6 @@ from typing import Any, Literal, TypeAlias
 from amqp10msg.notation import from_typed
 from amqp10msg.primitives import FORMAT_CODES
 
-__all__ = ["FAMILIES", "Agreement", "agreement", "other_rules"]
-
 #: ``exact``: types and values. ``value``: the values, in other types of the same families. None:
 #: something else was read.
 Agreement: TypeAlias = Literal["exact", "value"] | None

@@ -38,8 +38,6 @@ from amqp10msg.delivery import (
 from amqp10msg.delivery.filters import EvaluationError, parse
 from amqp10msg.translate import Circumstances, TranslationError, to_amqp10, to_basic
 
-__all__ = ["QUESTIONS", "answer"]
-
 #: The kinds of cases that ask for a decision.
 QUESTIONS = ("filter", "resumption", "translation", "terminus")
 _TAG = b"tag"

@@ -27,8 +27,6 @@ from amqp10msg.basic import (
 )
 from amqp10msg.limits import Limits
 
-__all__ = ["BASIC_KINDS", "decode_basic", "encode_basic", "properties_of", "typed_properties"]
-
 #: The kinds whose bytes are of AMQP 0-9-1.
 BASIC_KINDS = ("basic-properties", "field-table")
 

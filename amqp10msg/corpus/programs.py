@@ -18,8 +18,6 @@ from typing import Any, Literal, Self
 
 from amqp10msg.corpus.runner import RefusedError, UnsupportedError
 
-__all__ = ["DiedError", "Program"]
-
 #: How often the memory of a program is looked at, in s, and how much of its last words is kept.
 _EVERY = 0.02
 _LAST_WORDS = 400

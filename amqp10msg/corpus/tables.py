@@ -9,8 +9,6 @@ from typing import Any
 
 from amqp10msg.corpus.case import Case
 
-__all__ = ["read_parquet", "write_parquet"]
-
 # What JSON says best, whatever it is.
 _JSON = ("typed", "limits", "given", "answer")
 

@@ -18,8 +18,6 @@ from amqp10msg.delivery.transactions import Coordinator, TxnCapability
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import Array, Described, Symbol, ULong
 
-__all__ = ["Found", "View"]
-
 
 class Found(NamedTuple):
     """A violation: the field, what is wrong, and the rest of the path."""

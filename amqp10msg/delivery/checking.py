@@ -18,8 +18,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.validation import Violation
 
-__all__ = ["check_declare", "check_source", "check_target"]
-
 _ROLES = ("sender", "receiver")
 _OCTETS = (bytes, bytearray, memoryview)
 _MOST_PER_RULE = 100

@@ -10,8 +10,6 @@ from amqp10msg.delivery.transactions import Declare, Discharge
 from amqp10msg.errors import NOT_IMPLEMENTED, DecodeError
 from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["decode", "encode"]
-
 # Archetypes of this package that frames carry.
 _ARCHETYPES = frozenset(
     ("delivery-state", "outcome", "source", "target", "lifetime-policy", "error")

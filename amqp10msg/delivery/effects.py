@@ -14,8 +14,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header, MessageAnnotations
 
-__all__ = ["apply"]
-
 AnyMessage = TypeVar("AnyMessage", Message, bytes)
 
 _MAX_COUNT = 2**32 - 1

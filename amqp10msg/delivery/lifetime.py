@@ -7,8 +7,6 @@ import attrs
 from amqp10msg.composite import composite
 from amqp10msg.delivery.states import Shared
 
-__all__ = ["DeleteOnClose", "DeleteOnNoLinks", "DeleteOnNoLinksOrMessages", "DeleteOnNoMessages"]
-
 _POLICY = ("lifetime-policy",)
 
 

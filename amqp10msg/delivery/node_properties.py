@@ -11,8 +11,6 @@ from amqp10msg.composite import COMPOSITES, composite_of, from_described
 from amqp10msg.errors import INVALID_FIELD, DecodeError
 from amqp10msg.primitives import Array, Described, Symbol
 
-__all__ = ["LIFETIME_POLICY", "SUPPORTED_DIST_MODES", "NodeProperties", "policy_fault"]
-
 LIFETIME_POLICY = "lifetime-policy"
 SUPPORTED_DIST_MODES = "supported-dist-modes"
 

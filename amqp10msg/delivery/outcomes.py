@@ -10,8 +10,6 @@ from amqp10msg.composite import Error, composite
 from amqp10msg.delivery.states import DeliveryState, Shared
 from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
 
-__all__ = ["Accepted", "Modified", "Received", "Rejected", "Released"]
-
 error = Annotated[Error, Wire("*", "error", requires="error")]
 _OUTCOME = ("delivery-state", "outcome")
 

@@ -8,8 +8,6 @@ from amqp10msg.errors import INVALID_FIELD, DecodeError
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 
-__all__ = ["bytes_from", "octets_before", "position"]
-
 
 def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
     if isinstance(message, Message):

@@ -21,8 +21,6 @@ from amqp10msg.errors import INVALID_FIELD, DecodeError, EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import Described
 
-__all__ = ["Plan", "ResumeAction", "Step", "resume"]
-
 _START = Received(0, 0)
 _MAX_TAG = 32  # Part 2, 2.8.7
 

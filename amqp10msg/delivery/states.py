@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Self
 
 from amqp10msg.composite import composite_of
 
-__all__ = ["DeliveryState", "MessageState", "Shared"]
-
 
 class MessageState(StrEnum):
     """The state of a message at a node (Part 3, 3.3, figure 3.1)."""

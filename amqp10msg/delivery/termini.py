@@ -11,15 +11,6 @@ from amqp10msg.composite import composite, composite_of, rows
 from amqp10msg.delivery.states import DeliveryState
 from amqp10msg.primitives import Wire, boolean, fields, seconds, symbols
 
-__all__ = [
-    "Source",
-    "StdDistMode",
-    "Target",
-    "Terminus",
-    "TerminusDurability",
-    "TerminusExpiryPolicy",
-]
-
 
 class TerminusDurability(IntEnum):
     """Which state of the terminus is held durably (Part 3, 3.5.5)."""

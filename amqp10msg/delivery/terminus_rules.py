@@ -10,8 +10,6 @@ import attrs
 from amqp10msg.delivery import _terminus_checks as check
 from amqp10msg.validation import Obligation, Severity
 
-__all__ = ["BOTH_CLAUSES", "TERMINUS_NOT_VISIBLE", "TERMINUS_RULES", "TerminusRule"]
-
 
 @attrs.frozen
 class TerminusRule:

@@ -11,16 +11,6 @@ from amqp10msg.composite import composite
 from amqp10msg.delivery.states import DeliveryState
 from amqp10msg.primitives import Wire, boolean, symbols
 
-__all__ = [
-    "Coordinator",
-    "Declare",
-    "Declared",
-    "Discharge",
-    "TransactionError",
-    "TransactionalState",
-    "TxnCapability",
-]
-
 
 class TxnCapability(StrEnum):
     """The capabilities of a coordinator, supported or desired (Part 4, 4.5.7).

@@ -9,8 +9,6 @@ from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files._segments import Segment, segment_of
 from amqp10msg.files._transfers import FRAME_HEAD, Frames
 
-__all__ = ["loose"]
-
 # Types of link layers: Ethernet, IP as it is, and the interface "any" of Linux.
 _LINKS = (1, 101, 113, 276)
 _CUT = "this is not all of the message: more packets or frames belong to it"

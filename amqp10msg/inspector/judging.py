@@ -14,8 +14,6 @@ from amqp10msg.message import Message
 from amqp10msg.sections import CODES
 from amqp10msg.validation import PROFILES, Violation, validate
 
-__all__ = ["Judged", "is_message", "read"]
-
 # What a composite is, by the first of these archetypes that it provides.
 _KINDS = {
     "outcome": "an outcome",

@@ -18,8 +18,6 @@ from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.validation import PROFILES
 
-__all__ = ["examples", "page", "worker"]
-
 
 def page() -> str:
     """Return the page, with the first example already shown, so that there is something to read.

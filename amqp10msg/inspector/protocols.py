@@ -8,8 +8,6 @@ from amqp10msg.inspector.items import Item
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 
-__all__ = ["is_basic", "read_basic", "read_message"]
-
 
 def is_basic(item: Item) -> bool:
     """Whether a message is of AMQP 0-9-1: its file says so, or it begins as a content header."""

@@ -24,8 +24,6 @@ from amqp10msg.files.text import parse_json
 from amqp10msg.inspector.items import Item, encoded, has_lines, item_of_document
 from amqp10msg.inspector.text import octets_of_text
 
-__all__ = ["BASIC", "NOT_TEXT", "Reader", "buffered"]
-
 #: The protocol of records that hold messages of AMQP 0-9-1.
 BASIC = "amqp-0-9-1"
 #: The fault of bytes that were to be hex or base64.

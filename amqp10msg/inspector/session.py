@@ -23,8 +23,6 @@ from amqp10msg.translate import Circumstances, Loss, Translation, to_amqp10, to_
 from amqp10msg.translate.account import parts_of, shown
 from amqp10msg.validation import PROFILES, RULES, Violation
 
-__all__ = ["MAX_MESSAGES", "TRANSLATION", "Session", "Shown"]
-
 #: The profile that translates where none is chosen.
 TRANSLATION = "rabbitmq-4.3"
 #: Messages of one input that are listed.

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from amqp10msg.errors import ContentError
 
-__all__ = ["BodyReader"]
-
 
 class BodyReader:
     """Reads a body from its beginning.

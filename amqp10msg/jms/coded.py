@@ -18,8 +18,6 @@ from amqp10msg.errors import ContentError
 from amqp10msg.jms._body import BodyReader
 from amqp10msg.primitives import Byte, Char, Float, Int, Short
 
-__all__ = ["read_list", "read_map", "write_list", "write_map"]
-
 _SIZE = struct.Struct(">I")
 _DEPTH = 64  # lists, maps and arrays in each other: no stack bounds it in Java
 _MAP, _LIST, _ARRAY, _STRUCT = 0xA8, 0xA9, 0xAA, 0xAB

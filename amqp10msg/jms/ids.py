@@ -9,8 +9,6 @@ import uuid
 
 from amqp10msg.primitives import ULong
 
-__all__ = ["from_jms_id", "to_jms_correlation_id", "to_jms_message_id"]
-
 _PREFIX = "ID:"
 _UUID = "AMQP_UUID:"
 _ULONG = "AMQP_ULONG:"

@@ -19,16 +19,6 @@ from amqp10msg.primitives import AmqpMap, Byte, Char, Symbol
 from amqp10msg.reprs import shown
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 
-__all__ = [
-    "Destination",
-    "DestinationKind",
-    "JmsMessage",
-    "MessageType",
-    "from_jms",
-    "message_type",
-    "to_jms",
-]
-
 #: The types of JMS messages, in the order of their numbers in ``x-opt-jms-msg-type``, from 0 on.
 MessageType: TypeAlias = Literal["message", "object", "map", "bytes", "stream", "text"]
 #: The kinds of destinations, in the order of their numbers in ``x-opt-jms-dest``, from 0 on.

@@ -39,8 +39,6 @@ from amqp10msg.net.bridge.terms import (
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.parts import scan
 
-__all__ = ["VERDICTS", "hold_broker", "is_asked"]
-
 #: What becomes of a message, and what that means.
 VERDICTS = {
     "identical": "the same bytes come back",

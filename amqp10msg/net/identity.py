@@ -8,8 +8,6 @@ from amqp10msg.basic import BasicProperties
 from amqp10msg.parts import Scan
 from amqp10msg.primitives import ULong
 
-__all__ = ["id_of_message", "id_of_properties"]
-
 #: The types of a message-id (Part 3, 3.2.11).
 _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
 

@@ -29,8 +29,6 @@ from amqp10msg.notation.cbor_heads import (
     ONE_BYTE,
 )
 
-__all__ = ["MAX_DEPTH", "check"]
-
 #: Every level of AMQP takes two of CBOR, and a message three more.
 MAX_DEPTH = 2 * 256 + 8
 _MAX_DEPTH = MAX_DEPTH

@@ -53,8 +53,6 @@ from amqp10msg.notation.cbor_heads import (
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS
 
-__all__ = ["octets_of_cbor"]
-
 _KINDS = bytes(TYPE_IDS[name] for name in INTEGERS)
 #: By tag: the format code for each size that a byte string may have behind it.
 _BITS = {

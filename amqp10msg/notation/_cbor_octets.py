@@ -66,8 +66,6 @@ from amqp10msg.notation.cbor_heads import (
 from amqp10msg.notation.type_names import INTEGERS, WIDTHS
 from amqp10msg.sections import KINDS
 
-__all__ = ["cbor_message", "cbor_octets"]
-
 #: By kind: the tag, 0 for what is CBOR's own; and of what is written by its bits, their size.
 _TAGS = [0] * 256
 _WIDTHS = [0] * 256

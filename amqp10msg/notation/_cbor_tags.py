@@ -2,20 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ARRAY",
-    "CHAR",
-    "DECIMAL",
-    "DESCRIBED",
-    "DOUBLE",
-    "FIRST",
-    "FLOAT",
-    "MAP",
-    "MESSAGE",
-    "SYMBOL",
-    "UUID",
-]
-
 #: That of ubyte; those of the other integers follow.
 FIRST = 41216  # 0xA100
 UUID = 37

@@ -46,8 +46,6 @@ from amqp10msg.notation._plain_tables import (
 from amqp10msg.notation.type_names import TYPES
 from amqp10msg.primitives import UInt
 
-__all__ = ["octets_of_message", "octets_of_value"]
-
 #: The kinds by marker.
 _MARKED = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}
 _BASE64, _HEX = "$base64", "$hex"

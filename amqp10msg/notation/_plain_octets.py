@@ -54,8 +54,6 @@ from amqp10msg.notation._plain_writer import (
     shown_time,
 )
 
-__all__ = ["plain_message", "plain_octets"]
-
 #: The marker of what each format code constructs.
 _MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]
 _SHOWN, _SOURCES, _NAMES, _KINDS = SHOWN, SOURCES, FIELD_NAMES, FIELD_KINDS

@@ -5,8 +5,6 @@ from __future__ import annotations
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.sections import KINDS
 
-__all__ = ["FIELD_KINDS", "FIELD_NAMES", "FIRST", "PROPERTIES", "SHOWN", "SOURCES", "VALUE"]
-
 #: The code of the first place.
 FIRST = KINDS[0].code
 SHOWN = [kind.name.replace("-", "_") for kind in KINDS]

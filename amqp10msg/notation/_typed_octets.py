@@ -34,8 +34,6 @@ from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
 from amqp10msg.primitives import FORMAT_CODES, AmqpMap
 from amqp10msg.sections import KINDS
 
-__all__ = ["octets_of_message", "octets_of_value", "typed_message", "typed_octets", "typed_value"]
-
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"
 #: Of the types that are written by their bits: the octets that they take, by format code.

@@ -2,30 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "DETAIL",
-    "EIGHT_BYTES",
-    "FOUR_BYTES",
-    "INDEFINITE",
-    "ITEM_DOUBLE",
-    "ITEM_FALSE",
-    "ITEM_HALF",
-    "ITEM_NULL",
-    "ITEM_SINGLE",
-    "ITEM_TRUE",
-    "MAJOR",
-    "MAJOR_ARRAY",
-    "MAJOR_BYTES",
-    "MAJOR_MAP",
-    "MAJOR_NEGATIVE",
-    "MAJOR_SIMPLE",
-    "MAJOR_TAG",
-    "MAJOR_TEXT",
-    "MAJOR_UNSIGNED",
-    "ONE_BYTE",
-    "TWO_BYTES",
-]
-
 #: The bits of the major type, and the others.
 MAJOR, DETAIL = 0xE0, 0x1F
 (

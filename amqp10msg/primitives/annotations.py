@@ -6,24 +6,6 @@ from typing import Annotated, Any
 
 import attrs
 
-__all__ = [
-    "Wire",
-    "binary",
-    "boolean",
-    "fields",
-    "milliseconds",
-    "seconds",
-    "sequence_no",
-    "string",
-    "symbol",
-    "symbols",
-    "timestamp",
-    "ubyte",
-    "uint",
-    "ulong",
-    "ushort",
-]
-
 
 @attrs.frozen
 class Wire:

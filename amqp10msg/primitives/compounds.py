@@ -15,8 +15,6 @@ import attrs
 from amqp10msg.primitives.floats import Float
 from amqp10msg.primitives.format_codes import FORMAT_CODES
 
-__all__ = ["AmqpMap", "Array", "Described", "identical", "pairs_of"]
-
 
 @attrs.define(eq=True, unsafe_hash=False, repr=False)
 class Described:

@@ -7,9 +7,6 @@ import math
 import struct
 from typing import Any, ClassVar, Self
 
-__all__ = ["Decimal32", "Decimal64", "Decimal128", "Float"]
-
-
 _FLOAT = struct.Struct(">f")
 _UINT = struct.Struct(">I")
 

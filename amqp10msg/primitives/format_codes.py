@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-__all__ = ["FORMAT_CODES", "HEAD_SIZES", "FormatCode"]
-
 
 @attrs.frozen
 class FormatCode:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from amqp10msg.primitives._bounded import Bounded
 
-__all__ = ["Byte", "Int", "Short", "Timestamp", "UByte", "UInt", "ULong", "UShort"]
-
 
 class _Integer(int, Bounded):
     """An integer that knows its AMQP type and refuses what is out of its range."""

@@ -6,8 +6,6 @@ from typing import Self
 
 from amqp10msg.errors import wrong_type
 
-__all__ = ["Char", "Symbol"]
-
 
 class Char(str):
     """An AMQP char: one Unicode code point that is not a surrogate."""

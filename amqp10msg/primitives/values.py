@@ -8,8 +8,6 @@ from amqp10msg.primitives.compounds import AmqpMap, Array, Described, pairs_of
 from amqp10msg.primitives.floats import Float, _Decimal
 from amqp10msg.primitives.integers import Timestamp, _Integer
 
-__all__ = ["plain"]
-
 
 def plain(value: Any) -> Any:
     """Return a value without its wire type, as the nearest natural Python value.

@@ -29,8 +29,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = ["CLASSES", "SAME", "from_property", "from_value", "to_value"]
-
 
 def _same(value: Any) -> Any:
     return value

@@ -11,8 +11,6 @@ from amqp10msg.composite import composite_of
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import Symbol, Timestamp, UByte, UInt, ULong
 
-__all__ = ["check_types", "fitting_types"]
-
 # By AMQP type: the Python types of which every value fits, but for its range.
 _FITTING: dict[str, tuple[type, ...]] = {
     "boolean": (bool,),

@@ -9,8 +9,6 @@ import attrs
 from amqp10msg import _core
 from amqp10msg.reprs import shown
 
-__all__ = ["AmqpSequence", "AmqpValue", "Data"]
-
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)

@@ -9,8 +9,6 @@ from amqp10msg.composite import composite
 from amqp10msg.primitives import boolean, milliseconds, ubyte, uint
 from amqp10msg.sections._types import check_types, fitting_types
 
-__all__ = ["Header"]
-
 
 @composite("amqp:header:list", 0x70, provides=("section",))
 @attrs.define(weakref_slot=False)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from amqp10msg import _core
 
-__all__ = ["ApplicationProperties", "DeliveryAnnotations", "Footer", "MessageAnnotations"]
-
 
 class DeliveryAnnotations(_core.Mapping):
     """What the sending peer tells the receiving peer, for this hop only (Part 3, 3.2.2).

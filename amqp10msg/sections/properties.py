@@ -21,8 +21,6 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.sections._types import check_types, fitting_types
 
-__all__ = ["Properties", "address", "identifier"]
-
 identifier = Annotated[int | uuid.UUID | bytes | str, Wire("*", requires="message-id")]
 address = Annotated[str, Wire("*", requires="address")]
 

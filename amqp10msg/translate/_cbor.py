@@ -28,8 +28,6 @@ from amqp10msg.notation.cbor_heads import (
     TWO_BYTES,
 )
 
-__all__ = ["CborError", "decode", "encode"]
-
 _MAX_DEPTH = 8
 
 

@@ -21,26 +21,6 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.sections import BODY_CODES, KIND_OF, Properties
 from amqp10msg.translate.table import ROWS
 
-__all__ = [
-    "BODY",
-    "EMPTY",
-    "EXCHANGE",
-    "FIELDS",
-    "FORMAT",
-    "ORDER",
-    "PLACES",
-    "ROUTING_KEY",
-    "SHAPE",
-    "SPARSE",
-    "SPARSE_APPLICATION",
-    "SPARSE_PROPERTIES",
-    "TABLE",
-    "UNMARKED",
-    "WHOLE",
-    "is_of_basic",
-    "is_of_message",
-]
-
 # Keys of the residual on the 1.0 side, besides the numbers of the properties.
 TABLE = 3  # the whole table of headers, encoded
 BODY = 15  # 1: the payload is encoded body sections, as the type says, of any kind

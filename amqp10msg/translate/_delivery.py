@@ -21,20 +21,6 @@ from amqp10msg.sections import Header
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY
 
-__all__ = [
-    "ANNOTATIONS",
-    "COUNTS",
-    "HEADERS",
-    "as_published",
-    "becomes_text",
-    "decorated",
-    "in_name_order",
-    "is_in_name_order",
-    "name_order",
-    "received",
-    "without_facts",
-]
-
 #: The offset in a stream, and the number of earlier deliveries from a quorum queue.
 OFFSET = "x-stream-offset"
 COUNT = "x-delivery-count"

@@ -23,8 +23,6 @@ from amqp10msg.translate._padding import NULL, nulls_behind
 from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._to_amqp10 import is_delivered
 
-__all__ = ["exact_octets"]
-
 
 def exact_octets(made: Reading) -> None:
     """Carry the bytes of sections in other encodings than this library's, and the heads."""

@@ -24,9 +24,6 @@ from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS
 
-__all__ = ["is_data", "set_properties"]
-
-
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
 _KINDS = SPEC_OF[PROPERTIES_CODE].kinds

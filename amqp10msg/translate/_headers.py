@@ -12,25 +12,6 @@ from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
 
-__all__ = [
-    "BY_ANNOTATION",
-    "FILTER",
-    "FOUND",
-    "INTERNAL",
-    "LONGEST_ROUTE",
-    "ROUTES",
-    "SECTIONS",
-    "STORED_ROUTES",
-    "SYMBOLS",
-    "annotation_of",
-    "header_field",
-    "header_of",
-    "header_value",
-    "is_name",
-    "place_of",
-    "property_name",
-]
-
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}
 #: Headers that RabbitMQ refuses unless they are arrays, as in 1.0 properties no value is.

@@ -47,8 +47,6 @@ from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import read, usual
 from amqp10msg.translate.report import Notes
 
-__all__ = ["to_amqp10", "to_basic"]
-
 _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 

@@ -35,8 +35,6 @@ from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
 
-__all__ = ["restored_basic"]
-
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 
 

@@ -54,8 +54,6 @@ from amqp10msg.translate._to_amqp10 import MARKER, body_of, natural
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
 
-__all__ = ["restored_message"]
-
 _UNHEEDED = Notes(heeded=False)
 
 

@@ -52,15 +52,6 @@ from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import KNOWN, ROWS
 
-__all__ = [
-    "annotations_octets",
-    "application_octets",
-    "body_octets",
-    "header_octets",
-    "properties_octets",
-]
-
-
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _PROPERTIES = Layout(Properties, _FIELDS)
 _GIVEN = Layout(BasicProperties, [row.name for row in PROPERTIES])

@@ -26,9 +26,6 @@ from amqp10msg.translate.table import (
     ROWS,
 )
 
-__all__ = ["Natural"]
-
-
 # Without the checks of what is given: everything is made here.
 _MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])
 _HEADER = Layout(Header, [field.name for field in attrs.fields(Header)])

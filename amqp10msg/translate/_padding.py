@@ -5,8 +5,6 @@ RabbitMQ 4 writes all thirteen. The residual keeps the last one of them, so that
 
 from __future__ import annotations
 
-__all__ = ["NULL", "nulls_behind", "padded"]
-
 NULL = b"\x40"
 _HEAD = 3  # bytes of the descriptor in its usual form
 _EMPTY, _LIST8, _LIST32 = 0x45, 0xC0, 0xD0

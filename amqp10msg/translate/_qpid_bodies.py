@@ -31,8 +31,6 @@ from amqp10msg.primitives import (
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data
 from amqp10msg.translate.report import Notes
 
-__all__ = ["TYPE_HINT", "body_to_amqp10", "body_to_basic"]
-
 TYPE_HINT = Symbol("x-opt-jms-msg-type")
 # The numbers of the hint.
 _MESSAGE, _OBJECT, _A_MAP, _BYTES, _STREAM, _A_TEXT = range(6)

@@ -16,9 +16,6 @@ from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
 
-__all__ = ["DELIVERY_MODE", "EXPIRATION", "PRIORITY_AT", "TYPE", "Reading", "with_headers"]
-
-
 # Within this no limit of decoding matters on the way back.
 _CERTAIN = 65_536
 # Without the checks of what is given: everything is made here.

@@ -56,14 +56,6 @@ from amqp10msg.translate.table import (
     shortstr,
 )
 
-__all__ = [
-    "MARKER",
-    "body_of",
-    "is_delivered",
-    "natural",
-    "translated",
-]
-
 _ANY = 2**31 - 1
 
 MARKER = "amqp-1.0"

@@ -53,8 +53,6 @@ from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.table import DEFAULT_PRIORITY, ROWS, shortstr
 
-__all__ = ["read", "usual"]
-
 _MESSAGE = Layout(
     Message,
     [

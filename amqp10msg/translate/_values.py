@@ -31,8 +31,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = ["LETTERS", "NOTHING", "to_field", "to_value"]
-
 
 class _Nothing:
     """No value of the other protocol stands for it."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Vocabulary"]
-
 
 class Vocabulary:
     """What texts of a small vocabulary become, such as the names of headers.

@@ -14,8 +14,6 @@ from amqp10msg.message import Message
 from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
 from amqp10msg.translate.report import Loss
 
-__all__ = ["explain", "parts_of", "shown"]
-
 _WIDTH = 100
 
 

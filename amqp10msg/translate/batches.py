@@ -23,8 +23,6 @@ from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, shortstr
 
-__all__ = ["kernel"]
-
 # Names of headers and keys of annotations that mean something to the translator or to brokers.
 _ODD_NAMES = [
     name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})

@@ -7,8 +7,6 @@ from typing import Literal
 
 import attrs
 
-__all__ = ["Circumstances", "Death"]
-
 
 @attrs.frozen
 class Death:

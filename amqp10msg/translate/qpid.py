@@ -37,8 +37,6 @@ from amqp10msg.translate._qpid_bodies import TYPE_HINT, body_to_amqp10, body_to_
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.report import Notes
 
-__all__ = ["to_amqp10", "to_basic"]
-
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 

@@ -15,8 +15,6 @@ from amqp10msg._core.twin import Layout
 from amqp10msg.errors import TranslationError
 from amqp10msg.reprs import short_repr, shown
 
-__all__ = ["Action", "Loss", "Notes", "Translation", "path_of_key"]
-
 M = TypeVar("M")
 
 #: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;

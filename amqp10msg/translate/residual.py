@@ -13,8 +13,6 @@ from typing import Any
 
 from amqp10msg.translate import _cbor
 
-__all__ = ["NAME", "pack", "pack_text", "unpack", "unpack_text"]
-
 #: The annotation and header that holds the residual.
 NAME = "x-opt-amqp10msg-residual"
 _VERSION = 1

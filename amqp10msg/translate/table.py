@@ -21,8 +21,6 @@ from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Action
 from amqp10msg.validation.texts import CODINGS, MIME_TYPE
 
-__all__ = ["DEFAULT_PRIORITY", "PREFIX", "ROWS", "Place", "Row", "shortstr"]
-
 #: What the annotations begin with that hold properties of class basic.
 PREFIX = "x-opt-basic-"
 _NO_CODING = {"identity", "compress", "x-compress"}

@@ -13,21 +13,6 @@ from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, AmqpError, DecodeEr
 from amqp10msg.message import Message
 from amqp10msg.primitives import Char, Described, Symbol, ULong
 
-__all__ = [
-    "DEFAULT_FILTER_LIMITS",
-    "FILTERS",
-    "RABBITMQ",
-    "EvaluationError",
-    "ExpressionError",
-    "Filter",
-    "FilterLimits",
-    "FilterWarning",
-    "Reason",
-    "class_of",
-    "register",
-]
-
-
 #: Dialects of SQL filter expressions: see `SqlFilter`.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
 

@@ -44,8 +44,6 @@ from amqp10msg.delivery.filters._syntax import (
 from amqp10msg.delivery.filters._values import NUMBER, TEXT, kind_of
 from amqp10msg.primitives import Timestamp
 
-__all__ = ["compile_expression"]
-
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 

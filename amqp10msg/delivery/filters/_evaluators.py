@@ -26,34 +26,6 @@ from amqp10msg.delivery.filters._values import (
 from amqp10msg.message import Message
 from amqp10msg.sections.properties import to_milliseconds
 
-__all__ = [
-    "ALWAYS",
-    "AllEqual",
-    "AllOf",
-    "AnyOf",
-    "Applied",
-    "Bounded",
-    "Calculation",
-    "Changed",
-    "Comparison",
-    "Constant",
-    "Entry",
-    "Equal",
-    "Evaluator",
-    "HeaderField",
-    "InList",
-    "LikeText",
-    "Negated",
-    "Null",
-    "PropertyField",
-    "Signed",
-    "TextFunction",
-    "Time",
-    "WithLiteral",
-    "matches",
-    "value_of",
-]
-
 _Message = Message
 _PROPERTIES = "application_properties"
 

@@ -11,8 +11,6 @@ from amqp10msg.delivery.filters._base import Reason
 from amqp10msg.delivery.filters._evaluators import Evaluator, value_of
 from amqp10msg.delivery.filters._syntax import Identifier, Logical, Node
 
-__all__ = ["reasons_of"]
-
 
 def reasons_of(
     node: Node, compiled: Callable[[Node], Evaluator], text: str, message: Any, now: int | None

@@ -12,8 +12,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-__all__ = ["MANY", "ONE", "Element", "compile_like", "compile_words", "weight_of"]
-
 #: Characters up to which a regular expression finds a segment faster than Shift-And.
 _LONGEST_REGEX: Final = 128
 

@@ -12,8 +12,6 @@ from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
 from amqp10msg.delivery.filters._syntax import Token
 from amqp10msg.primitives import Float
 
-__all__ = ["SQL_FUNCTIONS", "selector_tokens", "sql_tokens"]
-
 _SPACE: Final = " \t\f\r\n"
 _SIGNS: Final = ("<=", ">=", "<>", "=", "<", ">", "+", "-", "*", "/", "(", ")", ",")
 SELECTOR_KEYWORDS: Final = frozenset(

@@ -9,8 +9,6 @@ from amqp10msg.delivery.filters._base import FilterLimits
 from amqp10msg.errors import EncodeError
 from amqp10msg.primitives import AmqpMap
 
-__all__ = ["entries_of"]
-
 
 def entries_of(
     symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits

@@ -32,8 +32,6 @@ from amqp10msg.delivery.filters._syntax import (
     Token,
 )
 
-__all__ = ["Language", "UnknownNameError", "parse_expression"]
-
 _OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT = 10, 20, 30, 40, 50, 60
 _BINARY: Final = {
     "OR": _OR,

@@ -12,8 +12,6 @@ from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._names import rabbitmq_name
 from amqp10msg.primitives import Char
 
-__all__ = ["rabbitmq_43_like", "rabbitmq_43_name", "rabbitmq_43_test", "seen"]
-
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
     """Return what reads a name, with the values that RabbitMQ sees.

@@ -9,23 +9,6 @@ import attrs
 
 from amqp10msg.delivery.filters._evaluators import Evaluator
 
-__all__ = [
-    "Arithmetic",
-    "Between",
-    "Call",
-    "Compare",
-    "Identifier",
-    "In",
-    "IsNull",
-    "Like",
-    "Literal",
-    "Logical",
-    "Node",
-    "Not",
-    "Sign",
-    "Token",
-]
-
 
 @attrs.frozen
 class Token:

@@ -34,21 +34,6 @@ from amqp10msg.primitives import (
     UShort,
 )
 
-__all__ = [
-    "NUMBER",
-    "OPERATORS",
-    "TEXT",
-    "arithmetic",
-    "compare",
-    "is_comparable",
-    "kind_of",
-    "number",
-    "same",
-    "same_as",
-    "settled",
-    "types_of",
-]
-
 NUMBER, TEXT, BOOLEAN, BINARY, OTHER = "number", "text", "boolean", "binary", "other"
 # Types whose values Python's own operators compare within their kind.
 _TYPES: Final = {

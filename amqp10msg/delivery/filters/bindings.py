@@ -26,8 +26,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import AmqpMap, Array, Described, Symbol
 
-__all__ = ["DirectBinding", "HeadersBinding", "NoLocal", "TopicBinding", "XQuery"]
-
 _EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 
 

@@ -28,8 +28,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import Symbol
 
-__all__ = ["Selector", "SqlFilter"]
-
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
 _DIALECTS: Final = {
     "rabbitmq": Language(sql_tokens, rabbitmq_name, frozenset({"UTC"}), False, True),

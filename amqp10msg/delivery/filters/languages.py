@@ -9,8 +9,6 @@ from amqp10msg.delivery.filters._base import Filter
 from amqp10msg.delivery.filters.bindings import DirectBinding, TopicBinding
 from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
 
-__all__ = ["LANGUAGES"]
-
 
 def _oasis(text: str) -> Filter:
     return SqlFilter(text, dialect="oasis")

@@ -39,8 +39,6 @@ from amqp10msg.primitives import (
 )
 from amqp10msg.sections import Properties
 
-__all__ = ["ApplicationPropertiesFilter", "PropertiesFilter"]
-
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
 _PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"
 

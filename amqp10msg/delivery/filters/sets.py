@@ -26,8 +26,6 @@ from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import AmqpMap, Described, Symbol
 
-__all__ = ["FilterSet", "UnsupportedFilter", "parse"]
-
 
 @attrs.frozen
 class UnsupportedFilter(Filter):

@@ -21,8 +21,6 @@ from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.primitives import Symbol, Timestamp
 
-__all__ = ["MatchUnfiltered", "SessionFilter", "StreamFilter", "StreamOffset"]
-
 _OFFSET: Final = "x-stream-offset"
 _FILTER_VALUE: Final = "x-stream-filter-value"
 _INTERVAL: Final = re.compile(r"[0-9]+[YMDhms]")

@@ -11,8 +11,6 @@ from amqp10msg.delivery.node.queue import Level
 from amqp10msg.delivery.node.records import Counts, Waiting
 from amqp10msg.delivery.states import MessageState
 
-__all__ = ["Contents"]
-
 
 class Contents:
     """Messages by number, by priority and by time of expiry."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from amqp10msg.composite import Error
 from amqp10msg.errors import AmqpError
 
-__all__ = ["NodeError", "OutcomeError", "StoreError"]
-
 INTERNAL_ERROR = "amqp:internal-error"
 PRECONDITION_FAILED = "amqp:precondition-failed"
 RESOURCE_DELETED = "amqp:resource-deleted"

@@ -11,8 +11,6 @@ from amqp10msg.delivery.lifetime import (
 from amqp10msg.delivery.node.links import Entry, IncomingLink, OutgoingLink
 from amqp10msg.delivery.node.queue import Level, View
 
-__all__ = ["LifetimePolicy", "LinkTable"]
-
 LifetimePolicy = DeleteOnClose | DeleteOnNoLinks | DeleteOnNoMessages | DeleteOnNoLinksOrMessages
 
 

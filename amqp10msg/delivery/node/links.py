@@ -18,8 +18,6 @@ from amqp10msg.sections import Header
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.node import DistributionNode
 
-__all__ = ["Delivery", "Entry", "Filter", "IncomingLink", "Outcome", "OutgoingLink"]
-
 Outcome = Accepted | Rejected | Released | Modified
 
 #: For `Entry.acquirer`; a link's number is positive.

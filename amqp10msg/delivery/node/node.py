@@ -31,8 +31,6 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, expect, wrong_type
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
 
-__all__ = ["DistributionNode"]
-
 
 class DistributionNode(Transfers):
     """A node that stores messages for distribution: AVAILABLE, ACQUIRED, ARCHIVED (Part 3, 3.3).

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from typing import Generic, Protocol, TypeVar
 
-__all__ = ["Level", "View", "priority_level"]
-
 _SEGMENT = 256
 
 

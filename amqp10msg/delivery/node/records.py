@@ -10,8 +10,6 @@ from amqp10msg.delivery.node.links import Entry
 from amqp10msg.delivery.outcomes import Rejected
 from amqp10msg.delivery.states import MessageState
 
-__all__ = ["Capacity", "Counts", "DeadLetter", "Waiting"]
-
 
 @attrs.frozen
 class Capacity:

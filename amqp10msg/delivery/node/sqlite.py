@@ -11,8 +11,6 @@ from typing import Any, Self
 from amqp10msg.delivery.node.errors import StoreError
 from amqp10msg.delivery.node.store import Quarantined, Stored
 
-__all__ = ["SqliteStore"]
-
 # PRAGMA application_id of the files: "A10M".
 _APPLICATION = 0x4131304D
 _VERSION = 1

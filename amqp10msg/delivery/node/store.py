@@ -8,8 +8,6 @@ from typing import Protocol
 
 import attrs
 
-__all__ = ["MemoryStore", "Quarantined", "Store", "Stored"]
-
 
 @attrs.frozen
 class Stored:

@@ -28,8 +28,6 @@ from amqp10msg.message import Message
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header
 
-__all__ = ["NO_HEADER", "Transfers"]
-
 #: The header of a message without one; never changed.
 NO_HEADER = Header()
 # Bits of a delivery-tag for the deliveries of one millisecond of the clock.

@@ -22,8 +22,6 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.transport import SenderSettleMode
 
-__all__ = ["Amqp10Source", "Amqp10Target", "open_amqp10_source", "open_amqp10_target"]
-
 _STATES = {
     Settle.ACCEPT: Accepted(),
     Settle.RELEASE: Released(),

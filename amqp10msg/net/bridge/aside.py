@@ -25,8 +25,6 @@ from amqp10msg.net.bridge.terms import (
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Data, Header, Properties
 
-__all__ = ["Aside"]
-
 _CONTENT_TYPE = "application/json"
 _DURABLE = 2
 _WINDOW = 100

@@ -31,8 +31,6 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["BasicSource", "BasicTarget", "depth_of", "open_basic_source", "open_basic_target"]
-
 #: A prefetch-count has 16 bits.
 _MAX_PREFETCH = 65_535
 

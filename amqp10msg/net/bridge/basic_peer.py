@@ -27,8 +27,6 @@ from amqp10msg.net.bridge.terms import LinkError, OnLost, Overflow
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Wire
 
-__all__ = ["CHANNEL", "BasicPeer"]
-
 #: The one that is used.
 CHANNEL = 1
 _MAX_FRAME = 131_072

@@ -15,8 +15,6 @@ from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 
-__all__ = ["Bridge", "RouteSpec"]
-
 
 def _endpoint(given: str | Endpoint) -> Endpoint:
     return given if isinstance(given, Endpoint) else parse_url(given)

@@ -12,8 +12,6 @@ from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.matching import matcher
 from amqp10msg.net.bridge.options import RouteOptions
 
-__all__ = ["read_routes"]
-
 #: What a file can say of a route; hooks are for the API.
 _KEYS = {field.name for field in attrs.fields(RouteOptions)} - {"change", "match"}
 _KEYS |= {"filter", "filter_language"}

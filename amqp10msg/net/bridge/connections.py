@@ -29,8 +29,6 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["Connections"]
-
 #: How often a connection may end while one message alone is in flight, until it is the cause.
 _DEATHS = 3
 

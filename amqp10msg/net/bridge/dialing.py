@@ -10,8 +10,6 @@ from typing import Any
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["dial", "drop"]
-
 
 async def dial(made: Any, at: Endpoint, ready: Callable[[], Awaitable[Any]]) -> None:
     """Connect, and wait until the peer has agreed.

@@ -18,8 +18,6 @@ from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle, SourceRequest
 from amqp10msg.translate import Circumstances, explain, to_amqp10, to_basic
 
-__all__ = ["DryRun", "Example", "dry_run"]
-
 #: How many different losses are told apart: a path has names that a message chose.
 _MOST = 1_000
 #: Bytes of a message that is shown as an example; of a larger one only the words are kept.

@@ -12,8 +12,6 @@ from amqp10msg.net.bridge.dry import DryRun
 from amqp10msg.net.bridge.migration import Checked
 from amqp10msg.notation.html import annotated
 
-__all__ = ["as_html", "as_json"]
-
 #: Rows of a table, and messages that are shown byte by byte.
 _MAX_ROWS = 500
 _MAX_EXAMPLES = 100

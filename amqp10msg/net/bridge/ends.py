@@ -15,8 +15,6 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 
-__all__ = ["open_source", "open_target"]
-
 _Request = TypeVar("_Request", SourceRequest, TargetRequest)
 
 

@@ -32,8 +32,6 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 
-__all__ = ["FileSource", "FileTarget", "open_file_source", "open_file_target"]
-
 #: Messages that are handed over in one turn of the loop.
 _TURN = 100
 

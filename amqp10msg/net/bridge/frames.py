@@ -18,19 +18,6 @@ from pika.frame import Method
 
 from amqp10msg.net.bridge.oversized import Oversized
 
-__all__ = [
-    "HEARTBEAT",
-    "PREAMBLE",
-    "Content",
-    "FrameError",
-    "FrameReader",
-    "ack",
-    "decode_method",
-    "method",
-    "nack",
-    "publish",
-]
-
 PREAMBLE = b"AMQP\x00\x00\x09\x01"
 HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
 METHOD, HEADER, BODY = 1, 2, 3

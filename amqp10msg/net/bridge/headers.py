@@ -7,8 +7,6 @@ import functools
 from amqp10msg.parts import scan
 from amqp10msg.sections import Header
 
-__all__ = ["header_of"]
-
 _SECTION, _USUAL = b"\x00\x53\x70", b"\x00\x53"
 _LIST8, _EMPTY = 0xC0, 0x45
 _CODE_AT, _SIZE_AT = len(_SECTION), len(_SECTION) + 1

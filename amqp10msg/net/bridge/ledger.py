@@ -13,8 +13,6 @@ from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.net.identity import id_of_message, id_of_properties
 from amqp10msg.parts import scan
 
-__all__ = ["Ledger", "identity_of"]
-
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (
   number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)

@@ -11,8 +11,6 @@ from amqp10msg.delivery.filters import LANGUAGES
 from amqp10msg.errors import AmqpError
 from amqp10msg.translate import to_amqp10
 
-__all__ = ["matcher"]
-
 
 def matcher(text: str, language: str = "selector") -> Callable[[Any], bool]:
     """Return what says whether a message passes a filter now; one of 0-9-1 by its translation.

@@ -21,8 +21,6 @@ from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint, secret
 from amqp10msg.translate import PROFILES
 
-__all__ = ["Checked", "Queue", "check_queues", "list_queues"]
-
 _PAGE = 100
 _LARGEST = 64 << 20
 _SECONDS = 30.0

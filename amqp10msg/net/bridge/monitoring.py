@@ -10,8 +10,6 @@ from typing import Any, Self
 
 from amqp10msg.net.bridge.bridge import Bridge
 
-__all__ = ["Monitor"]
-
 #: Names, what they count, and the attribute of `Statistics`.
 _COUNTERS = (
     ("received", "Deliveries of the source.", "received"),

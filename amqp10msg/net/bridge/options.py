@@ -14,8 +14,6 @@ from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
 from amqp10msg.translate import PROFILES
 
-__all__ = ["ACTIONS", "REASONS", "Change", "RouteOptions"]
-
 #: What may become of a message that the target does not take.
 ACTIONS = ("quarantine", "requeue", "reject")
 #: Why a target does not take it, and how often that is tried again.

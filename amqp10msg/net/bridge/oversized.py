@@ -9,8 +9,6 @@ from pathlib import Path
 
 from amqp10msg.files.atomic import sync_folder
 
-__all__ = ["Oversized"]
-
 
 class Oversized:
     """The bytes of one message, in a file that is gone again unless it is kept.

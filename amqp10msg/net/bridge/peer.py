@@ -15,8 +15,6 @@ from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.bridge.wire import Wire
 
-__all__ = ["Peer", "connect"]
-
 _MAX_FRAME = 1 << 16
 #: Bytes for a peer that does not read, from which on it is not read either.
 _CHOKED = 1 << 20

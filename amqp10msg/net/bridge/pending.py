@@ -10,8 +10,6 @@ from collections.abc import Iterable, Iterator
 
 from amqp10msg.net.bridge.terms import Delivery
 
-__all__ = ["Pending"]
-
 #: More may be in flight for each that is taken, after poison.
 _TRUST = 0.1
 

@@ -12,8 +12,6 @@ from amqp10msg.net.bridge.sqlite import opened, written
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.parts import scan
 
-__all__ = ["Positions", "StateFile", "position_of"]
-
 _OFFSET = "x-stream-offset"
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT

@@ -15,16 +15,6 @@ from amqp10msg.files.atomic import sync_folder
 from amqp10msg.files.locks import lock
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Outgoing
 
-__all__ = [
-    "Entry",
-    "Quarantine",
-    "append_lines",
-    "content_of",
-    "entry_of",
-    "line_of",
-    "read_quarantine",
-]
-
 
 @attrs.frozen
 class Entry:

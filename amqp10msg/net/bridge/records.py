@@ -11,8 +11,6 @@ from amqp10msg.net.bridge.quarantine import Quarantine
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Settle
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["Finished", "Records"]
-
 #: A delivery whose fate is settled, how it is settled at the source, and the target's outcome.
 Finished = tuple[Delivery, Settle, "Outcome | None"]
 

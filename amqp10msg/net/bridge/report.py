@@ -11,8 +11,6 @@ from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.options import REASONS
 from amqp10msg.net.bridge.statistics import Statistics
 
-__all__ = ["as_html", "as_json"]
-
 _NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"
 
 

@@ -30,9 +30,6 @@ from amqp10msg.net.bridge.terms import (
 )
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["Route"]
-
-
 #: Messages that are prepared together.
 _BATCH = 100
 #: Reasons for which a message is tried until it is taken: the target is full, whatever it is sent.

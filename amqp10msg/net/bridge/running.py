@@ -17,8 +17,6 @@ from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["run_bridge", "run_check", "run_dry"]
-
 _LAG_SECONDS = 1.0
 #: Seconds that a source has to answer.
 _ANSWER_SECONDS = 0.2

@@ -18,8 +18,6 @@ from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
 from amqp10msg.translate import as_published, to_amqp10, to_basic
 
-__all__ = ["PrepareAll", "message_of", "sender_of", "without_delivery"]
-
 #: Returns what to send, or None where the hook dropped the message.
 Prepare = Callable[[Delivery], Outgoing | None]
 #: Returns that of each delivery, or what its `Prepare` raised.

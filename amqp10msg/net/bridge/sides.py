@@ -14,8 +14,6 @@ from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import LinkError
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["Side", "SourceSide", "pause"]
-
 #: How often a source may end without having given anything out, until it is taken at its word.
 _DEATHS = 3
 #: A source that ended before so many times the window came has not got on.

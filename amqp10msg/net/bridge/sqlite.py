@@ -7,8 +7,6 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["opened", "written"]
-
 
 def opened(path: Path, schema: str) -> sqlite3.Connection:
     """Open a file, and make its table where it has none.

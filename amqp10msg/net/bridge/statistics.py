@@ -7,8 +7,6 @@ from typing import Any
 
 import attrs
 
-__all__ = ["Statistics"]
-
 #: How many different losses are told apart: a path has names that a message chose.
 _MOST = 1_000
 _REST = ("…", "")

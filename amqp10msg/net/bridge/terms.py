@@ -15,19 +15,6 @@ import attrs
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = [
-    "ACCEPTED",
-    "Delivery",
-    "LinkError",
-    "Outcome",
-    "Outgoing",
-    "Settle",
-    "SourceLink",
-    "SourceRequest",
-    "TargetLink",
-    "TargetRequest",
-]
-
 
 class Settle(enum.Enum):
     """How a delivery is settled at its source: Part 3, 3.4, and what 0-9-1 has for it."""

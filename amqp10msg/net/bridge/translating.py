@@ -17,8 +17,6 @@ from amqp10msg.net.bridge.terms import Delivery, Outgoing
 from amqp10msg.translate import Circumstances
 from amqp10msg.translate.batches import kernel
 
-__all__ = ["ANYBODY", "translator_of"]
-
 #: Whose messages a user may send, the target decides.
 ANYBODY = Circumstances(user=None)
 

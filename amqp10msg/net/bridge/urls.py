@@ -13,8 +13,6 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 import attrs
 
-__all__ = ["Endpoint", "parse_url", "secret"]
-
 #: Protocol, whether by TLS, and the usual port, by scheme.
 _SCHEMES = {
     "amqp091": ("0-9-1", False, 5672),

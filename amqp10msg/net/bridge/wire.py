@@ -10,8 +10,6 @@ from amqp10msg.net.bridge.dialing import drop
 from amqp10msg.net.bridge.terms import LinkError, OnLost
 from amqp10msg.net.bridge.urls import Endpoint
 
-__all__ = ["Wire"]
-
 
 class Wire(asyncio.Protocol):
     """A client's connection, from when it is made until it ends, which is said once.

@@ -11,8 +11,6 @@ from amqp10msg.composite import from_described
 from amqp10msg.delivery import Coordinator, Source, Target
 from amqp10msg.net import transport
 
-__all__ = ["Attach"]
-
 
 @attrs.frozen
 class Attach:

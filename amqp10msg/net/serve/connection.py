@@ -20,8 +20,6 @@ from amqp10msg.net.serve.transactions import Transactions
 if TYPE_CHECKING:
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["Connection"]
-
 _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
 #: Seconds that a peer has to answer a close before the socket is closed.

@@ -21,15 +21,6 @@ from amqp10msg.delivery.node import NodeError
 from amqp10msg.net.serve.nodes import NOT_FOUND, Nodes
 from amqp10msg.net.serve.transactions import Published
 
-__all__ = [
-    "Binding",
-    "Exchange",
-    "Exchanges",
-    "UnroutableError",
-    "exchange_of",
-    "publish_to",
-]
-
 
 class UnroutableError(NodeError):
     """No binding of an exchange matches a message: it is released."""

@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from amqp10msg.net.serve.connection import Connection
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["Incoming", "Outgoing", "PassingFilter", "Publish", "TurnOverError"]
-
 # Bytes that wait in a connection for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
 _OUTCOMES = (Accepted, Rejected, Released, Modified)

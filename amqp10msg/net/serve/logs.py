@@ -6,8 +6,6 @@ import datetime
 import json
 import logging
 
-__all__ = ["JsonFormatter"]
-
 
 class JsonFormatter(logging.Formatter):
     """Formats a record as one JSON object: time, level, event, and the fields of the event."""

@@ -21,8 +21,6 @@ from amqp10msg.net.serve.exchanges import Binding
 if TYPE_CHECKING:
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["MANAGEMENT", "Management"]
-
 MANAGEMENT = "/management"
 _BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
 _QUEUE_OPTIONS = {"durable": True, "exclusive": False, "auto_delete": False}

@@ -18,8 +18,6 @@ from amqp10msg.delivery.node import (
     Store,
 )
 
-__all__ = ["Nodes"]
-
 LIFETIME = "lifetime-policy"
 NOT_FOUND = "amqp:not-found"
 _QUEUES = "/queues/"

@@ -28,8 +28,6 @@ from amqp10msg.net.serve.transactions import Published
 if TYPE_CHECKING:
     from amqp10msg.net.serve.connection import Connection
 
-__all__ = ["Opener"]
-
 # Of sources and targets.
 _QUEUE = {"queue", "temporary-queue"}
 _TOPIC = "topic"

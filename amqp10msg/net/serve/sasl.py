@@ -14,8 +14,6 @@ from amqp10msg import Array, Symbol, UByte
 from amqp10msg.net.transport import AMQP_HEADER, SASL_HEADER, SaslError, SaslFrames, sasl_frame
 from amqp10msg.net.transport import SaslCode as Code
 
-__all__ = ["SaslServer"]
-
 _OK, _AUTH = 0, 1
 
 

@@ -35,8 +35,6 @@ from amqp10msg.net.serve.tokens import CBS, Token
 from amqp10msg.net.serve.turns import Turns
 from amqp10msg.net.transport import Link
 
-__all__ = ["Server", "tls_context"]
-
 T = TypeVar("T")
 
 #: Seconds between looking for expired messages.

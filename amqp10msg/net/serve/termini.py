@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from amqp10msg.net.serve.links import Outgoing
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["Termini"]
-
 # What starts the timer of each policy: the end of the scope, or of one that contains it.
 _SCOPES = {
     TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),

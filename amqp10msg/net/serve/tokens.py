@@ -10,8 +10,6 @@ import attrs
 
 from amqp10msg import AmqpValue, Int, Message, Properties, Timestamp
 
-__all__ = ["CBS", "Token", "answer"]
-
 CBS = "$cbs"
 
 

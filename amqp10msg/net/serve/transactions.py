@@ -21,8 +21,6 @@ from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
 if TYPE_CHECKING:
     from amqp10msg.net.serve.links import Outgoing
 
-__all__ = ["Published", "Retired", "Transaction", "Transactions"]
-
 _MAX_OPEN = 1_000
 _MAX_WORK = 10_000
 #: The nodes that a message was published to, with its number at each.

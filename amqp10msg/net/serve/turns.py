@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from amqp10msg.net.serve.connection import Connection
     from amqp10msg.net.serve.server import Server
 
-__all__ = ["Turns"]
-
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02
 

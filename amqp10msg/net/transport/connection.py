@@ -23,8 +23,6 @@ from amqp10msg.net.transport.performatives import (
 )
 from amqp10msg.net.transport.sessions import Session, SessionFaultError
 
-__all__ = ["AMQP_HEADER", "Connection"]
-
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)
 #: Termini and their filters nest no deeper; a frame holds few values.

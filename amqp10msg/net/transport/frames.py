@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import struct
 
-__all__ = ["AMQP_FRAME", "HEAD", "HEAD_SIZE", "SASL_FRAME", "frame_head"]
-
 #: The frame's size in bytes, the words of 4 bytes before its body, its type, and its channel.
 HEAD = struct.Struct(">IBBH")
 HEAD_SIZE = HEAD.size

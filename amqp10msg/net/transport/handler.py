@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from amqp10msg.net.transport.links import Delivery, Link
     from amqp10msg.net.transport.sessions import Session
 
-__all__ = ["Handler"]
-
 
 class Handler:
     """Methods that a connection calls while it reads; override those of interest.

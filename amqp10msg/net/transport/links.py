@@ -20,8 +20,6 @@ from amqp10msg.net.transport.performatives import (
 if TYPE_CHECKING:
     from amqp10msg.net.transport.sessions import Session
 
-__all__ = ["MASK", "Delivery", "Link", "LinkFaultError", "Sink"]
-
 #: Sequence numbers are of 32 bits (Part 2, 2.8.10).
 MASK = 0xFFFFFFFF
 #: Bytes of a transfer's performative at most, but for its state.

@@ -21,20 +21,6 @@ from amqp10msg.primitives import (
     ushort,
 )
 
-__all__ = [
-    "Attach",
-    "Begin",
-    "Close",
-    "Detach",
-    "Disposition",
-    "End",
-    "Flow",
-    "Open",
-    "ReceiverSettleMode",
-    "SenderSettleMode",
-    "Transfer",
-]
-
 
 class SenderSettleMode(IntEnum):
     """How a sender settles (Part 2, 2.8.2)."""

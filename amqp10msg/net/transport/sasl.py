@@ -11,8 +11,6 @@ from amqp10msg.limits import Limits
 from amqp10msg.net.transport.frames import HEAD, HEAD_SIZE, SASL_FRAME, frame_head
 from amqp10msg.primitives import Array, Described, Symbol, ULong
 
-__all__ = ["SASL_HEADER", "SaslClient", "SaslCode", "SaslError", "SaslFrames", "sasl_frame"]
-
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 # Far more than a mechanism, a host name and a password need.
 _MAX_FRAME = 4096

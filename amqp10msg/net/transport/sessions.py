@@ -24,8 +24,6 @@ from amqp10msg.primitives import Described
 if TYPE_CHECKING:
     from amqp10msg.net.transport.connection import Connection
 
-__all__ = ["Session", "SessionFaultError"]
-
 #: Frames with transfers that the peer may send before it hears that they arrived.
 _WINDOW = 2_048
 _HANDLE_MAX = 1_023

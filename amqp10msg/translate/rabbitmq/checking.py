@@ -9,8 +9,6 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.translate.rabbitmq.reading import CODEC_43, TermReader
 from amqp10msg.translate.rabbitmq.terms import RefusedError, section_name
 
-__all__ = ["check"]
-
 _SHAPES = {
     "header": b"\x45\xc0\xd0",
     "delivery-annotations": b"\xc1\xd1",

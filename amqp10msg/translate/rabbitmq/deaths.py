@@ -10,8 +10,6 @@ from amqp10msg.translate.circumstances import Circumstances, Death
 from amqp10msg.translate.rabbitmq.fields import cut, octets, signed, text
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, kind_of
 
-__all__ = ["added_annotations", "added_headers", "to_header"]
-
 _DEATH = (
     (b"queue", "utf8"),
     (b"reason", "symbol"),

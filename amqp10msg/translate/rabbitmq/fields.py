@@ -12,13 +12,6 @@ from amqp10msg.translate.rabbitmq.places import DURABLE, HEADER_NAMES, PRIORITY,
 from amqp10msg.translate.rabbitmq.terms import CrashedError, RefusedError, Term, check_level
 from amqp10msg.translate.report import Notes
 
-__all__ = [
-    "checked_headers",
-    "header_fields",
-    "octets",
-    "utf8_without_nul",
-]
-
 _MAX_EXPIRATION = 315_360_000_000  # ten years in milliseconds
 
 

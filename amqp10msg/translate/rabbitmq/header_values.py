@@ -25,9 +25,6 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
 
-__all__ = ["field_of", "is_kind", "plain", "seconds_of", "short_string", "usual_field"]
-
-
 _LETTERS = {
     "long": "l",
     "byte": "b",

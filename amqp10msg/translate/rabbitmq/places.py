@@ -6,29 +6,6 @@ import attrs
 
 from amqp10msg.sections import Header, Properties
 
-__all__ = [
-    "ABSOLUTE_EXPIRY_TIME",
-    "CONTENT_ENCODING",
-    "CONTENT_TYPE",
-    "CORRELATION_ID",
-    "CREATION_TIME",
-    "DELIVERY_COUNT",
-    "DURABLE",
-    "FIRST_ACQUIRER",
-    "GROUP_ID",
-    "GROUP_SEQUENCE",
-    "HEADER_NAMES",
-    "MESSAGE_ID",
-    "PRIORITY",
-    "PROPERTY_NAMES",
-    "REPLY_TO",
-    "REPLY_TO_GROUP_ID",
-    "SUBJECT",
-    "TO",
-    "TTL",
-    "USER_ID",
-]
-
 #: The specification's names of the fields, in the order of their declarations.
 HEADER_NAMES, PROPERTY_NAMES = (
     tuple(field.name.replace("_", "-") for field in attrs.fields(cls))

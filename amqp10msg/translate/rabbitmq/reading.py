@@ -14,8 +14,6 @@ from amqp10msg._core.twin import Cursor
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
 
-__all__ = ["CODEC_3", "CODEC_40", "CODEC_43", "Codec", "TermReader"]
-
 # How values are written, by their constructors.
 _CONSTANT, _UNSIGNED, _SIGNED, _VARIABLE, _BOOLEAN = 1, 2, 3, 4, 5
 _FLOAT, _DECIMAL, _UUID, _LIST, _MAP, _ARRAY = 6, 7, 8, 9, 10, 11

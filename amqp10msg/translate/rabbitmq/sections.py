@@ -21,21 +21,6 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 
-__all__ = [
-    "BODY_HEADS",
-    "MARKER",
-    "Received",
-    "annotation",
-    "check_filter",
-    "check_user",
-    "decoded",
-    "expiration",
-    "fields_of",
-    "received",
-    "shown",
-    "with_metadata",
-]
-
 #: The type of a 0-9-1 message whose payload is encoded body sections.
 MARKER = "amqp-1.0"
 _FIELDS = {

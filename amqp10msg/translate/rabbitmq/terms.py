@@ -14,20 +14,6 @@ from typing import Any
 
 from amqp10msg.sections import BODY_KINDS, KINDS
 
-__all__ = [
-    "BODY_CODES",
-    "MOST_LEVELS",
-    "UNDEFINED",
-    "BrokerError",
-    "CrashedError",
-    "RefusedError",
-    "Term",
-    "check_level",
-    "kind_of",
-    "section_name",
-    "untyped",
-]
-
 Term = Any
 
 #: Null as the value of a map that is a section: the broker reads it as no value at all.

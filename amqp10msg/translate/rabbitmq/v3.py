@@ -47,8 +47,6 @@ from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import generate
 from amqp10msg.translate.report import Notes
 
-__all__ = ["to_amqp10", "to_basic"]
-
 _SAVED = {
     "message-annotations": "x-amqp-1.0-message-annotations",
     "properties": "x-amqp-1.0-properties",

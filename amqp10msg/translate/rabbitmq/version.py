@@ -6,8 +6,6 @@ import attrs
 
 from amqp10msg.translate.rabbitmq.reading import CODEC_3, CODEC_40, CODEC_43, Codec
 
-__all__ = ["RABBITMQ_3_10", "RABBITMQ_4_0", "RABBITMQ_4_3", "BrokerVersion"]
-
 
 @attrs.frozen
 class BrokerVersion:

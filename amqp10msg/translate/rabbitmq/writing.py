@@ -19,8 +19,6 @@ from amqp10msg.translate.rabbitmq.terms import (
     section_name,
 )
 
-__all__ = ["TermWriter", "generate", "rewritten"]
-
 # By type: the constructor and the bytes of a number, and its short form with its bounds.
 _NUMBERS = {
     "ubyte": (0x50, 1),
