@@ -41,7 +41,6 @@ cdef class Reader(QuickReader):
 
     cdef wrong_value(self, Spec spec, int code, wanted, Py_ssize_t pos)
     cdef wrong_key(self, Spec spec, int code, wanted, Py_ssize_t pos)
-    cdef wrong_type(self, what, rule, int code, wanted, Py_ssize_t pos)
 
     @cython.locals(shape=int, start=Py_ssize_t, code=int)
     cpdef object section(self, Spec spec)

@@ -148,19 +148,13 @@ class Reader(QuickReader):
         return values
 
     def wrong_value(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
-        return self.wrong_type(spec.name, "section-value-type", code, wanted, pos)
-
-    def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
-        return self.wrong_type(f"a key of {spec.name}", f"{spec.name}-key-type", code, wanted, pos)
-
-    def wrong_type(self, what: str, rule: str, code: int, wanted: str, pos: int) -> DecodeError:
         have = KIND_OF[code]
         if code != 0 and have == 0:
             return self.unknown(code, pos)
         return DecodeError(
-            f"{what} must be {wanted}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
+            f"{spec.name} must be {wanted}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
             pos,
-            rule=rule,
+            rule="section-value-type",
             condition=INVALID_FIELD,
         )
 
@@ -247,6 +241,17 @@ class Reader(QuickReader):
                 break
             seen.add(key)
         return DecodeError(f"duplicate map key {key!r}", at, rule="map-duplicate-key")
+
+    def wrong_key(self, spec: Any, code: int, wanted: str, pos: int) -> DecodeError:
+        have = KIND_OF[code]
+        if code != 0 and have == 0:
+            return self.unknown(code, pos)
+        return DecodeError(
+            f"a key of {spec.name} must be {wanted}, not {TYPE_NAMES[have or KIND_DESCRIBED]}",
+            pos,
+            rule=f"{spec.name}-key-type",
+            condition=INVALID_FIELD,
+        )
 
     def section(self, spec: Any) -> Any:
         """Read what follows a section's descriptor into the section's class."""
