@@ -474,10 +474,7 @@ cdef class FieldOutput(Output):
             at[0] = <char>size
             at += 1
         else:
-            at[0] = <char>(size >> 24)
-            at[1] = <char>(size >> 16 & 255)
-            at[2] = <char>(size >> 8 & 255)
-            at[3] = <char>(size & 255)
+            store32(at, <unsigned int>size)
             at += 4
         memcpy(at, PyUnicode_DATA(text), size)
         self.size = at - self.memory + size
@@ -493,16 +490,11 @@ cdef class FieldOutput(Output):
     cdef bint end_table(self, Py_ssize_t start) except -1:
         """Write the length of what was appended since; False if it is too large."""
         cdef Py_ssize_t size = self.size - start
-        cdef char *at
         if start < 4 or size < 0:
             raise IndexError("no table was begun there")
         if size > 0xFFFF_FFFF:
             return False
-        at = self.memory + start - 4
-        at[0] = <char>(size >> 24)
-        at[1] = <char>(size >> 16 & 255)
-        at[2] = <char>(size >> 8 & 255)
-        at[3] = <char>(size & 255)
+        store32(self.memory + start - 4, <unsigned int>size)
         return True
 
     cdef int real(self, double number) except -1:

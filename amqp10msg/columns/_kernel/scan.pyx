@@ -45,6 +45,7 @@ include "buffers.pxi"
 include "values.pxi"
 include "nested.pxi"
 include "sections.pxi"
+include "bodies.pxi"
 include "variant.pxi"
 
 cdef enum:
