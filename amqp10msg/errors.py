@@ -12,6 +12,15 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from amqp10msg.validation import Violation
 
+__all__ = [
+    "AmqpError",
+    "ContentError",
+    "DecodeError",
+    "EncodeError",
+    "TranslationError",
+    "ValidationError",
+]
+
 DECODE_ERROR = "amqp:decode-error"
 INVALID_FIELD = "amqp:invalid-field"
 NOT_IMPLEMENTED = "amqp:not-implemented"

@@ -13,6 +13,8 @@ from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import AmqpMap, Described, ULong
 from amqp10msg.sections import KIND_OF, SPEC_OF, SectionKind
 
+__all__ = ["Malformed", "located", "read_again", "read_message", "value_at", "with_surplus"]
+
 # What `Reader.scan` returns: code or -1, start, start of the value, end.
 PartOf = tuple[int, int, int, int]
 

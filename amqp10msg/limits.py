@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import attrs
 
+__all__ = ["DEFAULT_LIMITS", "UNLIMITED", "Limits"]
+
 # A level takes some 200 octets of C stack in the compiled build and two Python frames in the pure
 # one; 256 levels stay below both the smallest usual thread stack (128 KiB of musl) and Python's
 # recursion limit of 1,000. Real messages nest about ten levels.

@@ -27,6 +27,8 @@ from amqp10msg.sections import (
     SectionKind,
 )
 
+__all__ = ["FIELD_NAMES", "Part", "Scan", "octets_of_sections", "scan"]
+
 #: Section and field names by descriptor, for the path in an error.
 FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {
     key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)

@@ -30,6 +30,8 @@ from amqp10msg.primitives import (
     UShort,
 )
 
+__all__ = ["Text", "cut", "short_repr", "shown"]
+
 T = TypeVar("T")
 
 # Of one text or run of bytes; of the whole; levels of values in one another.
