@@ -6,11 +6,17 @@ import datetime
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import DecodeError, EncodeError, Message
-from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldArray,
+    FieldTable,
+    encode_properties,
+)
 from amqp10msg.basic.adapters import lost_in_pamqp, lost_in_pika
 from amqp10msg.basic.classes import (
     CLASSES,
@@ -175,7 +181,20 @@ def test_properties_of_pika_come_and_go() -> None:
     assert given_properties == basic.to_pika()
 
 
+# Moments inside of arrays and tables, where their letters alone tell them from numbers.
+MOMENTS = BasicProperties(
+    headers=FieldTable.of(
+        [
+            ("array", "A", FieldArray.of([("T", 0), ("I", 0)])),
+            ("table", "F", FieldTable.of([("moment", "T", 1), ("number", "I", 1)])),
+            ("deep", "A", FieldArray.of([("F", FieldTable.of([("moment", "T", 2)]))])),
+        ]
+    )
+)
+
+
 @given(basic_properties())
+@example(MOMENTS)
 def test_what_pika_holds_is_what_it_writes(properties: BasicProperties) -> None:
     pika = pytest.importorskip("pika")
     if lost_in_pika(properties) or _has_odd_text(properties):
@@ -203,6 +222,12 @@ def test_properties_of_pamqp_come_and_go() -> None:
     assert ("t", int(moment.timestamp())) == (basic.properties.type, basic.properties.timestamp)
     assert [] == lost_in_pamqp(basic.properties)
     assert given_properties.marshal() == basic.to_pamqp().marshal()
+    again = BasicMessage.from_pamqp(BasicMessage(MOMENTS).to_pamqp(), b"")
+    headers = again.properties.headers
+    assert isinstance(headers, FieldTable)
+    assert ("T", 0) == headers["array"].entries[0]
+    assert ("moment", "T", 1) == headers["table"].entries[0]
+    assert ("moment", "T", 2) == headers["deep"][0].entries[0]
 
 
 def test_what_libraries_lose_is_named() -> None:

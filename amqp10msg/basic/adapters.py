@@ -102,9 +102,9 @@ def _aware(moment: datetime.datetime) -> datetime.datetime:
 
 def _plain(value: Any) -> Any:
     if isinstance(value, FieldTable):
-        return {name: _plain(item) for name, item in value.items()}
+        return _plain_table(value)
     if isinstance(value, FieldArray):
-        return [_plain(item) for item in value]
+        return [_plain_field(letter, item) for letter, item in value.entries]
     if isinstance(value, ScaledDecimal):
         return value.to_decimal()
     if isinstance(value, OddTrue):
@@ -119,8 +119,13 @@ def _plain_table(table: Any) -> dict[str, Any] | None:
     made: dict[str, Any] = {}
     for name, letter, value in table.entries:
         if name not in made:
-            made[name] = _moment(value) if letter == "T" else _plain(value)
+            made[name] = _plain_field(letter, value)
     return made
+
+
+def _plain_field(letter: str, value: Any) -> Any:
+    """Return what libraries hold for a field: of seconds, its letter alone says what they are."""
+    return _moment(value) if letter == "T" else _plain(value)
 
 
 def _moment(seconds: Any) -> Any:
