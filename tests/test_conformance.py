@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -201,6 +203,16 @@ def test_an_interrupted_run_goes_on_where_it_was(driver: Path, tmp_path: Path) -
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such signals there")
+def processes_of(program: Path) -> list[str]:
+    """Return what runs with this file among its arguments, where there is a /proc."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if os.fsencode(program) in (process / "cmdline").read_bytes():
+                found.append(process.name)
+    return found
+
+
 def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_path: Path) -> None:
     cases = tmp_path / "cases.jsonl"
     asked = tmp_path / "asked"
@@ -228,6 +240,7 @@ def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_p
         _, said = running.communicate(timeout=60)
 
     assert (130, "amqp10msg: interrupted") == (running.returncode, said.strip())
+    assert [] == processes_of(driver)
     journal = (tmp_path / "out/.odd.jsonl").read_text().splitlines()
     assert ["good"] == [json.loads(line)["case"] for line in journal[1:]]
 

@@ -6,6 +6,7 @@ import json
 import queue
 import threading
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import IO, Any, Self
 
@@ -57,20 +58,18 @@ def run(
         for case in todo:
             team.add(case)
         programs = _programs(first, peer, launch, min(jobs, team.left), timeout, memory)
-        threads = [threading.Thread(target=team.work, args=(one,)) for one in programs]
-        for thread in threads:
-            thread.start()
-        try:
-            for thread in threads:
-                thread.join()
-        except BaseException:
-            team.stop()
-            for program in programs:
-                program.timeout = _SOON
-                program.close()
-            for thread in threads:
-                thread.join()
-            raise
+        # `Thread.join` takes a thread that it was interrupted in for one that has ended, until
+        # CPython 3.13: its program would be left behind.
+        with ThreadPoolExecutor(max(1, len(programs))) as pool:
+            working = [pool.submit(team.work, one) for one in programs]
+            try:
+                wait(working)
+            except BaseException:
+                team.stop()
+                for program in programs:
+                    program.timeout = _SOON
+                    program.close()
+                raise
     if team.fault is not None:
         raise team.fault
     return PeerResults(peer.name, first.name, [done.results[digest_of(case)] for case in todo])
