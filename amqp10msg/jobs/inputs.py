@@ -163,7 +163,7 @@ def input_of(
         OnlySparkError: it is not for one machine, or not of one schema.
         FileNotFoundError: there is no such file.
         ValueError: a file is not of its form, or the form cannot be recognised.
-        OSError: a file cannot be read.
+        OSError: a file cannot be read; of Parquet, it is damaged, or is not Parquet.
     """
     wants_parquet = form == PARQUET or (form is None and is_parquet(source))
     if wants_parquet and "://" in source.removeprefix("file://"):

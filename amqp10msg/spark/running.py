@@ -69,6 +69,7 @@ def run(
     Raises:
         ValueError: the job cannot be done on this input, or an option is wrong.
         BlockingIOError: another job writes to the folder.
+        OSError: a Parquet file is damaged, or is not Parquet.
         FileNotFoundError: there is no such file. Of Parquet, which may be where only Spark looks,
             that is one of Spark's errors.
         pyspark.errors.PySparkException: it failed; `amqp10msg.spark.SparkError` is another name.
