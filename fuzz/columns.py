@@ -95,8 +95,10 @@ def same(first: Any, second: Any) -> bool:
             continue
         if not pa.types.is_struct(one.type):
             return False
+        # Flattened: what stands below a row that is null is nobody's.
         if one.is_null().to_pylist() != other.is_null().to_pylist() or any(
-            _bits(one.field(field.name)) != _bits(other.field(field.name)) for field in one.type
+            _bits(field) != _bits(others)
+            for field, others in zip(one.flatten(), other.flatten(), strict=True)
         ):
             return False
     return True

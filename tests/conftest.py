@@ -54,7 +54,7 @@ settings.register_profile(
 )
 # Reproducible: a red build is a change's fault, never a lucky draw's. As each run draws the same,
 # more of them would find something once at most: that is for `thorough`, and for the fuzzers.
-settings.register_profile("ci", settings.get_profile("dev"), max_examples=70, derandomize=True)
+settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
 # The pass on the pure build, where the same properties were tried on the compiled one.
 settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
 # For the examples of the documentation, which show how and not whether.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
@@ -23,7 +24,7 @@ from amqp10msg.sections import KINDS
 from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import bodies as section_bodies
 from amqp10msg.testing._sections import messages
-from amqp10msg.testing._values import named
+from amqp10msg.testing._values import built, named
 
 _RANGES = {
     "b": (-(2**7), 2**7 - 1),
@@ -50,22 +51,26 @@ def _double(bits: int) -> float:
     return struct.unpack(">d", bits.to_bytes(8, "big"))[0]  # type: ignore[no-any-return]
 
 
+def _of(letter: str, drawn: SearchStrategy[Any]) -> SearchStrategy[tuple[str, Any]]:
+    return drawn.map(lambda value: (letter, value))
+
+
 def _scalars() -> SearchStrategy[tuple[str, Any]]:
     integers = [
-        st.tuples(st.just(letter), st.integers(low, high) | st.sampled_from([low, high]))
+        _of(letter, st.integers(low, high) | st.sampled_from([low, high]))
         for letter, (low, high) in _RANGES.items()
     ]
     octet = st.integers(2, 255).map(OddTrue)
     return st.one_of(
         *integers,
-        st.tuples(st.just("T"), st.integers(0, 2**33)),
-        st.tuples(st.just("t"), st.booleans() | octet),
-        st.tuples(st.just("S"), _octets(40)),
-        st.tuples(st.just("x"), st.binary(max_size=40)),
-        st.tuples(st.just("f"), st.integers(0, 2**32 - 1).map(Float.from_bits)),
-        st.tuples(st.just("d"), st.floats() | st.integers(0, 2**64 - 1).map(_double)),
-        st.tuples(
-            st.just("D"),
+        _of("T", st.integers(0, 2**33)),
+        _of("t", st.booleans() | octet),
+        _of("S", _octets(40)),
+        _of("x", st.binary(max_size=40)),
+        _of("f", st.integers(0, 2**32 - 1).map(Float.from_bits)),
+        _of("d", st.floats() | st.integers(0, 2**64 - 1).map(_double)),
+        _of(
+            "D",
             st.builds(ScaledDecimal, st.integers(0, 255), st.integers(-(2**31), 2**31 - 1)),
         ),
         st.just(("V", None)),
@@ -85,7 +90,7 @@ def _fields() -> SearchStrategy[tuple[str, Any]]:
         tables = st.lists(st.tuples(_names(), inner), max_size=4).map(
             lambda pairs: FieldTable.of([(name, *field) for name, field in pairs])
         )
-        return st.tuples(st.just("A"), arrays) | st.tuples(st.just("F"), tables)
+        return _of("A", arrays) | _of("F", tables)
 
     return st.recursive(_scalars(), nested, max_leaves=6)
 
@@ -101,11 +106,13 @@ def field_tables() -> SearchStrategy[FieldTable]:
         ...     assert decode_table(encode_table(table)) == table
         >>> test_round_trip()
     """
+    return named("field_tables()", _field_tables())
+
+
+@functools.cache
+def _field_tables() -> SearchStrategy[FieldTable]:
     entries = st.lists(st.tuples(_names(), _fields()), max_size=6)
-    return named(
-        "field_tables()",
-        entries.map(lambda drawn: FieldTable.of([(name, *field) for name, field in drawn])),
-    )
+    return entries.map(lambda drawn: FieldTable.of([(name, *field) for name, field in drawn]))
 
 
 _USUAL: dict[str, list[Any]] = {
@@ -130,7 +137,7 @@ _USUAL: dict[str, list[Any]] = {
 
 def _property(name: str, domain: str) -> SearchStrategy[Any]:
     if domain == "table":
-        return field_tables()
+        return _field_tables()
     if domain == "shortstr":
         drawn: SearchStrategy[Any] = _octets(60) | st.integers(200, 255).map(lambda n: "k" * n)
     elif domain == "octet":
@@ -151,12 +158,13 @@ def basic_properties() -> SearchStrategy[BasicProperties]:
         ...     assert decode_properties(encode_properties(properties)) == properties
         >>> test_round_trip()
     """
-    return named(
-        "basic_properties()",
-        st.builds(
-            BasicProperties,
-            **{row.name: st.none() | _property(row.name, row.domain) for row in PROPERTIES},
-        ),
+    return named("basic_properties()", _basic_properties())
+
+
+@functools.cache
+def _basic_properties() -> SearchStrategy[BasicProperties]:
+    return built(
+        BasicProperties, {}, {row.name: _property(row.name, row.domain) for row in PROPERTIES}
     )
 
 
@@ -183,7 +191,9 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
     )
     names = st.just("") | _octets(20)
 
-    def built(properties: SearchStrategy[BasicProperties], body: SearchStrategy[bytes]) -> Any:
+    def messages_of(
+        properties: SearchStrategy[BasicProperties], body: SearchStrategy[bytes]
+    ) -> SearchStrategy[BasicMessage]:
         return st.builds(
             BasicMessage,
             properties=properties,
@@ -195,8 +205,8 @@ def basic_messages() -> SearchStrategy[BasicMessage]:
 
     return named(
         "basic_messages()",
-        built(basic_properties(), bodies)
-        | built(basic_properties().map(_marked), _body_sections()),
+        messages_of(_basic_properties(), bodies)
+        | messages_of(_basic_properties().map(_marked), _body_sections()),
     )
 
 

@@ -290,10 +290,10 @@ def encodings(value: Any) -> SearchStrategy[bytes]:
         value.encode()
     else:
         encode_value(value)
+    return _spelled(value)
 
-    @st.composite
-    def spelled(draw: st.DrawFn) -> bytes:
-        speller = Speller(draw)
-        return speller.message(value) if isinstance(value, Message) else speller.value(value)
 
-    return spelled()
+@st.composite
+def _spelled(draw: st.DrawFn, value: Any) -> bytes:
+    speller = Speller(draw)
+    return speller.message(value) if isinstance(value, Message) else speller.value(value)

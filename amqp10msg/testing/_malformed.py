@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 
 from hypothesis import strategies as st
@@ -13,7 +14,7 @@ from amqp10msg.parts import scan
 from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import messages
-from amqp10msg.testing._values import values
+from amqp10msg.testing._values import nested_values
 
 # Invalid values whose sizes and counts are as they should be, where those are not the fault.
 _BROKEN_VALUES: dict[str, bytes] = {
@@ -69,7 +70,7 @@ _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
 @st.composite
 def _malformed_values(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
-        whole = draw(values(max_leaves=5).flatmap(encodings))
+        whole = draw(nested_values(5).flatmap(encodings))
         if len(whole) > 1 and draw(st.booleans()):
             return whole[: draw(st.integers(1, len(whole) - 1))]
         return whole + draw(st.binary(min_size=1, max_size=8))
@@ -103,6 +104,11 @@ _MALFORMED_MESSAGES = (
 )
 
 
+@functools.cache
+def _encoded_messages() -> SearchStrategy[bytes]:
+    return messages().flatmap(encodings)
+
+
 @st.composite
 def _malformed_messages(draw: st.DrawFn) -> bytes:
     way = draw(st.integers(0, 2))
@@ -113,7 +119,7 @@ def _malformed_messages(draw: st.DrawFn) -> bytes:
         if _first_is_whole(broken):
             return b"\x00\x53\x77" + broken[: skip_value(broken)] + b"\x3f"
         return b"\x00\x53\x77" + broken
-    encoded = draw(messages().flatmap(encodings))
+    encoded = draw(_encoded_messages())
     ends = {0, *(part.end for part in scan(encoded))}
     inside = [cut for cut in range(len(encoded)) if cut not in ends]
     return encoded[: draw(st.sampled_from(inside))]

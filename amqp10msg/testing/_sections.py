@@ -21,7 +21,15 @@ from amqp10msg.sections import (
     Data,
     SectionKind,
 )
-from amqp10msg.testing._values import maps, named, simple_values, symbol_text, values, values_of
+from amqp10msg.testing._values import (
+    SIMPLE,
+    built,
+    maps,
+    named,
+    nested_values,
+    strategy_of,
+    symbol_text,
+)
 
 
 def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[dict[Any, Any]]:
@@ -41,10 +49,10 @@ def annotation_maps(items: SearchStrategy[Any] | None = None) -> SearchStrategy[
     """
     keys = st.one_of(
         st.sampled_from(["x-opt-to", "x-opt-enqueued-time", "x-basic-key"]).map(Symbol),
-        values_of("symbol"),
-        values_of("ulong"),
+        strategy_of("symbol"),
+        strategy_of("ulong"),
     )
-    drawn = values(max_leaves=5) if items is None else items
+    drawn = nested_values(5) if items is None else items
     return st.dictionaries(keys, drawn, max_size=6)
 
 
@@ -66,16 +74,16 @@ def application_property_maps(
         items: the values; simple values where None.
     """
     keys = st.sampled_from(["tenant", "x-retries", "größe"]) | st.text(max_size=20)
-    return st.dictionaries(keys, simple_values() if items is None else items, max_size=6)
+    return st.dictionaries(keys, SIMPLE if items is None else items, max_size=6)
 
 
 def _restricted(row: Field) -> SearchStrategy[Any] | None:
     """Maps whose keys and values the restricted type limits further, if it does."""
-    symbols = values_of("symbol")
+    symbols = strategy_of("symbol")
     if row.restricted == "fields":
-        return maps(symbols, values(max_leaves=3), max_size=3)
+        return maps(symbols, nested_values(3), max_size=3)
     if row.restricted == "filter-set":
-        predicates = st.builds(Described, values_of("ulong") | symbols, simple_values()).filter(
+        predicates = st.builds(Described, strategy_of("ulong") | symbols, SIMPLE).filter(
             lambda drawn: drawn.descriptor not in COMPOSITES
         )
         return maps(symbols, predicates | st.none(), max_size=3)
@@ -84,7 +92,7 @@ def _restricted(row: Field) -> SearchStrategy[Any] | None:
 
 def _plain(type_name: str) -> SearchStrategy[Any]:
     """Values as attributes of a composite hold them: plain str and int."""
-    drawn = values_of(type_name)
+    drawn = strategy_of(type_name)
     if type_name in {"symbol", "char"}:
         return drawn.map(str)
     return drawn.map(int) if type_name in (*INTEGERS, "long") else drawn
@@ -92,19 +100,14 @@ def _plain(type_name: str) -> SearchStrategy[Any]:
 
 def _field(row: Field, depth: int) -> SearchStrategy[Any]:
     drawn = _one(row, depth)
-    if row.multiple:
-        return st.lists(drawn, max_size=4).map(tuple)
-    if row.mandatory:
-        return drawn
-    # The default more often than chance: it is what most peers send.
-    return st.just(row.default) | drawn
+    return st.lists(drawn, max_size=4).map(tuple) if row.multiple else drawn
 
 
 def _one(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.enum is not None:
         return st.sampled_from(list(row.enum))
     if row.requires == "message-id":
-        return values_of("ulong") | st.uuids() | st.binary(max_size=40) | st.text(max_size=40)
+        return strategy_of("ulong") | st.uuids() | st.binary(max_size=40) | st.text(max_size=40)
     if row.requires == "address":
         return st.text(max_size=40)
     if row.requires == "distribution-mode":
@@ -119,7 +122,7 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
     if row.requires:
         # No composite provides it (global-tx-id), or it is deep enough: an extension's.
         extension = st.just(Symbol("com.example:extension")) | st.just(ULong(0x1234_0000_0001))
-        return st.builds(Described, extension, st.lists(simple_values(), max_size=2))
+        return st.builds(Described, extension, st.lists(SIMPLE, max_size=2))
     if row.size is not None:
         return st.binary(max_size=row.size)
     restricted = _restricted(row)
@@ -128,7 +131,12 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
 
 @functools.cache
 def _composite(cls: type, depth: int) -> SearchStrategy[Any]:
-    return st.builds(cls, **{row.name: _field(row, depth) for row in rows(cls)})
+    always, sometimes = {}, {}
+    for row in rows(cls):
+        # The default more often than chance: it is what most peers send.
+        fields = always if row.mandatory or row.multiple else sometimes
+        fields[row.name] = _field(row, depth)
+    return built(cls, always, sometimes)
 
 
 def composites(cls: type) -> SearchStrategy[Any]:
@@ -237,7 +245,12 @@ def bodies() -> SearchStrategy[Any]:
         ...     assert Message(body).body is body
         >>> test_it_is_kept()
     """
-    data, sequence, value = (sections(kind.name) for kind in KINDS[5:8])
+    return named("bodies()", _bodies())
+
+
+@functools.cache
+def _bodies() -> SearchStrategy[Any]:
+    data, sequence, value = map(_section, KINDS[5:8])
     return st.one_of(
         value,
         data,
@@ -276,22 +289,22 @@ def sections(kind: str | type | SectionKind) -> SearchStrategy[Any]:
         ValueError: there is no such section.
     """
     found = _kind_of(kind)
+    return named(f"sections({found.name!r})", _section(found))
+
+
+@functools.cache
+def _section(found: SectionKind) -> SearchStrategy[Any]:
     if found.cls is Data:
-        return values_of("binary").map(Data)
+        return strategy_of("binary").map(Data)
     if found.cls is AmqpSequence:
-        return st.lists(values(max_leaves=8), max_size=4).map(AmqpSequence)
+        return st.lists(nested_values(8), max_size=4).map(AmqpSequence)
     if found.cls is AmqpValue:
-        return values(max_leaves=10).map(AmqpValue)
+        return nested_values(10).map(AmqpValue)
     if found.cls is ApplicationProperties:
         return application_property_maps().map(ApplicationProperties)
     if found.source == "map":
         return annotation_maps().map(found.cls)
-    return composites(found.cls)
-
-
-@st.composite
-def _messages(draw: st.DrawFn, strategies: dict[str, SearchStrategy[Any]]) -> Message:
-    return Message(**{name: draw(strategy) for name, strategy in strategies.items()})
+    return _composite(found.cls, depth=3)
 
 
 def _made_valid(message: Message) -> Message:
@@ -327,16 +340,17 @@ def messages(**attributes: SearchStrategy[Any] | None) -> SearchStrategy[Message
     Raises:
         TypeError: a message has no such attribute.
     """
-    strategies: dict[str, SearchStrategy[Any]] = {"body": bodies()}
-    for kind in KINDS:
-        if kind.attribute != "body":
-            strategies[kind.attribute] = st.none() | sections(kind)
-    # It travels in the transfer frame: were it drawn, no message would equal its decoded encoding.
-    strategies["message_format"] = st.just(0)
+    sometimes = {kind.attribute: _section(kind) for kind in KINDS if kind.attribute != "body"}
+    # message_format travels in the transfer frame: were it drawn, no message would equal its
+    # decoded encoding.
+    names = ("body", *sometimes, "message_format")
+    always = {"body": _bodies()}
     for name, strategy in attributes.items():
-        if name not in strategies:
-            raise TypeError(f"a message has no {name!r}: use {', '.join(strategies)}")
-        strategies[name] = st.none() if strategy is None else strategy
-    drawn = _messages(strategies)
-    # What the user's own strategies draw is left as it is.
-    return drawn if "properties" in attributes else drawn.map(_made_valid)
+        if name not in names:
+            raise TypeError(f"a message has no {name!r}: use {', '.join(names)}")
+        sometimes.pop(name, None)
+        always[name] = st.none() if strategy is None else strategy
+    drawn = built(Message, always, sometimes)
+    if "properties" not in attributes:  # what the user's own strategies draw is left as it is
+        drawn = drawn.map(_made_valid)
+    return named(f"messages({', '.join(f'{name}=…' for name in attributes)})", drawn)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
@@ -99,9 +99,29 @@ def symbol_text() -> SearchStrategy[str]:
     return names | st.text(st.characters(max_codepoint=127), max_size=20)
 
 
-def _described(value: SearchStrategy[Any]) -> SearchStrategy[Described]:
-    descriptor = values_of("ulong") | values_of("symbol")
-    return st.builds(Described, descriptor | value, value)
+@st.composite
+def _described(draw: st.DrawFn, value: SearchStrategy[Any]) -> Described:
+    descriptor = draw(st.sampled_from(["ulong", "symbol", "*"]))
+    return Described(draw(value if descriptor == "*" else strategy_of(descriptor)), draw(value))
+
+
+@st.composite
+def built(
+    draw: st.DrawFn,
+    make: Callable[..., Any],
+    always: Mapping[str, SearchStrategy[Any]],
+    sometimes: Mapping[str, SearchStrategy[Any]],
+) -> Any:
+    """Call with keywords, some of them drawn each time, each of the others in half of the cases.
+
+    One integer says which of the others: a draw for each takes longer than all that is drawn.
+    """
+    chosen = draw(st.integers(0, (1 << len(sometimes)) - 1))
+    drawn = {name: draw(strategy) for name, strategy in always.items()}
+    for bit, (name, strategy) in enumerate(sometimes.items()):
+        if chosen >> bit & 1:
+            drawn[name] = draw(strategy)
+    return make(**drawn)
 
 
 def values_of(type_name: str) -> SearchStrategy[Any]:
@@ -123,20 +143,21 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
     """
     if type_name != "*" and type_name not in TYPES:
         raise ValueError(f"unknown AMQP type {type_name!r}: use one of {TYPES}")
-    return named(f"values_of({type_name!r})", _strategy_of(type_name))
+    return named(f"values_of({type_name!r})", strategy_of(type_name))
 
 
 @functools.cache
-def _strategy_of(type_name: str) -> SearchStrategy[Any]:
+def strategy_of(type_name: str) -> SearchStrategy[Any]:
+    """Return what `values_of` draws from: a name is a draw more for hypothesis."""
     if type_name == "*":
-        return values()
+        return nested_values(20)
     if type_name == "list":
-        return st.lists(values(max_leaves=5), max_size=_SHORT)
+        return st.lists(nested_values(5), max_size=_SHORT)
     if type_name == "map":
-        return maps(simple_values(), values(max_leaves=5))
+        return maps(SIMPLE, nested_values(5))
     if type_name == "array":
         return arrays()
-    return _described(simple_values()) if type_name == "described" else _SCALARS[type_name]
+    return _described(SIMPLE) if type_name == "described" else _SCALARS[type_name]
 
 
 _SCALARS: dict[str, SearchStrategy[Any]] = {
@@ -156,7 +177,7 @@ _SCALARS: dict[str, SearchStrategy[Any]] = {
     "string": _widened(st.text(max_size=40)),
     "symbol": _widened(symbol_text()).map(Symbol),
 }
-_SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
+SIMPLE = st.one_of([_SCALARS[name] for name in SIMPLE_TYPES])
 
 
 def simple_values() -> SearchStrategy[Any]:
@@ -170,7 +191,7 @@ def simple_values() -> SearchStrategy[Any]:
         ...     Message("", application_properties={"key": value}).encode()
         >>> test_it_fits()
     """
-    return named("simple_values()", _SIMPLE)
+    return named("simple_values()", SIMPLE)
 
 
 def _held(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any] | AmqpMap:
@@ -222,7 +243,7 @@ def _array(draw: st.DrawFn, type_name: str, elements: SearchStrategy[Any]) -> Ar
     held = draw(st.lists(elements, max_size=_SHORT))
     descriptors: list[Any] = []
     if draw(st.integers(0, 7)) == 7:
-        kinds = values_of("ulong") | values_of("symbol") | values_of("string")
+        kinds = strategy_of("ulong") | strategy_of("symbol") | strategy_of("string")
         descriptors = draw(st.lists(kinds, min_size=1, max_size=3))
     constructors: list[str | int] = [type_name, *constructors_for(type_name, held)]
     constructor = draw(st.sampled_from(constructors))
@@ -255,13 +276,13 @@ def arrays(elements: SearchStrategy[Any] | None = None) -> SearchStrategy[Array]
     Args:
         elements: what the lists, maps and arrays among the elements contain; simple values if None.
     """
-    inner = simple_values() if elements is None else elements
+    inner = SIMPLE if elements is None else elements
     zero_width = st.builds(
         lambda code, count: Array(code, [_ZERO_WIDTH[code]] * count),
         st.sampled_from(list(_ZERO_WIDTH)),
         st.integers(0, 5) | st.integers(250, 300),
     )
-    flat = st.one_of([_array(name, values_of(name)) for name in SIMPLE_TYPES])
+    flat = st.one_of([_array(name, _SCALARS[name]) for name in SIMPLE_TYPES])
     return st.one_of(
         flat,
         zero_width,
@@ -284,21 +305,38 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
         >>> test_round_trip()
 
     Args:
-        max_leaves: about how many values a drawn value may contain.
+        max_leaves: how large and deep values become: most contain no more values than this.
     """
-    return named(f"values(max_leaves={max_leaves})", _nested(max_leaves))
+    return named(f"values(max_leaves={max_leaves})", nested_values(max_leaves))
 
 
 @functools.cache
-def _nested(max_leaves: int) -> SearchStrategy[Any]:
-    def nested(children: SearchStrategy[Any]) -> SearchStrategy[Any]:
-        children = named("values", children)
-        return st.one_of(
-            st.lists(children, max_size=_SHORT),
-            maps(simple_values(), children),
-            maps(children, children, max_size=3),
-            arrays(children),
-            _described(children),
-        )
+def nested_values(max_leaves: int) -> SearchStrategy[Any]:
+    """Return what `values` draws from.
 
-    return st.recursive(simple_values(), nested, max_leaves=max_leaves)
+    Not `st.recursive`, which draws anew what has too many leaves: a fifth of all draws, once.
+    """
+    if max_leaves < 2:
+        return SIMPLE
+    size = min(max_leaves, _SHORT)
+    children = nested_values(max_leaves // 2)
+    compound = (
+        st.lists(children, max_size=size),
+        maps(SIMPLE, children, max_size=size),
+        maps(children, children, max_size=min(size, 3)),
+        arrays(children),
+        _described(children),
+    )
+    # With a choice of its own: `one_of` would take the many kinds of arrays for as many values.
+    return _either((SIMPLE,) * 4 + compound)
+
+
+def _either(options: Sequence[SearchStrategy[Any]]) -> SearchStrategy[Any]:
+    return _chosen(st.integers(0, len(options) - 1), options)
+
+
+@st.composite
+def _chosen(
+    draw: st.DrawFn, index: SearchStrategy[int], options: Sequence[SearchStrategy[Any]]
+) -> Any:
+    return draw(options[draw(index)])
