@@ -60,8 +60,8 @@ def test_values_come_back_bit_for_bit(value: Any) -> None:
 def as_cbor2_writes(value: Any) -> bytes:
     """Write a value by way of cbor2."""
     with (
-        mock.patch("amqp10msg.notation.cbor.cbor_octets", return_value=None),
-        mock.patch("amqp10msg.notation.cbor.cbor_message", return_value=None),
+        mock.patch("amqp10msg.notation.cbor.cbor_octets", lambda *_: None),
+        mock.patch("amqp10msg.notation.cbor.cbor_message", lambda *_: None),
     ):
         return to_cbor(value)
 
