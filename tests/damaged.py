@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from hypothesis import strategies as st
@@ -71,37 +72,47 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
+NAMED = st.dictionaries(st.text(max_size=2), SCALARS | VALUES, max_size=3)
+ANNOTATED = st.dictionaries(KEYS, SCALARS | VALUES, max_size=3)
+ONE_IN_TEN = st.integers(0, 9)
+EXCESS = st.just([]) | st.lists(SCALARS, max_size=9)
+LISTS = st.lists(VALUES, max_size=3)
+PERHAPS: dict[str, st.SearchStrategy[Any]] = {
+    name: st.none() | drawn for name, drawn in FIELDS.items()
+}
+
+
 @st.composite
 def section_values(draw: st.DrawFn, kind: SectionKind) -> Any:
-    if draw(st.integers(0, 9)) == 0:
+    if draw(ONE_IN_TEN) == 0:
         return draw(VALUES)
     if kind.source == "map":
-        keys = st.text(max_size=2) if kind.name == "application-properties" else KEYS
-        return draw(st.dictionaries(keys, draw(st.sampled_from([SCALARS, VALUES])), max_size=3))
+        return draw(NAMED if kind.name == "application-properties" else ANNOTATED)
     if kind.source == "binary":
         return draw(st.binary(max_size=3))
     if kind.name in ("header", "properties"):
-        fields = [
-            st.none() | FIELDS[row.type] | (VALUES if draw(st.integers(0, 9)) == 0 else st.none())
-            for row in rows(kind.cls)
-        ]
-        values = draw(st.tuples(*fields))[: draw(st.integers(0, len(fields)))]
-        return [*values, *draw(st.just([]) | st.lists(SCALARS, max_size=9))]
-    return draw(st.lists(VALUES, max_size=3) if kind.source == "list" else VALUES)
+        fields = rows(kind.cls)[: draw(st.integers(0, len(rows(kind.cls))))]
+        values = [draw(VALUES if draw(ONE_IN_TEN) == 9 else PERHAPS[row.type]) for row in fields]
+        return [*values, *draw(EXCESS)]
+    return draw(LISTS if kind.source == "list" else VALUES)
 
 
-@st.composite
-def sections(draw: st.DrawFn, kind: SectionKind) -> bytes:
-    code = st.sampled_from(
+@functools.cache
+def codes(kind: SectionKind) -> st.SearchStrategy[bytes]:
+    return st.sampled_from(
         [
             b"\x53" + bytes([kind.code]),
             b"\x80" + kind.code.to_bytes(8),
             encode_value(Symbol(kind.symbol)),
         ]
     )
+
+
+@st.composite
+def sections(draw: st.DrawFn, kind: SectionKind) -> bytes:
     if draw(st.integers(0, 29)) == 0:
         return encode_value(draw(VALUES))
-    head: bytes = draw(code)
+    head = draw(codes(kind))
     return b"\x00" + head + encode_value(draw(section_values(kind)))
 
 

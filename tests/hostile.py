@@ -93,18 +93,21 @@ def outcome(read: Read, octets: bytes) -> Any:
     return fault
 
 
-def read_all(octets: bytes, reads: tuple[Read, ...] = READS) -> None:
+def read_all(octets: bytes, reads: tuple[Read, ...] = READS) -> list[Any]:
     """Read in every way: a value or a DecodeError, soon, and a message gives its octets again."""
+    outcomes = []
 
     def every() -> None:
         for read in reads:
             found = outcome(read, octets)
             if isinstance(found, Message):
                 assert octets == found.encode()
+            outcomes.append(found)
 
     if processor_time(every) > UNITS * UNIT / 2:
         for read in reads:
             assert_quick(read, octets)
+    return outcomes
 
 
 def assert_quick(read: Read, octets: bytes, bound: float = UNITS) -> None:

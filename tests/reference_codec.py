@@ -7,6 +7,7 @@ library's values into them, so that a comparison sees every type and every bit.
 
 from __future__ import annotations
 
+import functools
 import struct
 from typing import Any
 
@@ -212,7 +213,16 @@ def encode(value: Any) -> bytes:
     """Encode a neutral value in the fewest octets."""
     if value[0] == "described":
         return b"\x00" + encode(value[1]) + encode(value[2])
+    return shortest(value) if value[0] in NESTING else shortest_simple(value)
+
+
+def shortest(value: Any) -> bytes:
     return min((bytes([code]) + octets for code, octets in candidates(value)), key=len)
+
+
+# Lists of thousands hold the same value again and again.
+shortest_simple = functools.lru_cache(1_000)(shortest)
+NESTING = {"list", "map", "array"}
 
 
 def candidates(value: Any) -> list[tuple[int, bytes]]:
@@ -242,9 +252,13 @@ def candidates(value: Any) -> list[tuple[int, bytes]]:
     return found
 
 
+candidates_of_simple = functools.lru_cache(1_000)(candidates)
+
+
 def behind(code: int, value: Any) -> bytes:
     """Give an element's octets behind a constructor that all elements share."""
-    return next(octets for have, octets in candidates(value) if have == code)
+    found = candidates(value) if value[0] in NESTING else candidates_of_simple(value)
+    return next(octets for have, octets in found if have == code)
 
 
 def sized(code: int, count: int, content: bytes) -> list[tuple[int, bytes]]:

@@ -127,51 +127,47 @@ def together(*parts: dict[str, Any]) -> dict[Symbol, Any] | None:
     return {Symbol(key): value for part in parts for key, value in part.items()} or None
 
 
+# The strategies are made once: hypothesis looks through each new one before it draws from it.
+HEADERS = st.none() | st.builds(
+    Header,
+    durable=st.booleans(),
+    priority=st.sampled_from([4, 4, 0, 9, 10, 255]),
+    ttl=st.sampled_from([None, 0, 255, 256, 60_000, 2**32 - 1]),
+    first_acquirer=st.booleans(),
+    delivery_count=st.sampled_from([0, 0, 1, 2, 300]),
+)
+PROPERTIES = st.none() | st.builds(
+    Properties,
+    message_id=st.one_of(st.none(), IDS),
+    user_id=st.sampled_from([None, b"guest", "é".encode(), b"\xff", b"a\0"]),
+    to=st.one_of(st.none(), TEXTS),
+    reply_to=st.one_of(st.none(), TEXTS),
+    correlation_id=st.one_of(st.none(), IDS),
+    content_type=st.sampled_from([None, "text/plain", "a/b; c=d", "json", 'a/b;c="\0"']),
+    content_encoding=st.sampled_from([None, "gzip", "GZIP", "identity"]),
+    creation_time=st.one_of(st.none(), MOMENTS),
+    group_id=st.one_of(st.none(), TEXTS),
+    group_sequence=st.sampled_from([None, 0, 1, 256]),
+)
+BODIES = st.one_of(
+    st.binary(max_size=300),
+    st.just([Data(b"a"), Data(b"b")]),
+    VALUES.map(AmqpValue),
+    st.lists(VALUES, max_size=3).map(AmqpSequence),
+)
+ANNOTATIONS = st.builds(together, ROWS, st.dictionaries(EXTENSIONS, SIMPLE, max_size=3), DELIVERIES)
+APPLICATION_PROPERTIES = st.none() | st.dictionaries(KEYS, SIMPLE, max_size=4)
+
+
 @st.composite
 def usual(draw: st.DrawFn) -> bytes:
     """Messages such as the kernel translates, and some that are not quite so."""
-
-    def perhaps(of: st.SearchStrategy[Any]) -> Any:
-        return draw(st.one_of(st.none(), of))
-
-    headers = st.builds(
-        Header,
-        durable=st.booleans(),
-        priority=st.sampled_from([4, 4, 0, 9, 10, 255]),
-        ttl=st.sampled_from([None, 0, 255, 256, 60_000, 2**32 - 1]),
-        first_acquirer=st.booleans(),
-        delivery_count=st.sampled_from([0, 0, 1, 2, 300]),
-    )
-    properties = st.builds(
-        Properties,
-        message_id=st.one_of(st.none(), IDS),
-        user_id=st.sampled_from([None, b"guest", "é".encode(), b"\xff", b"a\0"]),
-        to=st.one_of(st.none(), TEXTS),
-        reply_to=st.one_of(st.none(), TEXTS),
-        correlation_id=st.one_of(st.none(), IDS),
-        content_type=st.sampled_from([None, "text/plain", "a/b; c=d", "json", 'a/b;c="\0"']),
-        content_encoding=st.sampled_from([None, "gzip", "GZIP", "identity"]),
-        creation_time=st.one_of(st.none(), MOMENTS),
-        group_id=st.one_of(st.none(), TEXTS),
-        group_sequence=st.sampled_from([None, 0, 1, 256]),
-    )
-    body = draw(
-        st.one_of(
-            st.binary(max_size=300),
-            st.just([Data(b"a"), Data(b"b")]),
-            VALUES.map(AmqpValue),
-            st.lists(VALUES, max_size=3).map(AmqpSequence),
-        )
-    )
-    annotations = together(
-        draw(ROWS), draw(st.dictionaries(EXTENSIONS, SIMPLE, max_size=3)), draw(DELIVERIES)
-    )
     message = Message(
-        body,
-        header=perhaps(headers),
-        properties=perhaps(properties),
-        message_annotations=annotations,
-        application_properties=perhaps(st.dictionaries(KEYS, SIMPLE, max_size=4)),
+        draw(BODIES),
+        header=draw(HEADERS),
+        properties=draw(PROPERTIES),
+        message_annotations=draw(ANNOTATIONS),
+        application_properties=draw(APPLICATION_PROPERTIES),
     )
     try:
         return message.encode()

@@ -57,11 +57,15 @@ def test_values_come_back_bit_for_bit(value: Any) -> None:
     assert written == to_cbor(back)
 
 
+def nothing(*_: Any) -> None:
+    """Stand in for what writes at once."""
+
+
 def as_cbor2_writes(value: Any) -> bytes:
     """Write a value by way of cbor2."""
     with (
-        mock.patch("amqp10msg.notation.cbor.cbor_octets", lambda *_: None),
-        mock.patch("amqp10msg.notation.cbor.cbor_message", lambda *_: None),
+        mock.patch("amqp10msg.notation.cbor.cbor_octets", nothing),
+        mock.patch("amqp10msg.notation.cbor.cbor_message", nothing),
     ):
         return to_cbor(value)
 

@@ -67,15 +67,24 @@ _WRAPPERS: tuple[Callable[[bytes], bytes], ...] = (
 )
 
 
+_BROKEN_NAMES = st.sampled_from(sorted(_BROKEN_VALUES))
+_WRAPPED = st.lists(st.sampled_from(_WRAPPERS), max_size=4)
+
+
+@functools.cache
+def _encoded_values() -> SearchStrategy[bytes]:
+    return nested_values(5).flatmap(encodings)
+
+
 @st.composite
 def _malformed_values(draw: st.DrawFn) -> bytes:
     if draw(st.booleans()):
-        whole = draw(nested_values(5).flatmap(encodings))
+        whole = draw(_encoded_values())
         if len(whole) > 1 and draw(st.booleans()):
             return whole[: draw(st.integers(1, len(whole) - 1))]
         return whole + draw(st.binary(min_size=1, max_size=8))
-    broken = _BROKEN_VALUES[draw(st.sampled_from(sorted(_BROKEN_VALUES)))]
-    for wrap in draw(st.lists(st.sampled_from(_WRAPPERS), max_size=4)):
+    broken = _BROKEN_VALUES[draw(_BROKEN_NAMES)]
+    for wrap in draw(_WRAPPED):
         broken = wrap(broken)
     return broken
 
@@ -166,28 +175,37 @@ _SIZES = tuple(
     size.to_bytes(4, "big")
     for size in (0, 1, 3, 4, 5, 255, 256, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 )
+# Each made once: hypothesis looks through a new strategy before it draws from it.
+_FAULTS = st.integers(1, 3)
+_WAYS = st.integers(0, 6)
+_NASTY_OCTETS = st.sampled_from(_NASTY)
+_OCTETS = st.integers(0, 255)
+_FORGED_SIZES = st.sampled_from(_SIZES)
+_UP_TO_EIGHT = st.integers(1, 8)
+_INSERTED = st.binary(min_size=1, max_size=8)
+_UP_TO_SIXTEEN = st.integers(1, 16)
 
 
 @st.composite
 def _mutated(draw: st.DrawFn, data: bytes) -> bytes:
     octets = bytearray(data)
-    for _ in range(draw(st.integers(1, 3))):
+    for _ in range(draw(_FAULTS)):
         at = draw(st.integers(0, max(len(octets) - 1, 0)))
-        way = draw(st.integers(0, 6))
+        way = draw(_WAYS)
         if way == 0:
-            octets[at : at + 1] = bytes([draw(st.sampled_from(_NASTY))])
+            octets[at : at + 1] = bytes([draw(_NASTY_OCTETS)])
         elif way == 1:
-            octets[at : at + 1] = bytes([draw(st.integers(0, 255))])
+            octets[at : at + 1] = bytes([draw(_OCTETS)])
         elif way == 2:
-            octets[at : at + 4] = draw(st.sampled_from(_SIZES))
+            octets[at : at + 4] = draw(_FORGED_SIZES)
         elif way == 3:
             del octets[at:]
         elif way == 4:
-            del octets[at : at + draw(st.integers(1, 8))]
+            del octets[at : at + draw(_UP_TO_EIGHT)]
         elif way == 5:
-            octets[at:at] = draw(st.binary(min_size=1, max_size=8))
+            octets[at:at] = draw(_INSERTED)
         else:
-            octets[at:at] = octets[at : at + draw(st.integers(1, 16))]
+            octets[at:at] = octets[at : at + draw(_UP_TO_SIXTEEN)]
     return bytes(octets)
 
 
