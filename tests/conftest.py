@@ -36,6 +36,9 @@ follow_the_environment()  # before the package is imported
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# NumPy's threads wait busily, and nothing here multiplies matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 # Not the size of whoever's terminal: workers of xdist have it from readline, which pytest imports.
 for _size in ("COLUMNS", "LINES"):
     os.environ.pop(_size, None)

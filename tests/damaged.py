@@ -75,7 +75,7 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 NAMED = st.dictionaries(st.text(max_size=2), SCALARS | VALUES, max_size=3)
 ANNOTATED = st.dictionaries(KEYS, SCALARS | VALUES, max_size=3)
 ONE_IN_TEN = st.integers(0, 9)
-EXCESS = st.just([]) | st.lists(SCALARS, max_size=9)
+EXCESS: st.SearchStrategy[list[Any]] = st.just([]) | st.lists(SCALARS, max_size=9)
 LISTS = st.lists(VALUES, max_size=3)
 PERHAPS: dict[str, st.SearchStrategy[Any]] = {
     name: st.none() | drawn for name, drawn in FIELDS.items()

@@ -29,7 +29,6 @@ from amqp10msg import (
     Timestamp,
     UInt,
     ULong,
-    corpus,
     decode_value,
     decode_values,
     scan,
@@ -38,6 +37,7 @@ from amqp10msg import (
 )
 from amqp10msg.testing import encodings
 from tests.effort import cost, one_unit, processor_time
+from tests.samples import corpus_cases
 
 Read = Callable[[bytes], Any]
 
@@ -205,8 +205,8 @@ def spelled_widely(octets: bytes) -> bytes:
 
 HAND = [message.encode() for message in by_hand()]
 # In the order of the corpus, each once.
-MESSAGES = list(dict.fromkeys(case.data for case in corpus.load() if case.kind == "message"))
-VALUES = list(dict.fromkeys(case.data for case in corpus.load() if case.kind != "message"))
+MESSAGES = list(dict.fromkeys(case.data for case in corpus_cases() if case.kind == "message"))
+VALUES = list(dict.fromkeys(case.data for case in corpus_cases() if case.kind != "message"))
 
 
 # Ways to nest.

@@ -1,16 +1,25 @@
-"""How much of a long list a pass of the tests tries."""
+"""What many tests try: the cases of the corpus, and how much of a long list a pass tries."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Sequence
 from typing import TypeVar
 
+from amqp10msg import corpus
+from amqp10msg.corpus import Case
 from tests.pure_build import wanted
 
-__all__ = ["some"]
+__all__ = ["corpus_cases", "some"]
 
 Item = TypeVar("Item")
+
+
+@functools.cache
+def corpus_cases() -> tuple[Case, ...]:
+    """Return the cases of the corpus that comes with the library, read once in a run."""
+    return tuple(corpus.load())
 
 
 def some(items: Sequence[Item]) -> Sequence[Item]:

@@ -11,11 +11,12 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, Symbol, UInt, corpus, decode_values, encode_value
+from amqp10msg import Header, Message, Properties, Symbol, UInt, decode_values, encode_value
 from amqp10msg.cli import main
 from amqp10msg.cli._options import TARGETS
 from amqp10msg.inspector.judging import is_message
 from amqp10msg.notation import to_typed
+from tests.samples import corpus_cases
 
 MESSAGE = Message(
     "héllo\n\N{SNOWMAN}",
@@ -71,7 +72,7 @@ def test_the_corpus_through_every_notation(target: str, tmp_path: Path) -> None:
     """Through a notation goes every message, sound or not, with all that it says."""
     cases = [
         case
-        for case in corpus.load()
+        for case in corpus_cases()
         if case.kind == "message" and case.typed is not None and is_message(case.data)
     ]
     (tmp_path / "cases.jsonl").write_text(

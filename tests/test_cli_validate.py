@@ -20,6 +20,7 @@ from amqp10msg.cli import _judging, _report, main
 from amqp10msg.inspector.items import Item
 from amqp10msg.testing import messages
 from amqp10msg.validation import PROFILES, RULES, validate
+from tests.samples import corpus_cases
 
 SOUND = Message("hello").encode()
 WARNED = Message("x", properties=Properties(content_type="text/plain")).encode()
@@ -162,7 +163,7 @@ def test_json_of_what_cannot_be_read() -> None:
 
 
 def test_the_recordings_are_judged_as_the_corpus_says(tmp_path: Path) -> None:
-    cases = [case for case in corpus.load() if case.violations is not None]
+    cases = [case for case in corpus_cases() if case.violations is not None]
     corpus.dump(cases, tmp_path / "cases.jsonl")
 
     result = run("--json", tmp_path / "cases.jsonl")

@@ -38,11 +38,11 @@ from amqp10msg import (
     Symbol,
     UInt,
     ULong,
-    corpus,
 )
 from amqp10msg.testing import encodings, malformed, messages, mutated
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
+from tests.samples import corpus_cases
 
 pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10msg[arrow]"')
 pc = pytest.importorskip("pyarrow.compute")
@@ -107,7 +107,7 @@ def odd_rows(octets: Iterable[bytes]) -> int:
 
 @pytest.mark.parametrize("names", [ALL, *PROJECTIONS], ids=str)
 def test_the_corpus_the_recordings_and_other_cases(names: list[str]) -> None:
-    octets: list[bytes | None] = [case.data for case in corpus.load()]
+    octets: list[bytes | None] = [case.data for case in corpus_cases()]
     octets += [*recorded(), *foreign(), *MESSAGES, REFERENCE, b"", None]
     octets = [*dict.fromkeys(octets)]
 

@@ -16,6 +16,7 @@ from amqp10msg.conformance.meaning import apart, meaning
 from amqp10msg.corpus import Case, agreement
 from amqp10msg.notation import to_typed
 from amqp10msg.testing import composites
+from tests.samples import corpus_cases
 
 INTEGERS = ("ubyte", "uint", "ulong", "int", "long")
 typed_values = st.recursive(
@@ -240,7 +241,7 @@ class Answering(corpus.Program):
 
 def test_cases_of_composites_say_what_their_bytes_say() -> None:
     """Also those that break a declaration, which a codec without declarations reads."""
-    cases = [case for case in corpus.load() if case.kind == "composite" and case.typed is not None]
+    cases = [case for case in corpus_cases() if case.kind == "composite" and case.typed is not None]
 
     assert len(cases) > 800
     for case in cases:

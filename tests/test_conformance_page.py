@@ -23,6 +23,7 @@ from amqp10msg.conformance.results import percent
 from amqp10msg.corpus import Case, Fault
 from tests.browser import Browser, find_chromium
 from tests.pages import Page
+from tests.samples import corpus_cases
 
 CHOSEN = ("header-full", "uuid-nil", "accepted", "truncated-uint", "properties-full", "data")
 
@@ -42,7 +43,7 @@ def case(name: str, **changes: Any) -> Case:
 
 def cases() -> list[Case]:
     """Some of the corpus, one of each kind of bytes, and enough for the list to have an end."""
-    shipped = {one.id: one for one in corpus.load()}
+    shipped = {one.id: one for one in corpus_cases()}
     kinds = {one.kind: one for one in shipped.values()}
     more = [case(f"more-{number}", note=f"number {number}") for number in range(150)]
     named = [shipped[name] for name in CHOSEN if name in shipped]

@@ -13,15 +13,15 @@ import amqp10msg
 import amqp10msg.basic
 import amqp10msg.delivery  # registers its composites, as the other copy of the package does
 import amqp10msg.translate
-from amqp10msg import corpus
 from fuzz import basic, builds
 from fuzz.check import agreement, contract
 from fuzz.mutate import mutate
 from fuzz.worker import Target, functions
+from tests.samples import corpus_cases
 
 pytestmark = pytest.mark.once
 
-SEEDS = [case.data for case in corpus.load()]
+SEEDS = [case.data for case in corpus_cases()]
 
 
 @pytest.fixture(scope="module")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import amqp10msg
 import amqp10msg.basic
-from amqp10msg import corpus
 from amqp10msg.testing import messages, values
 from fuzz import agree, builds, shapes
+from tests.samples import corpus_cases
 
 pytestmark = pytest.mark.once
 
@@ -119,7 +119,7 @@ def test_edges_are_encodings() -> None:
 
 
 def test_inputs_are_short_varied_and_repeatable(known: list[bytes]) -> None:
-    cases = {case.data for case in corpus.load() if len(case.data) <= agree.LONGEST}
+    cases = {case.data for case in corpus_cases() if len(case.data) <= agree.LONGEST}
     assert cases < set(known)
 
     def changes(seed: int) -> list[bytes]:

@@ -37,7 +37,6 @@ from amqp10msg import (
     UInt,
     ULong,
     UShort,
-    corpus,
     encode_value,
     scan,
 )
@@ -57,6 +56,7 @@ pa = pytest.importorskip("pyarrow", reason='needs pyarrow: pip install "amqp10ms
 from amqp10msg.jobs import Stats  # noqa: E402
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator  # noqa: E402
 from amqp10msg.translate.batches import kernel  # noqa: E402
+from tests.samples import corpus_cases  # noqa: E402
 
 if kernel("basic", "lossless") is None:
     pytest.skip("this build has no kernel for batches", allow_module_level=True)
@@ -425,7 +425,7 @@ def test_columns_that_may_be_absent() -> None:
 
 
 def test_recorded_messages_and_the_corpus() -> None:
-    wires = [case.data for case in corpus.load()]
+    wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parent / "vectors"
     for name in ("translations", "odd_translations", "circumstances"):
         with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:

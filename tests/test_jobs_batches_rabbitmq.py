@@ -24,7 +24,6 @@ from amqp10msg import (
     Timestamp,
     UByte,
     ULong,
-    corpus,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
@@ -40,6 +39,7 @@ from amqp10msg.translate.batches import kernel  # noqa: E402
 if kernel("basic", "rabbitmq-4.0") is None:
     pytest.skip("this build has no kernel for batches", allow_module_level=True)
 
+from tests.samples import corpus_cases  # noqa: E402
 from tests.test_jobs_batches import (  # noqa: E402
     SIMPLE,
     TEXTS,
@@ -207,7 +207,7 @@ def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
 
 
 def test_what_brokers_were_sent() -> None:
-    wires = [case.data for case in corpus.load()]
+    wires = [case.data for case in corpus_cases()]
     folder = Path(__file__).parent / "vectors"
     for name in ("translations", "odd_translations", "circumstances"):
         with gzip.open(folder / f"{name}.jsonl.gz", "rt", encoding="utf-8") as lines:

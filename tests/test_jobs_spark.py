@@ -22,11 +22,12 @@ from amqp10msg import jobs, spark  # noqa: E402
 from amqp10msg.jobs import Job, output_of  # noqa: E402
 from amqp10msg.spark import running  # noqa: E402
 from amqp10msg.spark.sink import reasoned  # noqa: E402
+from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
 WIRES = [
-    *(case.data for case in corpus.load() if case.kind == "message" and not case.limits),
+    *(case.data for case in corpus_cases() if case.kind == "message" and not case.limits),
     *(case.data for case in corpus.demo_messages()),
     Message(b"x", properties=Properties(user_id=b"alice")).encode(),
 ]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from amqp10msg import Header, Message, Properties, corpus
+from amqp10msg import Header, Message, Properties
 from amqp10msg.cli import main
 from amqp10msg.conformance import PeerError, facets_of, load, markdown
 from amqp10msg.corpus import Case, Fault
@@ -20,8 +20,9 @@ from amqp10msg.net.conformance import VERDICTS, hold_broker, is_asked
 from amqp10msg.net.serve import Server
 from amqp10msg.notation import to_typed
 from tests import odd_broker
+from tests.samples import corpus_cases
 
-CASES = [case for case in corpus.load() if is_asked(case)]
+CASES = [case for case in corpus_cases() if is_asked(case)]
 BROKEN = Message("x").encode()[:-1]
 
 #: What becomes of a message with such a subject: verdict, outcome, facets.

@@ -10,7 +10,7 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from amqp10msg import Message, Properties, corpus, encode_value, primitives, validate
+from amqp10msg import Message, Properties, encode_value, primitives, validate
 from amqp10msg.validation import PROFILES, ProfileName
 
 pa = pytest.importorskip("pyarrow")
@@ -23,12 +23,13 @@ from pyspark.sql.types import StructType, VariantType  # noqa: E402
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.jobs import judging  # noqa: E402
 from amqp10msg.spark import _typed as typed  # noqa: E402
+from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
 # Sound and broken messages of every kind, and rows without one.
 WIRES: list[bytes | None] = [
-    *(case.data for case in corpus.load() if case.kind == "message" and not case.limits),
+    *(case.data for case in corpus_cases() if case.kind == "message" and not case.limits),
     None,
     b"",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import Message, Properties, corpus, files
+from amqp10msg import Message, Properties, files
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")
@@ -19,10 +19,11 @@ from pyspark.sql.types import StructType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.jobs.output import STATS, output_of  # noqa: E402
+from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
 
-WIRES = [case.data for case in corpus.load() if case.kind == "message" and not case.limits]
+WIRES = [case.data for case in corpus_cases() if case.kind == "message" and not case.limits]
 SOUND = [
     Message(
         b"body %d" % i,

@@ -33,7 +33,6 @@ from amqp10msg import (
     Symbol,
     ULong,
     Violation,
-    corpus,
     encode_value,
     validate,
 )
@@ -41,7 +40,7 @@ from amqp10msg._core import path_of
 from amqp10msg.sections import SPECS
 from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
 from tests.damaged import LIMITS, OCTETS, SCALARS, VALUES, hexed, messages, rules_of
-from tests.samples import some
+from tests.samples import corpus_cases, some
 from tests.thorough import judged_thoroughly
 
 NAMES = {key: (spec.name, spec.names) for spec in SPECS for key in (spec.code, spec.symbol)}
@@ -115,7 +114,7 @@ def test_the_quick_judgement_is_the_thorough_one(
 
 @pytest.mark.parametrize("profile", [*PROFILES.values(), EVERYTHING], ids=lambda one: one.name)
 def test_the_corpus_is_judged_as_thoroughly(profile: Profile) -> None:
-    octets = [*dict.fromkeys(case.data for case in corpus.load())]
+    octets = [*dict.fromkeys(case.data for case in corpus_cases())]
 
     assert len(octets) > 500
     for data in some(octets):

@@ -131,7 +131,8 @@ def _one(row: Field, depth: int) -> SearchStrategy[Any]:
 
 @functools.cache
 def _composite(cls: type, depth: int) -> SearchStrategy[Any]:
-    always, sometimes = {}, {}
+    always: dict[str, SearchStrategy[Any]] = {}
+    sometimes: dict[str, SearchStrategy[Any]] = {}
     for row in rows(cls):
         # The default more often than chance: it is what most peers send.
         fields = always if row.mandatory or row.multiple else sometimes
