@@ -99,7 +99,7 @@ def pytest_collection_finish() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(3_000, 10, 50)
+    gc.set_threshold(3_000, 10, 100)
 
 
 @pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
