@@ -8,6 +8,7 @@ import math
 import subprocess
 import sys
 import textwrap
+from collections import Counter
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -136,6 +137,23 @@ def test_values_cover_every_type_and_the_corners() -> None:
         return _types(value) | {name for name, reached in CORNERS.items() if reached(value)}
 
     assert [] == missing(values(), [*TYPES, *CORNERS], traits_of)
+
+
+def test_values_are_of_each_kind_and_mostly_of_none() -> None:
+    """Arrays have many constructors, and are still one kind of value among others."""
+    drawn: Counter[str] = Counter()
+
+    @settings(max_examples=300)
+    @given(values())
+    def draw(value: Any) -> None:
+        kind = reference.neutral(value)[0]
+        drawn[kind if kind in {"list", "map", "array", "described"} else "simple"] += 1
+
+    draw()
+
+    assert 5 == len(drawn)
+    assert drawn["simple"] > 30
+    assert max(drawn.values()) < 0.8 * drawn.total()
 
 
 def _types(value: Any) -> set[str]:
