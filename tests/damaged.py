@@ -72,8 +72,11 @@ FIELDS: dict[str, st.SearchStrategy[Any]] = {
 }
 
 
-NAMED = st.dictionaries(st.text(max_size=2), SCALARS | VALUES, max_size=3)
-ANNOTATED = st.dictionaries(KEYS, SCALARS | VALUES, max_size=3)
+# Of scalars alone, or of any values, as often.
+NAMED, ANNOTATED = (
+    st.dictionaries(keys, SCALARS, max_size=3) | st.dictionaries(keys, VALUES, max_size=3)
+    for keys in (st.text(max_size=2), KEYS)
+)
 ONE_IN_TEN = st.integers(0, 9)
 EXCESS: st.SearchStrategy[list[Any]] = st.just([]) | st.lists(SCALARS, max_size=9)
 LISTS = st.lists(VALUES, max_size=3)

@@ -139,6 +139,11 @@ def test_values_cover_every_type_and_the_corners() -> None:
     assert [] == missing(values(), [*TYPES, *CORNERS], traits_of)
 
 
+def test_values_have_at_least_one_leaf() -> None:
+    with pytest.raises(ValueError, match="max_leaves is 0: use 1 or more"):
+        values(max_leaves=0)
+
+
 def test_values_are_of_each_kind_and_mostly_of_none() -> None:
     """Arrays have many constructors, and are still one kind of value among others."""
     drawn: Counter[str] = Counter()

@@ -148,7 +148,7 @@ def values_of(type_name: str) -> SearchStrategy[Any]:
 
 @functools.cache
 def strategy_of(type_name: str) -> SearchStrategy[Any]:
-    """Return what `values_of` draws from: a name is a draw more for hypothesis."""
+    """Return what `values_of` draws from, without the name, which costs a draw of its own."""
     if type_name == "*":
         return nested_values(20)
     if type_name == "list":
@@ -305,16 +305,23 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
         >>> test_round_trip()
 
     Args:
-        max_leaves: how large and deep values become: most contain no more values than this.
+        max_leaves: how large and deep values become, 1 or more: most contain no more values than
+            this.
+
+    Raises:
+        ValueError: `max_leaves` is less than 1.
     """
+    if max_leaves < 1:
+        raise ValueError(f"max_leaves is {max_leaves}: use 1 or more")
     return named(f"values(max_leaves={max_leaves})", nested_values(max_leaves))
 
 
 @functools.cache
 def nested_values(max_leaves: int) -> SearchStrategy[Any]:
-    """Return what `values` draws from.
+    """Return what `values` draws from, without the name.
 
-    Not `st.recursive`, which draws anew what has too many leaves: a fifth of all draws, once.
+    Not by `st.recursive`: it starts again when a value has too many leaves, which cost a fifth of
+    all draws.
     """
     if max_leaves < 2:
         return SIMPLE
