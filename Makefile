@@ -10,6 +10,7 @@
 #   RELEASE_ARGS=               passed on to the release check, such as RELEASE_ARGS='--tag v1.2.3'
 #   INSPECTOR=build/inspector   where make inspector writes its page
 #   CORPUS=build/corpus         where make corpus writes what is released
+#   FRESH_ARGS=                 passed on to make fresh, such as FRESH_ARGS='--suite trixie --short'
 #   FUZZ_ARGS=                  passed on to the fuzzer, such as FUZZ_ARGS='--build asan --seconds 600'
 
 PYTHON ?= python3
@@ -21,6 +22,7 @@ INSPECTOR ?= build/inspector
 CORPUS ?= build/corpus
 PYTHONS ?= python3.11 python3.12 python3.13 python3.14
 FUZZ_ARGS ?=
+FRESH_ARGS ?=
 BRIDGE_ARGS ?=
 RELEASE_ARGS ?=
 export AMQP10MSG_EXT HYPOTHESIS_PROFILE
@@ -53,7 +55,7 @@ SPARK := $(VENV)/.spark
 DEMO := $(VENV)/.demo
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons check coverage bench fuzz corpus conformance inspector spark-jvm docs \
+.PHONY: help setup demo test kills bridge-round-trips bridge-faults bridge-rate soak pythons fresh check coverage bench fuzz corpus conformance inspector spark-jvm docs \
   release-check clean
 
 help:  ## this list
@@ -108,6 +110,9 @@ soak: setup  ## the tests that take long: Spark's deployments, the pipeline's fi
 
 pythons:  ## the tests without Spark, on the compiled kernel, with each Python of PYTHONS that is here
 	@bash .ci/pythons $(PYTHONS)
+
+fresh:  ## README's commands on bare Debian 12, 13 and testing, as root, FRESH_ARGS such as --short
+	@python3 tools/fresh.py $(FRESH_ARGS)
 
 coverage: setup  ## branch coverage of the pure build, the one that coverage can see
 	AMQP10MSG_PURE=1 $(PYTEST) -m 'not kills and not soak' --cov --cov-report=term --cov-report=html \

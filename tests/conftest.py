@@ -60,11 +60,13 @@ settings.register_profile(
 settings.register_profile("ci", settings.get_profile("dev"), max_examples=100, derandomize=True)
 # The pass on the pure build, where the same properties were tried on the compiled one.
 settings.register_profile("pure", settings.get_profile("ci"), max_examples=25)
+# Where the same properties are tried elsewhere, too: on another machine of the same run of CI.
+settings.register_profile("short", settings.get_profile("ci"), max_examples=10)
 # For the examples of the documentation, which show how and not whether.
 settings.register_profile("docs", settings.get_profile("ci"), max_examples=10)
 settings.register_profile("thorough", settings.get_profile("dev"), max_examples=5_000)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "dev")
-settings.load_profile("pure" if PURE_PASS and PROFILE != "thorough" else PROFILE)
+settings.load_profile("pure" if PURE_PASS and PROFILE not in {"thorough", "short"} else PROFILE)
 
 #: The rooms above the kernel, by the first word behind ``test_`` in a file's name: their tests run
 #: once. Files elsewhere say so for themselves, with the marker ``once``.
