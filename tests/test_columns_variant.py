@@ -309,3 +309,13 @@ def test_every_column_has_a_comment() -> None:
 def test_maps_are_one_of_two(maps: Any) -> None:
     with pytest.raises(ValueError, match="must be map or variant"):
         columns.decode([], maps=maps)
+
+
+@given(st.lists(messages() | st.just(Message(b"no value")), max_size=6))
+def test_no_member_of_a_variant_is_null_below_a_row_that_is(drawn: list[Message]) -> None:
+    """Casts and consumers in C++ look there, and the type says that none is."""
+    wires = [*(message.encode() for message in drawn), b"damaged"]
+    for column in columns.decode(wires, "lean", maps="variant").columns:
+        if column.type == columns.VARIANT:
+            assert [0, 0] == [column.field(name).null_count for name in ("value", "metadata")]
+            assert column.cast(pa.struct(list(column.type))).equals(column)

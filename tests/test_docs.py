@@ -172,12 +172,17 @@ def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder as the current one, where `amqp10msg` is the command of this source tree."""
-    command = tmp_path / ".bin" / "amqp10msg"
-    command.parent.mkdir()
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m amqp10msg.cli "$@"\n')
-    command.chmod(0o755)
-    (command.parent / "python").symlink_to(sys.executable)
+    """An empty folder as the current one, where `amqp10msg` is the command of this source tree.
+
+    ``python`` is the interpreter that runs the tests, as it is in an environment that is active; a
+    link to it would be another one, without what is installed here.
+    """
+    commands = {"amqp10msg": "-m amqp10msg.cli", "python": ""}
+    (tmp_path / ".bin").mkdir()
+    for name, arguments in commands.items():
+        command = tmp_path / ".bin" / name
+        command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {arguments} "$@"\n')
+        command.chmod(0o755)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -5,8 +5,8 @@
 Each machine is a bare Debian 12, 13 or testing (`.ci/debian`) with python3, python3-venv, make and
 git, with and without a C compiler, and no Java, browser or broker. What is committed is cloned into
 it, and the commands that README prints for a clone run there, as root and as a user who may write
-at home only, in an environment of PATH and HOME alone. A table says what came of it; the outputs are
-in ``build/fresh``. The exit status is 1 where a command or a test failed.
+at home only, in an environment of PATH and HOME alone. A table says what came of it; the outputs
+are in ``build/fresh``. The exit status is 1 where a command or a test failed.
 
 Standard library only: it runs before anything is installed.
 """
@@ -34,9 +34,9 @@ COMPILER = ("gcc", "python3-dev")
 HOMES = {"root": "/root", "newcomer": "/home/newcomer"}
 CLONE = "amqp10msg"
 #: The last line of pytest, a pass: "== 3 failed, 7274 passed, 12 skipped in 300.12s (0:05:00) ==".
-SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|error|errors|skipped)\b.*) in [\d.]+s", re.M)
+SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
-LEFT_OUT = re.compile(r"^Left out: (.+)$", re.M)
+LEFT_OUT = re.compile(r"^Left out: (.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,8 @@ class Outcome:
 
 def commands(readme: str) -> list[str]:
     """Return the commands that README prints for a clone, as they are printed."""
-    blocks = re.findall(r"^```console\n(.*?)^```", readme, re.M | re.S)
-    found = [re.findall(r"^\$ (make .*?)(?:\s+#.*)?$", block, re.M) for block in blocks]
+    blocks = re.findall(r"^```console\n(.*?)^```", readme, re.MULTILINE | re.DOTALL)
+    found = [re.findall(r"^\$ (make .*?)(?:\s+#.*)?$", block, re.MULTILINE) for block in blocks]
     if not (lists := [one for one in found if one]):
         raise SystemExit("README.md prints no command of make in a console block")
     return lists[0]
@@ -101,8 +101,9 @@ def counted(output: str) -> Counter[str]:
 
 def run(machine: Machine, printed: Sequence[str], short: bool, keep: bool) -> Iterator[Outcome]:
     """Yield what came of each command on one machine; the later ones find what the first left."""
+    debian = ROOT / ".ci" / "debian"
     made = subprocess.run(
-        [ROOT / ".ci" / "debian", "root", machine.suite, *machine.packages],
+        [debian, "root", machine.suite, *machine.packages],
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -123,8 +124,7 @@ def run(machine: Machine, printed: Sequence[str], short: bool, keep: bool) -> It
     def call(script: str, log: Path) -> int:
         with log.open("w") as output:
             return subprocess.run(
-                [ROOT / ".ci" / "debian", "run", made.stdout.strip(), folder]
-                + [*bare, "sh", "-c", script],
+                [debian, "run", made.stdout.strip(), folder, *bare, "sh", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -202,7 +202,9 @@ def main() -> int:
     parser.add_argument("--suite", action="append", choices=SUITES, help="only this Debian")
     parser.add_argument("--compiler", choices=("yes", "no"), help="only with, or without")
     parser.add_argument("--user", choices=HOMES, help="only as this user")
-    parser.add_argument("--in-turn", action="store_true", help="one machine of 13 or testing, by day")
+    parser.add_argument(
+        "--in-turn", action="store_true", help="one machine of 13 or testing, by day"
+    )
     parser.add_argument("--short", action="store_true", help="draw few examples")
     parser.add_argument("--keep", action="store_true", help="keep the machines in build/fresh")
     arguments = parser.parse_args()

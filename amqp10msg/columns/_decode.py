@@ -250,16 +250,34 @@ def batch_of(rows: Iterable[dict[str, Any]], plan: Plan) -> pa.RecordBatch:
     present = {name for cells in made for name in cells}
     arrays = []
     for field in plan.schema:
-        if field.name not in present:
-            arrays.append(pa.nulls(len(made), field.type))
-            continue
-        column = pa.array([cells.get(field.name) for cells in made], field.type)
+        if field.type == VARIANT:
+            column = _variants([cells.get(field.name) for cells in made])
+        elif field.name not in present:
+            column = pa.nulls(len(made), field.type)
+        else:
+            column = pa.array([cells.get(field.name) for cells in made], field.type)
         if isinstance(column, pa.ChunkedArray):
             raise TooMuchError(
                 f"the column {field.name} would exceed 2 GiB: decode fewer messages at once"
             )
         arrays.append(column)
     return pa.RecordBatch.from_arrays(arrays, schema=plan.schema)
+
+
+def _variants(cells: list[dict[str, bytes] | None]) -> pa.Array | pa.ChunkedArray:
+    """Return a column of VARIANT, with empty binaries below the rows that are null.
+
+    pyarrow itself would put nulls there, which the type forbids: no cast takes such an array.
+    """
+    members = [
+        pa.array([b"" if cell is None else cell[member.name] for cell in cells], member.type)
+        for member in VARIANT
+    ]
+    for array in members:
+        if isinstance(array, pa.ChunkedArray):
+            return array
+    absent = pa.array([cell is None for cell in cells], pa.bool_())
+    return pa.StructArray.from_arrays(members, fields=list(VARIANT), mask=absent)
 
 
 def concatenated(batches: list[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

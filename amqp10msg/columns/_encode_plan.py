@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg.columns._kernel import write
+# Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
+import amqp10msg.columns._kernel.write as write  # noqa: PLR0402
 from amqp10msg.columns._schema import COMPOSITES, MAPS
 from amqp10msg.composite import Field, rows
 from amqp10msg.sections import BODY_KINDS, KINDS

@@ -7,7 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg.columns._kernel import scan
+# Where it is not compiled, this raises ModuleNotFoundError; `from` would raise ImportError.
+import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402
 from amqp10msg.columns._memory_limit import room_for
 from amqp10msg.columns._schema import COMPOSITES, MAPS, VARIANT, WIRE, Plan
 from amqp10msg.composite import Field, rows

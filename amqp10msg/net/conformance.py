@@ -128,8 +128,12 @@ async def _hold(
         async with asyncio.TaskGroup() as group:
             for way in ways:
                 group.create_task(work(way))
-    except* PeerError as errors:
-        raise errors.exceptions[0] from None
+    except BaseExceptionGroup as errors:
+        # Not except*: before CPython 3.11.4, what is raised in it arrives in a group.
+        failed, others = errors.split(PeerError)
+        if failed is None or others is not None:
+            raise
+        raise failed.exceptions[0] from None
     product = ways[0].product
     slug = re.sub(r"[^a-z0-9.]+", "-", product.lower()).strip("-") or "broker"
     found = [results[case.id] for case in cases]
