@@ -77,7 +77,7 @@ _CAUSES = (
     (r"xxd", "xxd", "apt install xxd && make test"),
     (r"hexdump", "hexdump", "apt install bsdextrautils && make test"),
     (
-        r"is not installed|could not import|\bneeds [\w-]+: pip|needs (?:Sphinx|pytest)|amqp10msg\[",
+        r"is not installed|could not import|\bneeds [\w-]+: pip|needs Sphinx|xdist|amqp10msg\[",
         "packages of other projects",
         "make setup && make test",
     ),
