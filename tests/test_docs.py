@@ -1,30 +1,30 @@
 """Every example of the documentation runs, and shows what it says it shows.
 
-Four kinds of fence are examples, and all of a page's examples share one namespace and one folder:
-
-- ``pycon`` holds ``>>>`` lines and what they print, checked by doctest (``...`` matches anything);
-- ``python`` is executed;
-- ``toml`` is a file, whose name its first line says: ``# routes.toml``;
-- ``console`` holds ``$ command`` lines, run by a shell, and what they print, where it is shown.
-  A command that means to fail says so: ``$ amqp10msg validate bad.bin  # exit status 1``.
+What an example is, and how it is run, stands in tools/doc_examples.py.
 """
 
 from __future__ import annotations
 
-import doctest
 import importlib.util
 import os
 import re
 import shutil
-import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import attrs
 import pytest
+from doc_examples import (
+    FENCES,
+    NOT_RUN,
+    Example,
+    check_console,
+    check_page,
+    check_pycon,
+    commands_of,
+    examples_of,
+)
 
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import TERMINUS_RULES
@@ -38,18 +38,6 @@ PAGES = sorted(
     [ROOT / "README.md"]
     + [page for page in (ROOT / "docs").rglob("*.md") if "_build" not in page.parts]
 )
-FENCES = ("pycon", "python", "console", "toml")
-
-# Commands that are shown and not run here, and why.
-NOT_RUN = {
-    r"make (demo|setup|test|check|bench|fuzz|docs|coverage|clean|help)\b": "CI runs the verbs",
-    r"make inspector\b": "takes npm: tests/test_inspector_page.py builds and shows it",
-    r"tcpdump\b": "has to be root, and goes on until it is ended",
-    r"pip install\b": "would change the environment of this very run",
-    r"pip wheel\b": "compiles for minutes",
-    r"python -m venv|environment/bin/": "fills an environment from an index of packages",
-    r"PYSPARK_PYTHON=.* spark-submit": "needs a cluster: tests/test_spark_cluster.py has one",
-}
 # Pages whose examples need an extra.
 NEEDS = {
     "docs/how-to/notation.md": ["cbor2"],
@@ -75,61 +63,6 @@ NEEDS = {
 }
 # Files that the examples of a page are about.
 FILES = {"docs/how-to/captures.md": ["tests/vectors/capture.pcap"]}
-FENCE = re.compile(
-    r"^(?P<indent> *)```(?P<kind>[\w{}-]*)[^\n]*\n(?P<text>.*?)^(?P=indent)```",
-    re.MULTILINE | re.DOTALL,
-)
-STATUS = re.compile(r"\s+# exit status (?P<status>\d+)$")
-
-
-@attrs.frozen
-class Example:
-    """One fence: its text and the line on which it begins, counted from 0."""
-
-    kind: str
-    text: str
-    line: int
-
-
-def examples_of(text: str) -> list[Example]:
-    return [
-        Example(
-            match["kind"],
-            textwrap.dedent(match["text"]),
-            text.count("\n", 0, match.start()) + 1,
-        )
-        for match in FENCE.finditer(text)
-        if match["kind"] in FENCES
-    ]
-
-
-def commands_of(example: Example) -> list[tuple[str, str]]:
-    """The commands of a console example, each with the output that is shown for it."""
-    found: list[tuple[str, str]] = []
-    for line in re.sub(r"\\\n", "", example.text).splitlines():
-        if line.startswith("$ "):
-            found.append((line[2:], ""))
-        elif found:
-            command, output = found[-1]
-            found[-1] = (command, f"{output}{line}\n")
-    return found
-
-
-def is_run(command: str) -> bool:
-    return not any(re.match(pattern, command) for pattern in NOT_RUN)
-
-
-def run_pycon(example: Example, namespace: dict[str, Any], page: Path) -> None:
-    test = doctest.DocTestParser().get_doctest(
-        example.text, namespace, page.name, str(page), example.line
-    )
-    test.globs = namespace  # get_doctest copied it, and later examples go on from here
-    report: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS, verbose=False)
-    results = runner.run(test, out=report.append, clear_globs=False)
-
-    assert results.attempted > 0, f"{page}:{example.line}: a pycon fence without >>>"
-    assert results.failed == 0, "".join(report)
 
 
 def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers()) -> None:  # noqa: B008  (frozen)
@@ -144,30 +77,7 @@ def run_console(example: Example, folder: Path, page: Path, peers: Peers = Peers
         # A Java that runs one small job takes longer to compile itself well than to run it.
         "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
-    for line, shown in commands_of(example):
-        if not is_run(line):
-            continue
-        status = STATUS.search(line)
-        command = peers.given(STATUS.sub("", line))
-        done = subprocess.run(
-            ["bash", "-o", "pipefail", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=600,  # for what hangs: a JVM takes long where others compute, too
-            check=False,
-        )
-        output = peers.shown(done.stdout)
-        place = f"{page}:{example.line}: $ {command}\n{output}"
-
-        assert done.returncode == (int(status["status"]) if status else 0), place
-        if shown:
-            got = "\n".join(row.rstrip() for row in output.splitlines()) + "\n"
-            assert doctest.OutputChecker().check_output(shown, got, doctest.ELLIPSIS), (
-                f"{place}\nbut the page shows\n{shown}"
-            )
+    check_console(example, folder, page, environment, peers.given, peers.shown)
 
 
 @pytest.fixture
@@ -211,19 +121,13 @@ def test_examples(page: Path, folder: Path) -> None:
 
 
 def run_examples(page: Path, folder: Path, peers: Peers) -> None:
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    for example in examples_of(page.read_text(encoding="utf-8")):
-        if example.kind == "pycon":
-            run_pycon(example, namespace, page)
-        elif example.kind == "python":
-            padded = "\n" * example.line + example.text  # a traceback names the page's line
-            exec(compile(padded, str(page), "exec"), namespace)
-        elif example.kind == "toml":
-            name = example.text.splitlines()[0].removeprefix("# ")
-            assert name.endswith(".toml"), f"{page}:{example.line}: the first line names the file"
-            (folder / name).write_text(peers.given(example.text))
-        else:
-            run_console(example, folder, page, peers)
+    check_page(
+        page,
+        examples_of(page.read_text(encoding="utf-8")),
+        lambda example: run_console(example, folder, page, peers),
+        peers.given,
+        folder,
+    )
 
 
 def test_the_pages_have_examples_of_every_kind() -> None:
@@ -332,7 +236,7 @@ def test_a_wrong_example_fails(folder: Path) -> None:
     page = folder / "page.md"
 
     with pytest.raises(AssertionError, match="Expected"):
-        run_pycon(Example("pycon", ">>> 1 + 1\n3\n", 0), {}, page)
+        check_pycon(Example("pycon", ">>> 1 + 1\n3\n", 0), {}, page)
     with pytest.raises(AssertionError, match="but the page shows"):
         run_console(Example("console", "$ echo a\nb\n", 0), folder, page)
     with pytest.raises(AssertionError):

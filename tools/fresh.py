@@ -1,12 +1,17 @@
 """Try README's commands on machines that have nothing: ``make fresh``.
 
     python3 tools/fresh.py [--suite SUITE ...] [--compiler yes|no] [--user root|newcomer] [--short]
+    python3 tools/fresh.py --packages ...
 
 Each machine is a bare Debian 12, 13 or testing (`.ci/debian`) with python3, python3-venv, make and
 git, with and without a C compiler, and no Java, browser or broker. What is committed is cloned into
 it, and the commands that README prints for a clone run there, as root and as a user who may write
 at home only, in an environment of PATH and HOME alone. A table says what came of it; the outputs
 are in ``build/fresh``. The exit status is 1 where a command or a test failed.
+
+With ``--packages`` a source distribution and a wheel are built there instead, and each is installed
+alone into an empty environment, the wheel also once with each extra; what the extra is for must
+then work: the first example of its page.
 
 Standard library only: it runs before anything is installed.
 """
@@ -16,12 +21,14 @@ from __future__ import annotations
 import argparse
 import datetime
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -37,6 +44,35 @@ CLONE = "amqp10msg"
 SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
 LEFT_OUT = re.compile(r"^Left out: (.+)$", re.MULTILINE)
+
+
+#: By extra: the page, and a word of the example up to which the page's examples must run.
+EXTRAS = {
+    "": ("README.md", ">>>"),
+    "cli": ("docs/how-to/command-line.md", "$ amqp10msg encode"),
+    "cbor": ("docs/how-to/notation.md", "to_cbor"),
+    "arrow": ("docs/how-to/columns.md", "encode(batch)"),
+    "cli,arrow": ("docs/how-to/pipeline.md", "$ amqp10msg pipeline"),
+    "spark-jre": ("docs/how-to/spark.md", "spark.session"),
+    "delta,spark-jre": ("docs/how-to/spark.md", "spark.session"),
+    "proton": ("docs/how-to/proton.md", "MessagingHandler"),
+    "net": ("docs/how-to/serve.md", "BlockingConnection"),
+    "bridge": ("docs/how-to/bridge.md", "asyncio.run(move())"),
+    "cloudevents": ("docs/how-to/cloudevents.md", ">>>"),
+    "azure": ("docs/how-to/azure.md", ">>>"),
+    "tracing": ("docs/how-to/tracing.md", ">>>"),
+    "testing": ("docs/how-to/property-tests.md", "@given"),
+    "all": ("docs/tutorial.md", ">>>"),
+}
+#: By extra: a program, where no page has one for it alone.
+PROGRAMS = {
+    "pages": "assert 'hello' in Message('hello')._repr_html_()",
+    "avro": "import fastavro; from amqp10msg.files import event_hubs; event_hubs.read_avro",
+    "zstd": "assert 'hello' == Message(b'hello').compressed('zstd').text()",
+    "spark": "from amqp10msg import spark; spark.decode",
+    "net": "from amqp10msg.__main__ import main; main(['serve', '--help'])",
+    "bridge": "from amqp10msg.__main__ import main; main(['bridge', '--help'])",
+}
 
 
 @dataclass(frozen=True)
@@ -99,8 +135,9 @@ def counted(output: str) -> Counter[str]:
     return counts
 
 
-def run(machine: Machine, printed: Sequence[str], short: bool, keep: bool) -> Iterator[Outcome]:
-    """Yield what came of each command on one machine; the later ones find what the first left."""
+@contextmanager
+def started(machine: Machine, keep: bool) -> Iterator[Callable[[str, Path], int]]:
+    """Make a machine with a clone of what is committed; what is yielded runs a script there."""
     debian = ROOT / ".ci" / "debian"
     made = subprocess.run(
         [debian, "root", machine.suite, *machine.packages],
@@ -112,12 +149,18 @@ def run(machine: Machine, printed: Sequence[str], short: bool, keep: bool) -> It
         raise SystemExit(made.returncode)
     folder = OUT / machine.slug
     shutil.rmtree(folder, ignore_errors=True)
-    home = HOMES[machine.user]
-    changes = folder / "changes"
-    (changes / "srv").mkdir(parents=True)
-    bundle = changes / "srv" / "amqp10msg.bundle"
-    subprocess.run(["git", "bundle", "create", "--quiet", bundle, "HEAD"], cwd=ROOT, check=True)
-    bare = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={home}"]
+    source = folder / "changes" / "srv"
+    source.mkdir(parents=True)
+    create: list[str | Path] = [
+        "git",
+        "bundle",
+        "create",
+        "--quiet",
+        source / "amqp10msg.bundle",
+        "HEAD",
+    ]
+    subprocess.run(create, cwd=ROOT, check=True)
+    bare = ["env", "-i", "PATH=/usr/local/bin:/usr/bin:/bin", f"HOME={HOMES[machine.user]}"]
     if machine.user != "root":
         bare = ["setpriv", "--reuid=newcomer", "--regid=newcomer", "--init-groups", *bare]
 
@@ -134,24 +177,63 @@ def run(machine: Machine, printed: Sequence[str], short: bool, keep: bool) -> It
     log = OUT / f"{machine.slug}-clone.log"
     if call(f"cd && git clone --quiet /srv/amqp10msg.bundle {CLONE}", log):
         raise SystemExit(log.read_text())
-    for command in printed:
-        word = re.sub(r"\W+", "-", command)
-        log = OUT / f"{machine.slug}-{word}.log"
-        # Fewer examples; nothing else differs from what README prints.
-        prefix = "HYPOTHESIS_PROFILE=short " if short and command == "make test" else ""
-        start = time.monotonic()
-        status = call(f"cd ~/{CLONE} && {prefix}{command}", log)
-        output = log.read_text(errors="replace")
-        yield Outcome(
-            machine.name,
-            command,
-            time.monotonic() - start,
-            status,
-            counted(output),
-            sorted(set(LEFT_OUT.findall(output))),
-        )
+    yield call
     if not keep:
         shutil.rmtree(folder)
+
+
+def of_a_clone(short: bool) -> Iterator[tuple[str, str]]:
+    """Yield each command that README prints, and the script that runs it."""
+    for command in commands((ROOT / "README.md").read_text(encoding="utf-8")):
+        # Fewer examples; nothing else differs from what README prints.
+        prefix = "HYPOTHESIS_PROFILE=short " if short and command == "make test" else ""
+        yield command, f"cd ~/{CLONE} && {prefix}{command}"
+
+
+def of_packages() -> Iterator[tuple[str, str]]:
+    """Yield what is installed alone, and the script that installs and tries it."""
+    python = "~/build/bin/python"
+    made = f"{python} -m build --outdir ~/dist ~/{CLONE} && ls ~/dist/*.whl"
+    yield "build", f"python3 -m venv ~/build && {python} -m pip install --quiet build && {made}"
+    kinds = [("sdist", "", "*.tar.gz")]
+    kinds += [(f"wheel[{extra}]", extra, "*.whl") for extra in dict.fromkeys([*EXTRAS, *PROGRAMS])]
+    for name, extra, pattern in kinds:
+        brackets = f"[{extra}]" if extra else ""
+        install = f'"amqp10msg{brackets} @ file://$(ls ~/dist/{pattern})"'
+        tries = []
+        if extra in EXTRAS:
+            page, word = EXTRAS[extra]
+            clone = f"~/{CLONE}"
+            page_run = f"{clone}/tools/doc_examples.py {clone}/{page} {shlex.quote(word)}"
+            tries.append(f"../one/bin/python {page_run}")
+        if extra in PROGRAMS:
+            program = f"from amqp10msg import Message; {PROGRAMS[extra]}"
+            tries.append(f"../one/bin/python -c {shlex.quote(program)}")
+        yield (
+            name,
+            "cd && rm -rf one empty && mkdir empty && python3 -m venv one && "
+            f"one/bin/pip install --quiet {install} && cd empty && " + " && ".join(tries),
+        )
+
+
+def run(
+    machine: Machine, steps: Iterable[tuple[str, str]], keep: bool = False
+) -> Iterator[Outcome]:
+    """Yield what came of each step on one machine; the later ones find what the first left."""
+    with started(machine, keep) as call:
+        for name, script in steps:
+            log = OUT / f"{machine.slug}-{re.sub(r'[^a-z0-9]+', '-', name).strip('-')}.log"
+            start = time.monotonic()
+            status = call(script, log)
+            output = log.read_text(errors="replace")
+            yield Outcome(
+                machine.name,
+                name,
+                time.monotonic() - start,
+                status,
+                counted(output),
+                sorted(set(LEFT_OUT.findall(output))),
+            )
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
@@ -206,13 +288,14 @@ def main() -> int:
         "--in-turn", action="store_true", help="one machine of 13 or testing, by day"
     )
     parser.add_argument("--short", action="store_true", help="draw few examples")
+    parser.add_argument("--packages", action="store_true", help="try what is released instead")
     parser.add_argument("--keep", action="store_true", help="keep the machines in build/fresh")
     arguments = parser.parse_args()
     OUT.mkdir(parents=True, exist_ok=True)
-    printed = commands((ROOT / "README.md").read_text(encoding="utf-8"))
     outcomes: list[Outcome] = []
     for machine in machines_of(arguments):
-        for outcome in run(machine, printed, arguments.short, arguments.keep):
+        steps = of_packages() if arguments.packages else of_a_clone(arguments.short)
+        for outcome in run(machine, steps, arguments.keep):
             outcomes.append(outcome)
             print(table([outcome]).splitlines()[1], flush=True)
     print()
