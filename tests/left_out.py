@@ -35,6 +35,12 @@ _CAUSES = (
         ".venv/bin/pip install rabbitmq-amqp-python-client && make test",
     ),
     (
+        r"without TLS",
+        "proton with TLS",
+        "apt install pkg-config libssl-dev && .venv/bin/pip uninstall -y python-qpid-proton && "
+        ".venv/bin/pip cache remove 'python_qpid_proton*'; " + _AGAIN.format("proton"),
+    ),
+    (
         r"proton|extra net",
         "proton, which is compiled",
         "apt install gcc g++ make pkg-config libssl-dev python3-dev && " + _AGAIN.format("proton"),

@@ -196,8 +196,9 @@ def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Serve
                 break
             time.sleep(0.02)
         health = json.load(urllib.request.urlopen(url.replace("metrics", "health")))
-        with pytest.raises(urllib.error.HTTPError, match="404"):
+        with pytest.raises(urllib.error.HTTPError, match="404") as caught:
             urllib.request.urlopen(url.replace("metrics", "other"))
+        caught.value.close()
         process.send_signal(signal.SIGTERM)
         output, _ = process.communicate()
         watchdog.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import struct
 import subprocess
 import sys
 import uuid
@@ -315,6 +316,9 @@ def test_what_amqp_cannot_say_is_refused(
     assert path == caught.value.path
 
 
+#: The signalling NaN of LOSSES as a float of this interpreter: CPython quiets it before 3.14.
+AS_FLOAT = Float(struct.unpack(">f", b"\x7f\x80\x00\x01")[0])
+
 LOSSES = {
     "footer": (Message("x", footer={"x-opt-crc": 1}), Message("x"), ["footer"]),
     "message-format": (Message("x", message_format=0x80013700), Message("x"), ["message-format"]),
@@ -348,7 +352,7 @@ LOSSES = {
     ),
     "signalling NaN": (
         Message("x", application_properties={"f": Float.from_bits(0x7F800001)}),
-        Message("x", application_properties={"f": Float.from_bits(0x7FC00001)}),
+        Message("x", application_properties={"f": AS_FLOAT}),
         ["application-properties['f']"],
     ),
     "NUL": (
@@ -363,7 +367,7 @@ LOSSES = {
     ),
     "twice in the body": (
         Message([AmqpSequence([Float.from_bits(0x7F800001)]), AmqpSequence([])]),
-        Message(AmqpSequence([Float.from_bits(0x7FC00001)])),
+        Message(AmqpSequence([AS_FLOAT])),
         ["body"],
     ),
     "two at once": (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import inspect
 import math
 import subprocess
 import sys
@@ -86,9 +87,9 @@ def documented() -> list[str]:
 
 @pytest.mark.parametrize("name", documented())
 def test_every_strategy_has_an_example(name: str) -> None:
-    doc = getattr(amqp10msg.testing, name).__doc__
+    doc = inspect.getdoc(getattr(amqp10msg.testing, name)) or ""
 
-    assert "Example:\n        >>> " in doc or name == "constructors_for"
+    assert "Example:\n    >>> " in doc or name == "constructors_for"
 
 
 def test_without_hypothesis_the_error_names_the_extra() -> None:

@@ -158,6 +158,7 @@ def _get(url: str, user: str, password: str, endpoint: Endpoint) -> Any:
             octets = answer.read(_LARGEST)
         return json.loads(octets)
     except urllib.error.HTTPError as error:
+        error.close()
         raise LinkError(f"{place}: {error.code} {error.reason}", permanent=True) from None
     except urllib.error.URLError as error:
         raise LinkError(f"{place}: {error.reason}") from None

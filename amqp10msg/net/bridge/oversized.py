@@ -51,6 +51,7 @@ class Oversized:
             self._file.truncate(0)
         if self.is_whole:
             self._file.write(octets)
+            self._file.flush()  # the next one asks the system how much there is in the folder
 
     def keep(self) -> Path:
         """Return the file, which is on disk and stays; nothing may be added any more.

@@ -16,11 +16,15 @@ def opened(path: Path, schema: str) -> sqlite3.Connection:
     """
     try:
         base = sqlite3.connect(path, isolation_level=None)
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: {error}") from None
+    try:
         # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
         base.execute("PRAGMA journal_mode=WAL")
         base.execute("PRAGMA synchronous=NORMAL")
         base.execute(schema)
     except sqlite3.Error as error:
+        base.close()
         raise OSError(f"{path}: {error}") from None
     return base
 
