@@ -78,6 +78,7 @@ class BuildKernel(build_ext):
     def build_extension(self, ext: Extension) -> None:
         """Translate one module to C under build/ and compile it, unless another one failed."""
         if self.left_out:
+            ext.optional = True
             return
         try:
             self._compile(ext)

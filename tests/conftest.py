@@ -16,6 +16,7 @@ import gc
 import importlib
 import inspect
 import os
+import re
 import shutil
 import signal
 import sys
@@ -50,6 +51,8 @@ from amqp10msg.composite import COMPOSITES  # noqa: E402
 from amqp10msg.sections import KINDS, SPECS  # noqa: E402
 
 PURE_PASS = wanted()
+#: A file with the ids of tests, to run them alone; `pytest_terminal_summary` writes such a file.
+ONLY = os.environ.get("AMQP10MSG_ONLY")
 REQUIRED = os.environ.get("AMQP10MSG_EXT") == "require"
 
 # A shared machine stalls for longer than any deadline that would still say something.
@@ -88,11 +91,22 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m is applied
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of the rooms above the kernel."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark the tests of the rooms above the kernel; take those alone that another run left out."""
     for item in items:
         if _runs_once(item.path):
             item.add_marker("once")
+    if ONLY is not None:
+        wanted_ids = set(Path(ONLY).read_text(encoding="utf-8").splitlines())
+        taken = [one for one in items if {one.nodeid, one.nodeid.partition("::")[0]} & wanted_ids]
+        config.hook.pytest_deselected(items=[one for one in items if one not in set(taken)])
+        items[:] = taken
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let a pass end well that has none of the tests which another run left out."""
+    if ONLY is not None and session.exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
 
 
 def pytest_collection_finish() -> None:
@@ -125,6 +139,10 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     skipped = terminalreporter.stats.get("skipped", [])
     reasons = [report.longrepr[2] for report in skipped if isinstance(report.longrepr, tuple)]
     lines = left_out.causes(reasons, pure_pass=PURE_PASS)
+    if file := os.environ.get("AMQP10MSG_SKIPPED"):
+        with Path(file).open("a", encoding="utf-8") as ids:
+            # pytest-xdist writes the group behind an id.
+            ids.writelines(re.sub(r"@\w+$", "", report.nodeid) + "\n" for report in skipped)
     if file := os.environ.get(left_out.VARIABLE):
         with Path(file).open("a", encoding="utf-8") as gathered:
             gathered.writelines(f"{line}\n" for line in lines)
@@ -158,6 +176,7 @@ def _has_pyodide() -> bool:
 CHROMIUM = ("chromium", "chromium-browser", "google-chrome", "chrome")
 #: What AMQP10MSG_REQUIRE may name, and whether it is here: without it, its tests are skipped.
 HERE: dict[str, Callable[[], bool]] = {
+    "kernel": lambda: amqp10msg.COMPILED or PURE_PASS,
     "arrow": lambda: find_spec("pyarrow") is not None,
     "proton": lambda: find_spec("proton") is not None,
     "spark": lambda: find_spec("pyspark") is not None and _has_java(),

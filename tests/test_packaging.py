@@ -120,6 +120,24 @@ def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 
+def test_a_build_in_place_without_a_compiler_tries_one_module_and_leaves_the_rest(
+    stand_in: Path,
+) -> None:
+    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
+    environment = {**os.environ, **NO_COMPILER, "AMQP10MSG_EXT": "auto"}
+    for number in range(20):  # more than any number of cores has been tried
+        (stand_in / "amqp10msg" / f"more{number}.pyx").write_text("def f():\n    return 1\n")
+
+    done = subprocess.run(
+        command, cwd=stand_in, env=environment, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "amqp10msg._core.reader (CompileError" in done.stderr
+    assert 0 == len([*stand_in.rglob("*.so")])
+    assert done.stdout.count("Cythonizing") <= (os.cpu_count() or 1) + 1
+
+
 def test_require_fails_without_a_compiler(stand_in: Path) -> None:
     done = build(stand_in, "build_wheel", AMQP10MSG_EXT="require", **NO_COMPILER)
 
