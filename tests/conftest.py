@@ -75,8 +75,8 @@ settings.load_profile("pure" if PURE_PASS and PROFILE not in {"thorough", "short
 #: The rooms above the kernel, by the first word behind ``test_`` in a file's name: their tests run
 #: once. Files elsewhere say so for themselves, with the marker ``once``.
 ROOMS_THAT_RUN_ONCE = {
-    *{"bench", "cli", "conformance", "docs", "files", "fuzz", "jobs", "layers", "net"},
-    *{"packaging", "serve", "spark", "systems", "testing", "typing"},
+    *{"bench", "cli", "conformance", "docs", "files", "fresh", "fuzz", "jobs", "layers"},
+    *{"left", "net", "packaging", "serve", "spark", "systems", "testing", "typing"},
 }
 
 

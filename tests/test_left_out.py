@@ -11,8 +11,6 @@ import pytest
 
 from tests.left_out import causes, closing
 
-pytestmark = pytest.mark.once
-
 ROOT = Path(__file__).parents[1]
 #: Where what looks like a reason of a skip is none.
 OTHERS = {"test_conformance_page.py", "test_left_out.py"}

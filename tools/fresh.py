@@ -265,13 +265,19 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def machines_of(arguments: argparse.Namespace) -> list[Machine]:
-    """Return the machines that are asked for; all of them, unless arguments say otherwise."""
+def machines_of(arguments: argparse.Namespace, day: int | None = None) -> list[Machine]:
+    """Return the machines that are asked for; all of them, unless arguments say otherwise.
+
+    Args:
+        arguments: of the command line.
+        day: whose turn is asked for, as an ordinal; today's if there is none.
+    """
     suites = arguments.suite or list(SUITES)
     if arguments.in_turn:
         others = [suite for suite in SUITES if suite != "bookworm"]
         cells = list(product(others, (True, False), HOMES))
-        suite, compiler, user = cells[datetime.date.today().toordinal() % len(cells)]  # noqa: DTZ011
+        now = datetime.datetime.now(datetime.UTC).toordinal() if day is None else day
+        suite, compiler, user = cells[now % len(cells)]
         return [Machine(suite, compiler, user)]
     compilers = {"yes": [True], "no": [False], None: [False, True]}[arguments.compiler]
     users = [arguments.user] if arguments.user else list(HOMES)
