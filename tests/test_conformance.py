@@ -392,6 +392,17 @@ def command(*arguments: str) -> Any:
     return CliRunner().invoke(main, ["conformance", *arguments])
 
 
+def test_the_command_prints_a_driver_that_runs(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.py"
+    mine.write_text(command("template").output)
+
+    out = tmp_path / "out"
+    done = command("run", "--peer", str(mine), "--only", "boolean-true", "-o", str(out))
+
+    assert 0 == done.exit_code, done.output
+    assert "my implementation 1.0" in (out / "results.json").read_text()
+
+
 def test_the_command_runs_reports_and_compares(driver: Path, tmp_path: Path) -> None:
     pytest.importorskip("jinja2")
     out = tmp_path / "out"

@@ -14,10 +14,10 @@ examples = pytest.importorskip("doc_examples", reason="the tools are not here")
 ROOT = Path(__file__).parents[1]
 TWO_PASSES = """
 =========== 1 failed, 6270 passed, 540 skipped, 1 error in 283.59s (0:04:43) ===========
-Left out: a
+Left out: the tests that need a
 == 3 passed, 2 errors in 2.00s ==
-Left out: b
-Left out: a
+Left out: tests, because b
+Left out: the tests that need a
 """
 
 
@@ -31,6 +31,9 @@ def test_the_commands_are_those_that_readme_prints() -> None:
 
 def test_all_passes_are_counted() -> None:
     expected = Counter(passed=6273, skipped=540, error=3, failed=1)
+    causes = ["the tests that need a", "tests, because b", "the tests that need a"]
+
+    assert causes == fresh.LEFT_OUT.findall(f"Left out: a package\n{TWO_PASSES}")
 
     assert expected == fresh.counted(TWO_PASSES)
     assert Counter() == fresh.counted("make: *** [Makefile:77: test] Error 1\n")

@@ -43,7 +43,7 @@ CLONE = "amqp10msg"
 #: The last line of pytest, a pass: "== 3 failed, 7274 passed, 12 skipped in 300.12s (0:05:00) ==".
 SUMMARY = re.compile(r"^=+ (.*\d+ (?:passed|failed|errors?|skipped)\b.*) in [\d.]+s", re.MULTILINE)
 COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped)")
-LEFT_OUT = re.compile(r"^Left out: (.+)$", re.MULTILINE)
+LEFT_OUT = re.compile(r"^Left out: ((?:the )?tests.+)$", re.MULTILINE)
 
 
 #: By extra: the page, and a word of the example up to which the page's examples must run.

@@ -48,6 +48,15 @@ def peers() -> None:
     console(False).print(shown)
 
 
+@conformance.command()
+def template() -> None:
+    """Print a driver to begin with, in Python."""
+    from importlib import resources
+
+    text = (resources.files("amqp10msg.corpus.drivers") / "template.py").read_text(encoding="utf-8")
+    click.echo(text, nl=False)
+
+
 @conformance.command(
     epilog="""
 \b
