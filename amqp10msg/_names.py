@@ -1,7 +1,14 @@
 """What stands in ``amqp10msg`` itself: its public names, imported with all that they need."""
 
 from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
-from amqp10msg.errors import AmqpError, ContentError, DecodeError, EncodeError, ValidationError
+from amqp10msg.errors import (
+    AmqpError,
+    ChecksumError,
+    ContentError,
+    DecodeError,
+    EncodeError,
+    ValidationError,
+)
 from amqp10msg.lenient import Malformed
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
@@ -48,6 +55,7 @@ __all__ = [
     "Array",
     "Byte",
     "Char",
+    "ChecksumError",
     "ContentError",
     "Data",
     "Decimal32",

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AmqpError",
+    "ChecksumError",
     "ContentError",
     "DecodeError",
     "EncodeError",
@@ -107,6 +108,17 @@ class ValidationError(AmqpError, ValueError):
 
 class ContentError(AmqpError, ValueError):
     """The body of a message is not the text, JSON or compressed data that it is asked for as."""
+
+
+class ChecksumError(AmqpError, ValueError):
+    """The footer does not vouch for the bare message; `faults` says why, one sentence each."""
+
+    def __init__(self, faults: Sequence[str]) -> None:
+        super().__init__(faults)
+        self.faults = tuple(faults)
+
+    def __str__(self) -> str:
+        return "; ".join(self.faults)
 
 
 class TranslationError(AmqpError, ValueError):

@@ -108,6 +108,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], tuple[str, ...]]] =
     "empty key": (lambda: sign(MESSAGE, b""), ValueError, ("empty", "32 random bytes")),
     "text as key": (lambda: sign(MESSAGE, "key"), TypeError, ("bytes", "str", ".encode()")),
     "empty key of verify": (lambda: verify(MESSAGE, b""), ValueError, ("empty",)),
+    "no key of verify": (
+        lambda: verify(MESSAGE, None),
+        TypeError, ("bytes", "NoneType", "leave it out"),
+    ),
     "sign bytes": (lambda: sign(b"x", b"key"), TypeError, ("Message", "bytes", "Message.decode")),
     "checksum of text": (lambda: with_checksum("x"), TypeError, ("Message", "str")),
     "ttl": (sent(ttl="5s"), EncodeError, ("header.ttl", "uint", "'5s'")),
