@@ -10,12 +10,15 @@ from typing import Any
 
 import attrs
 import pytest
+from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Described, Message, Symbol, UInt, files
+from amqp10msg import Array, Described, Message, Symbol, UInt, ULong, files
 from amqp10msg.basic import decode_content_header
+from amqp10msg.cli import main
 from amqp10msg.files import Record, _segments, capture
+from fuzz.files import run
 from tests.captures import (
     BODIES,
     DELIVER,
@@ -26,6 +29,7 @@ from tests.captures import (
     RETURN,
     Piece,
     attach,
+    block,
     content,
     cut,
     frame,
@@ -445,3 +449,102 @@ def test_a_capture_of_a_broker() -> None:
     assert ["b-0", "b-1"] * 2 == [header.properties.message_id for header in headers]
     assert [b'{"order": 0}', b'{"order": 1}'] * 2 == [record.payload for record in over_basic]
     assert {("", "orders")} == {(one.exchange, one.routing_key) for one in over_basic}
+
+
+ODD_VALUES = [[1], {"a": 1}, Array("int", [1]), Described(UInt(1), 2), "0", 1.0, b"0", True, -1]
+
+
+@pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
+@pytest.mark.parametrize(
+    "performative",
+    [
+        lambda value: Described(value, []),
+        lambda value: Described(ULong(0x12), ["link", value]),
+        lambda value: Described(ULong(0x14), [value, UInt(0), b"tag"]),
+        lambda value: Described(ULong(0x14), [UInt(0), value, b"tag"]),
+        lambda value: Described(Symbol("amqp:transfer:list"), [value]),
+        lambda value: Described(ULong(0x16), [value]),
+    ],
+    ids=["descriptor", "attach", "transfer", "delivery-id", "symbol", "detach"],
+)
+def test_a_frame_with_an_odd_value_costs_that_frame(performative: Any, value: Any) -> None:
+    """Whether the messages around it are read, also one of which a part came before it."""
+    odd = frame(performative(value), b"odd")
+    octets = HEADER + attach(0, "q") + transfer(0, b"a", 0, more=True)
+    octets += odd + transfer(0, b"b", 0) + transfer(0, b"c", 1)
+
+    found = of_pieces(cut(octets, [1000]))
+
+    assert [b"ab", b"c"] == [record.wire for record in found if not record.fault]
+    for record in found:
+        if record.fault:
+            assert record.fault.startswith("a frame that cannot be read: its ")
+            assert odd[8:] == record.wire
+
+
+@pytest.mark.parametrize("value", [True, -1, 1 << 32, "0"])
+def test_a_message_format_that_is_none_is_not_told(value: Any) -> None:
+    odd = frame(Described(ULong(0x14), [UInt(0), UInt(0), b"tag", value]), b"m")
+
+    (record,) = of_pieces(cut(HEADER + odd, [1000]))
+
+    assert (b"m", "", None) == (record.wire, record.fault, record.message_format)
+
+
+def timed(ticks: int, resolution: int) -> bytes:
+    """A capture in pcapng of one message, at a time in ticks of 10^-resolution seconds."""
+    (_, piece) = cut(stream_of([b"m"]), [1000])
+    data = packet(piece)
+    options = struct.pack("<HHB3xHH", 9, 1, resolution, 0, 0)
+    head = struct.pack("<IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(data), len(data))
+    begin = block(0x0A0D0D0A, struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1))
+    return begin + block(1, struct.pack("<HHI", 1, 0, 0) + options) + block(6, head + data)
+
+
+@pytest.mark.parametrize(
+    "ticks, resolution, time",
+    [
+        (2**64 - 1, 9, (2**64 - 1) // 1000),
+        (2**64 - 1, 6, None),
+        (2**64 - 1, 0, None),
+        (253_402_300_799_999_999, 6, 253_402_300_799_999_999),
+        (253_402_300_800_000_000, 6, None),
+    ],
+)
+def test_a_time_after_the_year_9999_is_unknown(
+    ticks: int, resolution: int, time: int | None
+) -> None:
+    (record,) = read(timed(ticks, resolution))
+
+    assert (b"m", "", time) == (record.wire, record.fault, record.time)
+
+
+@pytest.mark.parametrize("command", ["inspect", "validate", "pipeline"])
+def test_commands_read_what_is_beside_an_odd_frame(tmp_path: Path, command: str) -> None:
+    path, out = tmp_path / "c.pcapng", tmp_path / "out"
+    octets = HEADER + frame(Described([1], []), b"odd") + transfer(0, Message(b"m").encode(), 0)
+    path.write_bytes(pcapng([packet(piece) for piece in cut(octets, [1000])]))
+    arguments = ["pipeline", "validate", str(path), str(out)]
+
+    result = CliRunner().invoke(main, arguments if command == "pipeline" else [command, str(path)])
+
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.output
+    if command == "pipeline":
+        assert [b"\x00\x53\x75\xa0\x01m"] == columns(out / "messages")["wire"]
+        assert ["a frame that cannot be read: its descriptor is of the type list"] == columns(
+            out / "quarantine"
+        )["error_text"]
+    else:
+        assert ('binary vbin8  1 byte: "m"' if command == "inspect" else "1 sound") in result.output
+        assert "its descriptor is of the type list" in result.output
+
+
+def columns(folder: Path) -> dict[str, list[Any]]:
+    dataset: Any = pytest.importorskip("pyarrow.dataset")
+    found: dict[str, list[Any]] = dataset.dataset(folder).to_table().to_pydict()
+    return found
+
+
+def test_many_damaged_captures() -> None:
+    """Whether each gives records; `python -m fuzz.files` reads more."""
+    assert [] == run(2_000, 1, ["pcap"], kept=None)

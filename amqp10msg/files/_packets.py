@@ -27,6 +27,8 @@ _INTERFACE, _SIMPLE_PACKET, _ENHANCED_PACKET = 1, 3, 6
 _END_OF_OPTIONS, _TIME_RESOLUTION = 0, 9
 # A packet is at most 256 kB in any capture; what says more is damaged.
 _MAX_PACKET = 1 << 24
+# The end of the year 9999, the last that a datetime can say, in microseconds since the Unix epoch.
+_LAST_TIME = 253_402_300_799_999_999
 
 
 @attrs.frozen
@@ -35,7 +37,8 @@ class Packet:
 
     Attributes:
         offset: where its header begins in the file, in bytes.
-        time: when it was captured, in microseconds since the Unix epoch; None where unknown.
+        time: when it was captured, in microseconds since the Unix epoch; None where unknown,
+            and where that is after the year 9999.
         link: the type of the link layer, such as 1 for Ethernet.
         data: its bytes, which may be cut off.
     """
@@ -126,7 +129,9 @@ def _block(
         if number >= len(interfaces) or size > len(body) - 20:
             return Record(offset, body, "a packet of an unknown interface, or cut off in its block")
         link, ticks = interfaces[number]
-        return Packet(offset, (high << 32 | low) * 1_000_000 // ticks, link, body[20 : 20 + size])
+        time = (high << 32 | low) * 1_000_000 // ticks
+        known = time if time <= _LAST_TIME else None
+        return Packet(offset, known, link, body[20 : 20 + size])
     elif kind == _SIMPLE_PACKET and len(body) >= 4:
         size = min(struct.unpack_from(f"{order}I", body)[0], len(body) - 4)
         if not interfaces:

@@ -33,6 +33,13 @@ _CODES: dict[Any, int] = {
     "amqp:end:list": _END,
     "amqp:close:list": _CLOSE,
 }
+# Their fields that messages are put together by, and the places of these.
+_UINTS: dict[Any, tuple[tuple[str, int], ...]] = {
+    _ATTACH: (("handle", 1),),
+    _TRANSFER: (("handle", 0), ("delivery-id", 1)),
+    _DETACH: (("handle", 0),),
+}
+_LARGEST_UINT = 0xFFFFFFFF
 # The longest of them, attach, has 14 fields.
 _MOST_FIELDS = 14
 # The places of fields of attach and of transfer.
@@ -213,7 +220,11 @@ class Frames:
                 yield self._fault(f"a frame that cannot be read: {error}", packet, frame)
                 return True
             if isinstance(performative, Described) and isinstance(performative.value, list):
-                yield from self._performative(performative, channel, frame[end:], packet)
+                wrong = _wrong(performative)
+                if wrong:
+                    yield self._fault(f"a frame that cannot be read: {wrong}", packet, frame)
+                else:
+                    yield from self._performative(performative, channel, frame[end:], packet)
         return True
 
     def _performative(
@@ -247,7 +258,7 @@ class Frames:
             partial = _Partial(
                 delivery_id=delivery_id,
                 delivery_tag=tag if isinstance(tag, bytes) else None,
-                message_format=message_format if isinstance(message_format, int) else None,
+                message_format=message_format if _is_uint(message_format) else None,
                 address=self._addresses.get(key),
                 headless=delivery_id is None,
             )
@@ -336,6 +347,23 @@ def _begins_frame(octets: bytes, protocol: str) -> bool:
         and octets[7 + size] == _FRAME_END
         and (octets[0] != _HEADER or octets[7:9] == b"\x00\x3c")
     )
+
+
+def _wrong(performative: Described) -> str:
+    """Say what is wrong with what a performative is known by; empty if nothing."""
+    descriptor = performative.descriptor
+    if isinstance(descriptor, bool) or not isinstance(descriptor, (int, str)):
+        return f"its descriptor is of the type {type(descriptor).__name__}"
+    fields = performative.value
+    for name, place in _UINTS.get(_CODES.get(descriptor, descriptor), ()):
+        if place < len(fields) and not (fields[place] is None or _is_uint(fields[place])):
+            return f"its {name} is not a uint, but {fields[place]!r:.80}"
+    return ""
+
+
+def _is_uint(value: Any) -> bool:
+    """Whether a value is a number that a uint holds, of whatever type."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST_UINT
 
 
 def _address(terminus: Any) -> str | None:
