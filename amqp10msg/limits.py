@@ -16,6 +16,8 @@ _MAX_ITEMS = 1_000_000
 # An array of zero-width elements has a count that nothing in the input pays for (ten octets may
 # ask for 2^32 - 1 values), so all of them in one input share this budget.
 _MAX_ZERO_WIDTH = 65_536
+# Of what machines write, little packs to less than a fiftieth; zeros pack to a thousandth.
+_MAX_EXPANSION = 100
 _COUNT = [attrs.validators.ge(0), attrs.validators.le(2**62)]
 
 
@@ -29,8 +31,10 @@ class Limits:
         depth: nested lists, maps, arrays and described values, at most (1 to 256).
         items: values in lists, maps and arrays, in the whole input. `scan` and lenient decoding
             count a section as four.
-        zero_width: elements of arrays whose elements take no octets, in the whole input.
+        zero_width: elements of arrays whose elements take no octets, in the whole input. Of a
+            file, records without a byte.
         size: bytes of input, or None for no bound of its own.
+        expansion: bytes that a compressed file may make of each of its own, beyond 64 MiB.
     """
 
     depth: int = attrs.field(
@@ -42,6 +46,7 @@ class Limits:
     size: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(attrs.validators.ge(0))
     )
+    expansion: int = attrs.field(default=_MAX_EXPANSION, validator=_COUNT)
 
 
 DEFAULT_LIMITS = Limits()

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import json
 import struct
+import tracemalloc
 import zlib
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,12 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Properties, files
+from amqp10msg import Limits, Message, Properties, columns, files, jobs
 from amqp10msg.cli._input import Inputs
-from amqp10msg.files import Record
+from amqp10msg.files import Range, Record, streams, tables
 from amqp10msg.files.text import octets_of_hex
+from amqp10msg.jobs.inputs import Reading
+from fuzz.files import FORMS, run
 from tests.effort import cost
 
 pytestmark = pytest.mark.once
@@ -318,3 +321,162 @@ class TestDamagedGzip:
 
         assert b"a" == good.wire
         assert "incorrect header check" in bad.fault
+
+
+def gzipped(content: bytes, times: int) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, 31)
+    return b"".join([*(packer.compress(content) for _ in range(times)), packer.flush()])
+
+
+class TestBombs:
+    """Small files that make much."""
+
+    @pytest.mark.parametrize("form", ["raw", "prefixed", "jsonl", "cborseq"])
+    def test_a_gzip_file_makes_so_many_times_its_size(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str
+    ) -> None:
+        monkeypatch.setattr(streams, "_ROOM", 100_000)
+        path = tmp_path / "m.gz"
+        content = b"" if form == "raw" else WRITERS[form]([bytes(500)])
+        path.write_bytes(gzipped(content or bytes(500), 2_000))
+
+        found = list(files.read(path, form))
+
+        made = sum(len(record.wire or b"") for record in found)
+        assert (0 if form == "raw" else 500 * 150) <= made < 100_000 + 100 * path.stat().st_size
+        assert [True] == [record.ends for record in found if record.fault]
+        assert "more than 100,000 bytes and 100 times its own (unpack it first" in found[-1].fault
+        assert [] == [
+            r.fault for r in files.read(path, form, limits=Limits(expansion=10_000)) if r.fault
+        ]
+
+    @pytest.mark.parametrize("form, empty", [("prefixed", bytes(4)), ("cborseq", b"\x40")])
+    @pytest.mark.parametrize("packed", [False, True])
+    def test_records_without_a_byte_are_bounded(
+        self, tmp_path: Path, form: str, empty: bytes, packed: bool
+    ) -> None:
+        path = tmp_path / "m"
+        path.write_bytes(gzipped(empty, 200_000) if packed else empty * 200_000)
+
+        found = list(files.read(path, form))
+
+        assert 65_536 + 1 == len(found)
+        assert found[-1].ends
+        assert found[-1].fault.startswith("more than 65,536 records without a byte")
+        assert 6 == len(list(files.read(path, form, limits=Limits(zero_width=5))))
+
+    def test_blank_lines_are_bounded(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.jsonl"
+        path.write_bytes(b"\n" * 200_000 + jsonl([b"a"]))
+
+        (record,) = files.read(path, "jsonl")
+
+        assert record.fault.startswith("more than 65,536 records without a byte")
+        (record,) = files.read(path, "jsonl", limits=Limits(zero_width=200_000))
+        assert b"a" == record.wire
+
+    def test_a_message_is_held_three_times_at_most(self, tmp_path: Path) -> None:
+        path = tmp_path / "m.jsonl.gz"
+        size = 20_000_000
+        path.write_bytes(gzipped(b'{"raw":"' + b"0" * size + b'"}\n', 1))
+
+        tracemalloc.start()
+        try:
+            (record,) = files.read(path, "jsonl")
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+        assert size // 2 == len(record.wire or b"")
+        assert peak < 4 * size
+
+
+class TestParquet:
+    """Tables whose values stand in them once."""
+
+    @pytest.mark.parametrize("column", ["wire", "raw"])
+    def test_equal_rows_are_read_few_at_a_time(self, tmp_path: Path, column: str) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "m.parquet"
+        size, rows = 2_000_000, 200
+        # The others are small, so that the mean is.
+        values = [*[b"\x00"] * 50_000, *[bytes(size)] * rows]
+        pq.write_table(pa.table({column: values}), path, compression="zstd", row_group_size=1 << 20)
+        assert path.stat().st_size < 2_000
+
+        tracemalloc.start()
+        try:
+            lengths = [len(record.wire or b"") for record in files.read(path)]
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+        assert [1] * 50_000 + [size] * rows == lengths
+        assert peak < 20 * size
+        batches = [
+            batch.nbytes for batch in Reading.of({}).batches(Range(str(path), "parquet", 0, 1))
+        ]
+        assert sum(lengths) <= sum(batches)
+        assert max(batches) < 20 * size
+
+    def test_a_row_group_that_makes_very_much_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        monkeypatch.setattr(tables, "_ROOM", 1_000_000)
+        path = tmp_path / "m.parquet"
+        pq.write_table(pa.table({"wire": [bytes(2_000_000)]}), path, compression="zstd")
+
+        with pytest.raises(ValueError, match=r"row group 0 makes 2,000,\d\d\d bytes, more"):
+            list(files.read(path))
+        with pytest.raises(ValueError, match=r"row group 0 makes"):
+            list(Reading.of({}).batches(Range(str(path), "parquet", 0, 1)))
+        assert 1 == len(list(files.read(path, limits=Limits(expansion=100_000))))
+
+    def test_a_value_that_is_too_large_is_a_fault(self, tmp_path: Path) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        path = tmp_path / "m.parquet"
+        pq.write_table(pa.table({"wire": [b"a", b"b" * 2_000, b"c"]}), path)
+
+        found = list(files.read(path, max_size=1_000))
+
+        assert ["", "larger than 1,000 bytes", ""] == [record.fault for record in found]
+        assert [b"a", b"b" * 1_024, b"c"] == [record.wire for record in found]
+
+    @pytest.mark.parametrize("kind", ["dictionary", "large dictionary", "view"])
+    def test_dictionaries_and_views_are_read(self, tmp_path: Path, kind: str) -> None:
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        messages = [Message(b"%d" % (n % 3)).encode() for n in range(9)]
+        if kind == "view":
+            wire = pa.array([*messages, None], pa.binary_view())
+            address = pa.array(["q"] * 10, pa.string_view())
+        else:
+            wire = pa.array(
+                [*messages, None], pa.large_binary() if "large" in kind else pa.binary()
+            ).dictionary_encode()
+            address = pa.array(["q"] * 10).dictionary_encode()
+        path = tmp_path / "in.parquet"
+        pq.write_table(pa.table({"wire": wire, "address": address}), path)
+
+        assert [(octets, "q") for octets in messages] == [
+            (record.wire, record.address) for record in files.read(path)
+        ]
+        texts = [str(n % 3) for n in range(9)]
+        assert [*texts, None] == columns.decode(wire, ["body_text"])["body_text"].to_pylist()
+        for kind_of_job in ("decode", "validate", "profile", "translate"):
+            out = tmp_path / kind_of_job
+            job = jobs.Job(kind_of_job, to="basic" if kind_of_job == "translate" else "amqp10")
+            stats = jobs.run(path, out, job, workers=1)
+            assert (9, 0) == (stats.rows, stats.errors)
+
+    def test_few_bytes_in_a_dictionary_are_not_made_many(self) -> None:
+        pa = pytest.importorskip("pyarrow")
+        few = pa.DictionaryArray.from_arrays([0] * 1_000, pa.array([bytes(1_000_000)]))
+
+        with pytest.raises(columns.TooMuchError, match="have 1,000,000,000 bytes"):
+            columns.decode(few, ["body"])
+
+
+def test_many_damaged_files() -> None:
+    """Whether what is whole is read; `python -m fuzz.files` reads more."""
+    assert [] == run(4_000, 1, [form for form in FORMS if form != "pcap"], kept=None)

@@ -141,6 +141,18 @@ def test_two_jobs_do_not_write_to_one_folder(parquet: Path, tmp_path: Path) -> N
 
 
 @pytest.mark.once
+@pytest.mark.parametrize("overwrite", [False, True])
+def test_a_link_to_nothing_is_named(parquet: Path, tmp_path: Path, overwrite: bool) -> None:
+    out = tmp_path / "out"
+    out.symlink_to(tmp_path / "nowhere")
+
+    with pytest.raises(FileNotFoundError, match=r"a link to .*nowhere, which is not there: make"):
+        jobs.run(parquet, out, Job("decode"), overwrite=overwrite)
+
+    assert ["in.parquet", "out"] == names_in(tmp_path)
+
+
+@pytest.mark.once
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_broken_file_is_named(parquet: Path, tmp_path: Path, there: bool, workers: int) -> None:
     octets = bytearray(parquet.read_bytes())

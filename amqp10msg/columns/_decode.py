@@ -47,8 +47,9 @@ def decode(
 
     Args:
         array: the encoded messages: a pyarrow Array or ChunkedArray of binary, large_binary,
-            binary_view or fixed_size_binary; a pandas or Polars Series or anything else with
-            Arrow's C interface; or a list of bytes. Memory is read in place.
+            binary_view or fixed_size_binary, or of a dictionary of these; a pandas or Polars
+            Series or anything else with Arrow's C interface; or a list of bytes. Memory is read
+            in place.
         columns: names of columns, in the order wanted: those of `SCHEMA`; ``body_text``,
             ``body_value`` and ``error``, which are made of them; ``wire`` for the bytes of each
             message; and entries of the map sections: ``application_properties.tenant`` as a struct,
@@ -300,6 +301,7 @@ def binary_chunks(array: Any) -> list[pa.Array]:
 
     Raises:
         TypeError: it does not hold bytes.
+        TooMuchError: a dictionary holds few bytes, and many messages are made of them.
     """
     chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [_array_of(array)]
     if len(chunks) == 1 and isinstance(chunks[0], pa.ChunkedArray):
@@ -328,6 +330,14 @@ def _binary(array: pa.Array) -> pa.Array:
         return array.cast(pa.binary())
     if kind == pa.binary_view():
         return array.cast(pa.large_binary())
+    if pa.types.is_dictionary(kind):
+        values = _binary(array.dictionary).cast(pa.large_binary())
+        octets = pc.sum(pc.binary_length(values).take(array.indices)).as_py() or 0
+        if octets > room_for(array):
+            raise TooMuchError(
+                f"the messages of this dictionary have {octets:,} bytes: decode fewer at once"
+            )
+        return values.take(array.indices)
     raise TypeError(f"expected encoded messages as binary, not {kind}")
 
 

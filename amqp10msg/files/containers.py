@@ -1,7 +1,7 @@
 """Containers of encoded messages: length-prefixed, JSON lines, CBOR sequences.
 
 The readers take a stream at the start, a place to stop before (None for the end) and the bytes
-that one message may take.
+that one message may take, and limits.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import IO, Any
 
 from amqp10msg.files._record import MAX_SIZE, Record
 from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, printable
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
 # Reads what stands before an item, empty at the end, and the size, None where that is cut off.
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]
@@ -35,6 +36,14 @@ def too_large(size: int) -> str:
     return f"larger than {size:,} bytes"
 
 
+def _too_many_empty(limits: Limits) -> str:
+    """Return the fault of a file of which more is not read."""
+    return (
+        f"more than {limits.zero_width:,} records without a byte: what follows is not read "
+        "(raise Limits.zero_width to read it)"
+    )
+
+
 def octets_of_record(document: dict[str, Any]) -> bytes | None:
     """Return the message of a JSON record; None where it has no key for one.
 
@@ -51,10 +60,14 @@ def octets_of_record(document: dict[str, Any]) -> bytes | None:
 
 
 def read_prefixed(
-    stream: IO[bytes], start: int = 0, stop: int | None = None, max_size: int = MAX_SIZE
+    stream: IO[bytes],
+    start: int = 0,
+    stop: int | None = None,
+    max_size: int = MAX_SIZE,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Iterator[Record]:
     """Read messages after their sizes, four bytes each in network byte order."""
-    return _read_sized(stream, start, stop, max_size, head_of=_prefix)
+    return _read_sized(stream, start, stop, max_size, limits, head_of=_prefix)
 
 
 def _prefix(stream: Any) -> tuple[bytes, int | None]:
@@ -75,9 +88,15 @@ def _cbor_head(stream: Any) -> tuple[bytes, int | None]:
 
 
 def _read_sized(
-    stream: IO[bytes], start: int, stop: int | None, max_size: int, *, head_of: _HeadOf
+    stream: IO[bytes],
+    start: int,
+    stop: int | None,
+    max_size: int,
+    limits: Limits,
+    *,
+    head_of: _HeadOf,
 ) -> Iterator[Record]:
-    offset = start
+    offset, empty = start, limits.zero_width
     while stop is None or offset < stop:
         head, size = head_of(stream)
         if not head:
@@ -93,7 +112,10 @@ def _read_sized(
         elif size > max_size:
             # Its bytes are not read: the size is more likely wrong than they are there.
             fault = too_large(max_size)
+        elif not size and not empty:
+            fault = _too_many_empty(limits)
         else:
+            empty -= not size
             octets = stream.read(size)
             if len(octets) < size:
                 fault = f"cut off, {len(octets):,} of {size:,} bytes"
@@ -140,13 +162,18 @@ def read_lines(
             yield here, line, ""
 
 
-def _raw(stream: IO[bytes], start: int, _stop: int | None, max_size: int) -> Iterator[Record]:
+def _raw(
+    stream: IO[bytes], start: int, _stop: int | None, max_size: int, _limits: Limits
+) -> Iterator[Record]:
     octets = stream.read(max_size + 1)
     is_large = len(octets) > max_size
     yield Record(start, octets[:1024] if is_large else octets, too_large(max_size) * is_large)
 
 
-def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> Iterator[Record]:
+def _jsonl(
+    stream: IO[bytes], start: int, stop: int | None, max_size: int, limits: Limits
+) -> Iterator[Record]:
+    empty = limits.zero_width
     # Hex takes two characters a byte, and a record may say more than the message.
     for offset, line, fault in read_lines(stream, 2 * max_size + (1 << 20), start, stop):
         if fault:
@@ -156,6 +183,11 @@ def _jsonl(stream: IO[bytes], start: int, stop: int | None, max_size: int) -> It
                 yield _record_of_line(offset, line)
             except ValueError as error:
                 yield Record(offset, line.rstrip(b"\r\n"), f"not a record: {error}")
+        elif empty:
+            empty -= 1
+        else:
+            yield Record(offset, line, _too_many_empty(limits), ends=True)
+            return
 
 
 def _record_of_line(offset: int, line: bytes) -> Record:
@@ -195,7 +227,7 @@ _CBOR_SIZES = {**dict.fromkeys(range(0x40, 0x58), 0), 0x58: 1, 0x59: 2, 0x5A: 4,
 
 
 #: Readers by form.
-READERS: dict[str, Callable[[IO[bytes], int, int | None, int], Iterator[Record]]] = {
+READERS: dict[str, Callable[[IO[bytes], int, int | None, int, Limits], Iterator[Record]]] = {
     "raw": _raw,
     "prefixed": read_prefixed,
     "jsonl": _jsonl,

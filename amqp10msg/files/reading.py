@@ -16,6 +16,7 @@ from amqp10msg.files.event_hubs import read_avro
 from amqp10msg.files.recognition import HEAD, advice, form_of_head
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 from amqp10msg.files.tables import read_parquet
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
 
 _SUFFIXES = {
     ".jsonl": "jsonl",
@@ -73,6 +74,7 @@ def read(
     start: int = 0,
     stop: int | None = None,
     max_size: int = MAX_SIZE,
+    limits: Limits | None = None,
 ) -> Iterator[Record]:
     """Read the messages of a file.
 
@@ -86,6 +88,7 @@ def read(
         start: where to begin, in bytes: the start of a range that `ranges` gave.
         stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
+        limits: as of `read_stream`.
 
     Raises:
         ValueError: the form is not known or cannot be recognised.
@@ -93,10 +96,13 @@ def read(
     """
     path = Path(path)
     form = _known(path, form)
-    with opened(path) if form != "parquet" else path.open("rb") as stream:
+    limits = DEFAULT_LIMITS if limits is None else limits
+    with opened(path, limits) if form != "parquet" else path.open("rb") as stream:
         if start:
             stream.seek(start)
-        yield from read_stream(stream, form, start=start, stop=stop, max_size=max_size)
+        yield from read_stream(
+            stream, form, start=start, stop=stop, max_size=max_size, limits=limits
+        )
 
 
 def read_stream(
@@ -106,6 +112,7 @@ def read_stream(
     start: int = 0,
     stop: int | None = None,
     max_size: int = MAX_SIZE,
+    limits: Limits | None = None,
 ) -> Iterator[Record]:
     """Read the messages of an open file; see `read`.
 
@@ -117,6 +124,9 @@ def read_stream(
         start: where it stands, in octets.
         stop: records that begin there or after are left out; None for the end of the file.
         max_size: bytes that one message may take.
+        limits: of them, `zero_width` bounds the records without a byte, and `expansion` what a
+            gzip file makes, or a row group of Parquet; what is beyond is not read, and a fault says
+            so.
 
     Raises:
         ValueError: it is Parquet without a column for messages, or not Parquet; likewise Avro.
@@ -124,7 +134,7 @@ def read_stream(
     """
     hint = advice(stream.peek(HEAD)[:HEAD], form) if not start else ""
     try:
-        for record in _records(stream, form, start, stop, max_size):
+        for record in _records(stream, form, start, stop, max_size, limits or DEFAULT_LIMITS):
             yield (
                 attrs.evolve(record, fault=f"{record.fault}; {hint}")
                 if (hint and record.fault)
@@ -136,15 +146,15 @@ def read_stream(
 
 
 def _records(
-    stream: Any, form: str, start: int, stop: int | None, max_size: int
+    stream: Any, form: str, start: int, stop: int | None, max_size: int, limits: Limits
 ) -> Iterator[Record]:
     if form == "pcap":
         return read_capture(stream, max_size=max_size)
     if form == "parquet":
-        return read_parquet(stream)
+        return read_parquet(stream, max_size, limits)
     if form == "avro":
         return read_avro(stream, max_size)
-    return containers.READERS[form](stream, start, stop, max_size)
+    return containers.READERS[form](stream, start, stop, max_size, limits)
 
 
 def ranges(

@@ -7,16 +7,20 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from amqp10msg.limits import DEFAULT_LIMITS, Limits
+
 #: What a gzip file begins with (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"
 # Bytes that are read from the compressed file at a time, and that one piece of content may have.
 _PACKED, _PIECE = 8 << 10, 64 << 10
 # Of zlib: a gzip file, its header and checksum included.
 _WITH_HEADER = 31
+# Bytes of content that any gzip file may have, however small it is.
+_ROOM = 64 << 20
 
 
 class DamagedGzipError(Exception):
-    """A gzip file is cut off, or its content is not what was compressed.
+    """A gzip file is cut off, its content is not what was compressed, or it has too much of it.
 
     Attributes:
         offset: where in the content the part begins that cannot be read, in bytes.
@@ -27,24 +31,25 @@ class DamagedGzipError(Exception):
         self.offset = offset
 
 
-def opened(path: Path) -> Any:
+def opened(path: Path, limits: Limits = DEFAULT_LIMITS) -> Any:
     """Open a file for reading, uncompressed where it is a gzip file.
 
     Raises:
         OSError: it cannot be read.
     """
-    return unpacked(path.open("rb"), closes=True)
+    return unpacked(path.open("rb"), limits, closes=True)
 
 
-def unpacked(stream: Any, *, closes: bool = False) -> Any:
+def unpacked(stream: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False) -> Any:
     """Return the stream itself, or its content where it begins as a gzip file does.
 
     Args:
         stream: a buffered stream, one with a method ``peek``.
+        limits: of them, `expansion` bounds the content.
         closes: close the stream with its content.
     """
     is_packed = stream.peek(2)[:2] == GZIP
-    return Gunzipped(stream, closes=closes) if is_packed else stream
+    return Gunzipped(stream, limits, closes=closes) if is_packed else stream
 
 
 class Gunzipped(io.BufferedIOBase):
@@ -55,11 +60,16 @@ class Gunzipped(io.BufferedIOBase):
 
     Args:
         packed: the gzip file.
+        limits: of them, `expansion` bounds the content.
         closes: close the gzip file with this.
     """
 
-    def __init__(self, packed: Any, *, closes: bool = False) -> None:
+    def __init__(
+        self, packed: Any, limits: Limits = DEFAULT_LIMITS, *, closes: bool = False
+    ) -> None:
         self._packed = packed
+        self._expansion = limits.expansion
+        self._room = _ROOM  # bytes of content that may still come
         self._closes = closes
         self._inflater = zlib.decompressobj(_WITH_HEADER)
         self._rest = b""  # compressed, and not yet given to the inflater
@@ -108,7 +118,9 @@ class Gunzipped(io.BufferedIOBase):
     def _take(self, size: int | None) -> bytes:
         if self._damage and (size is None or len(self._content) < size):
             raise DamagedGzipError(self._damage, self._offset + len(self._content))
-        found = bytes(self._content[:size])
+        # A copy of a slice would be made twice.
+        with memoryview(self._content) as content, content[:size] as wanted:
+            found = bytes(wanted)
         del self._content[:size]
         self._offset += len(found)
         return found
@@ -116,7 +128,10 @@ class Gunzipped(io.BufferedIOBase):
     def _extend(self) -> bool:
         """Uncompress a piece more; return False where there is none."""
         while not self._ended:
-            packed, self._rest = self._rest or self._packed.read(_PACKED), b""
+            packed, self._rest = self._rest, b""
+            if not packed:
+                packed = self._packed.read(_PACKED)
+                self._room += len(packed) * self._expansion
             if not packed:
                 self._ended = True
                 self._damage = "" if self._inflater.eof else "it is cut off"
@@ -127,6 +142,14 @@ class Gunzipped(io.BufferedIOBase):
                     continue
                 self._inflater = zlib.decompressobj(_WITH_HEADER)
             piece = self._inflate(packed)
+            self._room -= len(piece)
+            if self._room < 0:
+                self._ended = True
+                self._damage = (
+                    f"it makes more than {_ROOM:,} bytes and {self._expansion} times its own "
+                    "(unpack it first if you trust it, or raise Limits.expansion)"
+                )
+                piece = b""
             if piece:
                 self._content += piece
                 return True

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from amqp10msg.files._record import Record
+from amqp10msg.files.containers import too_large
+from amqp10msg.limits import Limits
 
 #: Columns that hold an encoded message; the first that is there is read.
 COLUMNS = ("wire", "raw")
@@ -16,13 +19,35 @@ _OTHERS = (
     *(_BASIC, "payload", "exchange", "routing_key", "redelivered"),
 )
 _FAULTS = ("fault", "error_code", "error_text", "source", "offset")
+_TEXTS = (
+    *("protocol", "connection", "address", "exchange", "routing_key"),
+    *("fault", "error_code", "error_text"),
+)
+_PROTOCOLS = ("amqp-1.0", "amqp-0-9-1")
 # The code under which a quarantine has what could not be read (`amqp10msg.jobs`).
 _UNREADABLE = {"unreadable-input", "damaged-file"}
+# Of what is not text.
+_TYPES: dict[str, type] = {
+    "delivery_tag": bytes,
+    "message_format": int,
+    _BASIC: bytes,
+    "payload": bytes,
+    "redelivered": bool,
+}
+# What is read at once, whichever comes first.
 _BATCH_ROWS = 256
+_BATCH_OCTETS = 4 << 20
+# What a row group may make, however small its file is.
+_ROOM = 256 << 20
 
 
-def read_parquet(stream: IO[bytes]) -> Iterator[Record]:
+def read_parquet(stream: IO[bytes], max_size: int, limits: Limits) -> Iterator[Record]:
     """Read a table row by row; rows without a message are left out.
+
+    Args:
+        stream: the file.
+        max_size: bytes that one message may take.
+        limits: of them, `expansion` bounds what a row group may make.
 
     Raises:
         ValueError: this is not Parquet, or has no column for messages.
@@ -35,6 +60,7 @@ def read_parquet(stream: IO[bytes]) -> Iterator[Record]:
         raise ImportError("Parquet needs pyarrow: pip install 'amqp10msg[arrow]'") from error
     if not stream.seekable():
         raise ValueError("Parquet can be read from a file alone, not from a pipe or gzip")
+    number = 0
     try:
         with pq.ParquetFile(stream) as file:
             names = file.schema_arrow.names
@@ -44,29 +70,143 @@ def read_parquet(stream: IO[bytes]) -> Iterator[Record]:
                     f"there is no column {' or '.join(COLUMNS)} of encoded messages: "
                     f"there are {', '.join(names[:8])}{', …' if len(names) > 8 else ''}"
                 )
-            wanted = [name for name in (column, *_OTHERS, *_FAULTS) if name in names]
-            number = 0
-            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted, use_threads=False):
-                for row in batch.to_pylist():
-                    record = _record(number, row, column)
-                    number += 1
-                    if record is not None:
-                        yield record
-    except pa.ArrowException as error:
-        raise ValueError(f"this is not Parquet, or damaged: {error}") from None
+            wanted = [name for name in (column or "", *_OTHERS, *_FAULTS) if name in names]
+            octets = stream.seek(0, io.SEEK_END)
+            for group in range(file.metadata.num_row_groups):
+                check_expansion(file, [group], octets, limits)
+                size = rows_of_batch(stream, file, [group], _BATCH_ROWS, _BATCH_OCTETS, wanted)
+                for batch in file.iter_batches(
+                    size, row_groups=[group], columns=wanted, use_threads=False
+                ):
+                    for row in batch.to_pylist():
+                        record = _record(number, row, column, max_size)
+                        number += 1
+                        if record is not None:
+                            yield record
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if getattr(error, "errno", None) is not None:  # the system's own
+            raise
+        fault = f"this is not Parquet, or damaged: {str(error).strip()}"
+        if not number:
+            raise ValueError(fault) from None
+        yield Record(number, fault=fault, ends=True)
 
 
-def _record(number: int, row: dict[str, Any], column: str | None) -> Record | None:
+def check_expansion(file: Any, groups: Sequence[int], octets: int, limits: Limits) -> None:
+    """Refuse row groups that make very much of the few bytes of their file.
+
+    Args:
+        file: a `pyarrow.parquet.ParquetFile`.
+        groups: the row groups that are to be read.
+        octets: how large the file is.
+        limits: of them, `expansion`.
+
+    Raises:
+        ValueError: a row group makes more than 256 MiB, and more than the limit says.
+    """
+    # No more of the metadata is looked at: where that of a column is damaged, pyarrow 26 ends the
+    # process.
+    for group in groups:
+        made = file.metadata.row_group(group).total_byte_size
+        if made > max(_ROOM, limits.expansion * octets):
+            raise ValueError(
+                f"row group {group} makes {made:,} bytes, more than {limits.expansion} times those "
+                f"of the file, {octets:,}: raise Limits.expansion if you trust it"
+            )
+
+
+def rows_of_batch(
+    source: Any,
+    file: Any,
+    groups: Sequence[int],
+    most: int,
+    octets: int,
+    names: Sequence[str] | None = None,
+) -> int:
+    """Return how many rows to read at once, so that those of large values are fewer.
+
+    Values that are equal stand in the file once, in the dictionary of their column, and in a
+    batch as often as there are rows: its longest value says what a row may take.
+
+    Args:
+        source: what `pyarrow.parquet.ParquetFile` opens.
+        file: that, opened.
+        groups: the row groups that are read.
+        most: rows at once where they are small.
+        octets: bytes at once; one row may have more.
+        names: the columns that are read; all where None.
+    """
+    import pyarrow.parquet as pq  # noqa: PLC0415
+
+    found = [file.metadata.row_group(group) for group in groups]
+    row = sum(group.total_byte_size for group in found) // (
+        sum(group.num_rows for group in found) or 1
+    )
+    # Nested values are left to the mean: a row of them may hold any number.
+    texts = [
+        field.name
+        for field in file.schema_arrow
+        if (names is None or field.name in names) and _is_text(field.type) and "." not in field.name
+    ]
+    if texts:
+        with pq.ParquetFile(source, read_dictionary=texts) as probe:
+            for group in groups:
+                first = next(
+                    probe.iter_batches(1, row_groups=[group], columns=texts, use_threads=False),
+                    None,
+                )
+                if first is not None:
+                    row = max(row, sum(_longest(column) for column in first.columns))
+    fitting: int = octets // max(row, 1)
+    return max(1, min(most, fitting))
+
+
+def _is_text(kind: Any) -> bool:
+    """Return whether a column is of bytes or text, which may stand in a dictionary."""
+    import pyarrow as pa  # noqa: PLC0415
+
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    found: bool = kind in {
+        *(pa.binary(), pa.large_binary(), pa.binary_view()),
+        *(pa.string(), pa.large_string(), pa.string_view()),
+    }
+    return found
+
+
+def _longest(column: Any) -> int:
+    """Return the length of the longest value that the dictionary of a column has."""
+    import pyarrow as pa  # noqa: PLC0415
+    import pyarrow.compute as pc  # noqa: PLC0415
+
+    if not pa.types.is_dictionary(column.type):
+        return 0
+    return int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0)
+
+
+def _record(number: int, row: dict[str, Any], column: str | None, max_size: int) -> Record | None:
     wire = row.get(column) if column else None
+    for name in _TEXTS:
+        if isinstance(row.get(name), bytes):  # some writers do not say that a column is of text
+            row[name] = row[name].decode("utf-8", "backslashreplace")
     fault = row.get("fault") or (
         row.get("error_text") if row.get("error_code") in _UNREADABLE else None
     )
     if wire is None and row.get(_BASIC) is None and not fault:
         return None
-    for name in (column, _BASIC, "payload"):
-        if not isinstance(row.get(name or "", b""), (bytes, type(None))):
+    for name in (column or "", _BASIC, "payload"):
+        value = row.get(name, b"")
+        if not isinstance(value, (bytes, type(None))):
             raise ValueError(f"the column {name} has no bytes in it")  # noqa: TRY004  (the file's)
+        if len(value or b"") > max_size:
+            return Record(number, (value or b"")[:1024], too_large(max_size))
     known = {name: row[name] for name in _OTHERS if row.get(name) is not None}
+    for place, value in known.items():
+        if not isinstance(value, _TYPES.get(place, str)):
+            return Record(number, wire, f"the column {place} has {value!r:.80} in it")
+    if known.get("protocol", _PROTOCOLS[0]) not in _PROTOCOLS:
+        return Record(number, wire, f"the protocol {known['protocol']!r:.80} is not known")
+    if not 0 <= known.get("message_format", 0) < 1 << 32:
+        return Record(number, wire, f"{known['message_format']} is not a message format")
     if wire is None and "protocol" not in known:
         known["protocol"] = "amqp-0-9-1"
     source, offset = row.get("source"), row.get("offset")

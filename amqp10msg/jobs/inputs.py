@@ -23,7 +23,9 @@ from amqp10msg.delivery.filters import Selector
 from amqp10msg.errors import DecodeError
 from amqp10msg.files import Record
 from amqp10msg.files.recognition import PARQUET as MAGIC
+from amqp10msg.files.tables import check_expansion, rows_of_batch
 from amqp10msg.jobs.options import number_of
+from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
@@ -195,7 +197,7 @@ def _parquet(path: str) -> Iterator[pq.ParquetFile]:
     try:
         with pq.ParquetFile(Path(path)) as file:
             yield file
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         if getattr(error, "errno", None) is not None:  # the system's own, which has the name
             raise
         raise OSError(f"{path}: damaged, or not Parquet: {str(error).strip()}") from error
@@ -329,8 +331,10 @@ class Reading:
         if part.form == PARQUET:
             with _parquet(part.path) as file:
                 groups = list(range(part.start, part.stop))
-                size = _rows_of_batch(file.metadata, groups)
-                yield from file.iter_batches(size, row_groups=groups, use_threads=False)
+                check_expansion(file, groups, Path(part.path).stat().st_size, DEFAULT_LIMITS)
+                size = rows_of_batch(Path(part.path), file, groups, _BATCH_ROWS, _BATCH_OCTETS)
+                for batch in file.iter_batches(size, row_groups=groups, use_threads=False):
+                    yield _plainly(batch)
             return
         rows: list[tuple[Any, ...]] = []
         octets = 0
@@ -355,12 +359,20 @@ def _fault_of(record: Record) -> str | None:
     return f"{record.fault}; {REST_UNREAD}"
 
 
-def _rows_of_batch(metadata: Any, groups: list[int]) -> int:
-    """Return how many rows to read at once, so that batches of large ones are no larger."""
-    found = [metadata.row_group(group) for group in groups]
-    rows = sum(group.num_rows for group in found) or 1
-    octets = sum(group.total_byte_size for group in found) // rows
-    return max(1, min(_BATCH_ROWS, _BATCH_OCTETS // (octets or 1)))
+def _plainly(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch without views, and without dictionaries of bytes, as jobs need it."""
+    for place, field in enumerate(batch.schema):
+        kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+        if kind != field.type and (pa.types.is_binary(kind) or pa.types.is_large_binary(kind)):
+            column = batch.column(place).dictionary_decode()
+        elif kind == pa.binary_view() or kind == pa.string_view():
+            column = batch.column(place).cast(
+                pa.binary() if kind == pa.binary_view() else pa.string()
+            )
+        else:
+            continue
+        batch = batch.set_column(place, field.with_type(column.type), column)
+    return batch
 
 
 def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:

@@ -204,7 +204,11 @@ class Output:
 
         Raises:
             BlockingIOError: another job writes to it.
+            FileNotFoundError: it is a symbolic link to what is not there.
         """
+        if self.path.is_symlink() and not self.path.exists():
+            said = f"it is a link to {self.path.readlink()}, which is not there: make that folder"
+            raise FileNotFoundError(errno.ENOENT, said, str(self.path))
         with contextlib.ExitStack() as stack:
             try:
                 stack.enter_context(locked_folder(self.unfinished))
