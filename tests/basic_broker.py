@@ -60,6 +60,7 @@ class BasicBroker:
         streams: queues that keep what they deliver, by name.
         refuses: says of a message what to do with it: ``nack``, ``close`` (the channel, 406),
             ``cut`` (the connection), ``silent``, or nothing.
+        silent: whether it delivers nothing, though it answers.
         chokes: whether it fails (541) instead of delivering a message.
         dead: what was rejected without requeue.
         connections: those that are open.
@@ -70,6 +71,7 @@ class BasicBroker:
         self.streams: dict[str, list[Stored]] = {}
         self.refuses: Callable[[Stored], str] = lambda _: ""
         self.chokes: Callable[[Stored], bool] = lambda _: False
+        self.silent = False
         self.dead: list[Stored] = []
         self.connections: set[_Peer] = set()
         self.frame_max = 4096
@@ -146,7 +148,7 @@ class _Peer(asyncio.Protocol):
         self.confirms = False
         self.unacked: dict[int, Stored] = {}
         self.content: Content | None = None
-        self.dead = False
+        self.dead = self.cancelled = False
 
     def connection_made(self, transport: Any) -> None:
         self.stream = transport
@@ -216,19 +218,29 @@ class _Peer(asyncio.Protocol):
             if found.queue in broker.streams and isinstance(found, spec.Basic.Consume):
                 self.stream_name = found.queue
                 offset = found.arguments["x-stream-offset"]
-                self.at = 0 if offset == "first" else offset
+                last = max(len(broker.streams[found.queue]) - 1, 0)
+                places = {"first": 0, "last": last, "next": last + 1}
+                self.at = places.get(offset, offset)
                 made = spec.Basic.ConsumeOk(found.consumer_tag)
-                asyncio.get_running_loop().call_soon(self.deliver)
+                self.stream.write(method(channel, made))  # and then its last chunk, in one
+                self.deliver()
+                return
+            if found.queue in broker.streams:
+                made = spec.Queue.DeclareOk(found.queue, len(broker.streams[found.queue]), 0)
             elif found.queue not in broker.queues:
                 made = spec.Channel.Close(404, f"NOT_FOUND - no queue '{found.queue}'", 0, 0)
             elif isinstance(found, spec.Queue.Declare):
-                made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), 0)
+                consumers = sum(
+                    peer.queue == found.queue and not peer.cancelled for peer in broker.connections
+                )
+                made = spec.Queue.DeclareOk(found.queue, len(broker.queues[found.queue]), consumers)
             else:
                 self.queue = found.queue
                 made = spec.Basic.ConsumeOk(found.consumer_tag)
                 asyncio.get_running_loop().call_soon(self.deliver)
         elif isinstance(found, spec.Basic.Cancel):
             self.prefetch = 0
+            self.cancelled = True
         elif isinstance(found, spec.Connection.Close):
             made = spec.Connection.CloseOk()
         if made is not None:
@@ -244,6 +256,8 @@ class _Peer(asyncio.Protocol):
         self.stream.write(b"".join(pieces))
 
     def deliver(self) -> None:
+        if self.broker.silent:
+            return
         stream = self.broker.streams.get(self.stream_name, [])
         while len(self.unacked) < self.prefetch and self.at < len(stream):
             one = stream[self.at]

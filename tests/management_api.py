@@ -24,15 +24,21 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         if self.headers["Authorization"] != wanted:
             self.send_error(401, "Unauthorized")
             return
+        for queue in self.queues:
+            if parts.path == f"/api/queues/%2F/{queue['name']}":
+                self.answer(queue)
+                return
         if parts.path != "/api/queues/%2F":
             self.send_error(404)
             return
         page = int(parse_qs(parts.query)["page"][0])
         items = self.queues[page - 1 : page]
-        body = json.dumps({"items": items, "page_count": len(self.queues)}).encode()
+        self.answer({"items": items, "page_count": len(self.queues)})
+
+    def answer(self, found: Any) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(body)
+        self.wfile.write(json.dumps(found).encode())
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""

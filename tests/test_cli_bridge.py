@@ -6,6 +6,7 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -26,7 +27,7 @@ pytest.importorskip("prometheus_client")
 from amqp10msg import Message, Properties, Symbol  # noqa: E402
 from amqp10msg.cli import main  # noqa: E402
 from amqp10msg.cli._live import LiveLine, log_lines  # noqa: E402
-from amqp10msg.net.bridge import Statistics, read_quarantine  # noqa: E402
+from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
 from amqp10msg.net.bridge.config import read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
 
@@ -168,7 +169,7 @@ def test_a_filter_and_what_is_too_large(server: Server) -> None:
     with Server(max_message_size=1000, accept_durable=True) as small:
         ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b", "--max-messages", "11"]
         selected = "JMSType IS NULL OR JMSType IN ('1', '3')"
-        done = run(*ends, "--filter", selected, "--unmatched", "accept")
+        done = run(*ends, "--filter", selected, "--unmatched", "accept", status=5)
 
         assert 2 == small.counts("b").available
     (entry,) = read_quarantine(Path("quarantine.jsonl"))
@@ -306,3 +307,69 @@ def test_the_fault_of_one_of_several_routes_is_an_event(server: Server) -> None:
     events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
     assert ["bad"] == [one["route"] for one in events if one["event"] == "route-failed"]
     assert 10 == server.counts("b").available
+
+
+# How it ended.
+
+
+def closed_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
+
+
+@pytest.mark.parametrize("more, status", [([], 5), (["--accept-quarantine"], 0)])
+def test_messages_in_the_quarantine_are_a_status_of_their_own(
+    server: Server, more: list[str], status: int
+) -> None:
+    server.publish("a", Message(b"x" * 1900))
+    with Server(max_message_size=1000, accept_durable=True) as small:
+        ends = ["--from", f"{server.url}/a", "--to", f"{small.url}/b"]
+
+        done = run(*ends, "--until-empty", "--idle", "0.2", *more, status=status)
+
+    assert "a -> b: 1 message in quarantine: too-large" in done.output
+    assert "left at the source" not in done.output
+
+
+def test_what_is_left_at_the_source_is_said_with_a_status_of_its_own(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    done = run(*ends, "--until-empty", "--idle", "0.2", "--filter", "JMSType = '1'", status=3)
+
+    assert "a -> b: 9 messages left at the source" in done.output.splitlines()
+    assert (9, 1) == (server.counts("a").available, server.counts("b").available)
+
+
+@pytest.mark.parametrize("end", ["--from", "--to"])
+def test_an_end_that_is_never_reached_is_given_up(server: Server, end: str) -> None:
+    nowhere = f"amqp://127.0.0.1:{closed_port()}/x"
+    other = {"--from": "--to", "--to": "--from"}[end]
+    ends = [end, nowhere, other, f"{server.url}/a"]
+
+    done = run(*ends, "--until-empty", "--connect-timeout", "0.5", status=1)
+
+    assert f"{nowhere}: not reached within 0.5 s (" in done.output.splitlines()[-1]
+    assert 10 == server.counts("a").available
+
+
+def test_until_length_takes_what_is_there(server: Server) -> None:
+    ends = ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
+
+    done = run(*ends, "--until-length", "--log", "json")
+
+    events = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("{")]
+    assert [10] == [one["messages"] for one in events if one["event"] == "source-counted"]
+    assert (0, 10) == (server.counts("a").available, server.counts("b").available)
+
+
+def test_without_a_bound_an_end_is_tried_for_ever() -> None:
+    assert (None, 60.0, 60.0, 60.0, 5.0) == tuple(
+        RouteOptions(**given).reach
+        for given in (
+            {},
+            {"idle": 1.0},
+            {"until_length": True},
+            {"max_messages": 1},
+            {"connect_timeout": 5.0},
+        )
+    )

@@ -80,7 +80,7 @@ def queues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Queues]:
     connection.close()
 
 
-async def bridged(source: str, target: str, count: int, **given: Any) -> Any:
+async def bridged(source: str, target: str, count: int | None, **given: Any) -> Any:
     options = RouteOptions(max_messages=count, **given)
     async with asyncio.timeout(120), Bridge(source, target, options) as bridge:
         (counts,) = (await bridge.run()).values()
@@ -292,3 +292,64 @@ def test_whatever_kills_it_nothing_is_missing(queues: Queues) -> None:
     assert killed > 0
     assert {b"%d" % number for number in range(count)} == set(came)
     assert total - count <= window * KILLS
+
+
+@pytest.mark.parametrize("source", [BASIC, MESSAGING])
+@pytest.mark.parametrize("kind", ["classic", "quorum"])
+def test_a_queue_is_empty_where_rabbitmq_says_so(queues: Queues, source: str, kind: str) -> None:
+    name = f"{queues.names[0]}-{kind}"
+    queues.channel.queue_declare(name, durable=True, arguments={"x-queue-type": kind})
+    queues.names.append(name)
+    for number in range(300):
+        queues.channel.basic_publish("", name, b"%d" % number)
+    given = {"idle": 0.3, "stall": 1.5}
+    urls = (source + name, BASIC + queues.names[2])
+
+    # Another consumer holds messages, of which RabbitMQ says over AMQP that it is there.
+    queues.channel.basic_qos(prefetch_count=30)
+    tag = queues.channel.basic_consume(name, lambda *_: None)
+    queues.channel.connection.process_data_events(1)
+    counts = asyncio.run(bridged(*urls, None, **given))
+    assert ("stalled", 0, 1) == (counts.ending, counts.remaining, counts.others)
+    assert not counts.is_empty
+    queues.channel.basic_cancel(tag)
+    queues.channel.basic_recover(requeue=True)
+
+    counts = asyncio.run(bridged(*urls, None, **given))
+
+    assert ("empty", 0, 0, True) == (
+        *(counts.ending, counts.remaining, counts.others),
+        counts.is_empty,
+    )
+    assert (0, 300) == (queues.count(name), queues.count(queues.names[2]))
+
+
+@pytest.mark.parametrize("source", [BASIC, MESSAGING])
+def test_what_rabbitmq_has_at_the_start_is_taken(queues: Queues, source: str) -> None:
+    first, _, last = queues.names
+    for number in range(200):
+        queues.publish(BasicMessage(BasicProperties(delivery_mode=2), b"%d" % number))
+
+    counts = asyncio.run(bridged(source + first, BASIC + last, None, until_length=True))
+
+    assert ("length", 200) == (counts.ending, counts.accepted)
+    assert (0, 200) == (queues.count(first), queues.count(last))
+
+
+@pytest.mark.parametrize("source", [BASIC, MESSAGING])
+@pytest.mark.parametrize("given", [{"idle": 0.3}, {"until_length": True}])
+def test_a_stream_of_rabbitmq_is_read_to_its_end(
+    queues: Queues, source: str, given: dict[str, Any]
+) -> None:
+    name = f"{queues.names[0]}-stream"
+    queues.channel.queue_declare(name, durable=True, arguments={"x-queue-type": "stream"})
+    queues.names.append(name)
+    queues.channel.confirm_delivery()
+    for number in range(200):
+        queues.channel.basic_publish("", name, b"%d" % number)
+
+    for offset, count in (("first", 200), ("150", 50)):
+        url = f"{source}{name}&offset={offset}"
+        counts = asyncio.run(bridged(url, BASIC + queues.names[2], None, **given))
+        assert count == counts.accepted
+        assert (0 if "idle" in given else None) == counts.remaining

@@ -101,11 +101,32 @@ def show_counts(counts: Mapping[str, Statistics]) -> None:
         made.add_row(safe(name), *(f"{number:,}" for number in numbers))
     console(colored=False).print(made)
     for name, one in counts.items():
+        for text in _remains(one):
+            click.echo(safe(f"{name}: {text}"))
         for count, what in _fates(one):
             click.echo(safe(f"{name}: {plural(count, 'message')} {what}"))
         for (path, action), count in one.losses.most_common(10):
             if action != "carried":
                 click.echo(safe(f"{name}: {path}: {action} {count:,} times"))
+
+
+def _remains(one: Statistics) -> list[str]:
+    """Return what remains at the source, where it was asked."""
+    if not one.asked or one.is_empty:
+        return []
+    said = []
+    if one.remaining is None:
+        said.append(f"what remains at the source could not be counted: {one.uncounted}")
+    elif one.remaining:
+        said.append(f"{plural(one.remaining, 'message')} left at the source")
+    if one.unacknowledged:
+        said.append(
+            f"{plural(one.unacknowledged, 'message')} held by other consumers of the source"
+        )
+    elif one.others and one.unacknowledged is None:
+        others = plural(one.others, "other consumer")
+        said.append(f"{others} of the source may hold messages; --management counts them")
+    return said
 
 
 def _fates(one: Statistics) -> list[tuple[int, str]]:

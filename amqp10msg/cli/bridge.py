@@ -24,6 +24,7 @@ _LOG = ("text", "json", "none")
 _OF_ROUTE = (
     *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
     *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
+    *("until_length", "stall", "management", "connect_timeout", "deadline"),
 )
 
 
@@ -71,13 +72,44 @@ Examples:
     help="How many messages may be unsettled at a time.  [default: 500]",
 )
 @click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
-@click.option("--until-empty", is_flag=True, help="End when no more messages come.")
+@click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")
+@click.option(
+    "--until-length",
+    is_flag=True,
+    default=None,
+    help="End when as many messages are settled as the source has at the start.",
+)
 @click.option(
     "--idle",
     type=click.FloatRange(min=0.01),
     default=2.0,
     show_default=True,
-    help="With --until-empty: end after this many seconds without a message, when all is settled.",
+    help="With --until-empty: ask the source after this many seconds without a message.",
+)
+@click.option(
+    "--stall",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="With --until-empty: give up after so long without a message, though some remain.  "
+    "[default: 60]",
+)
+@click.option(
+    "--management",
+    metavar="URL",
+    help="RabbitMQ's management API of the source, which counts what other consumers hold.",
+)
+@click.option(
+    "--connect-timeout",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="Give up an end that is not reached in this time.  [default: 60 in a bridge that is to "
+    "end, else none]",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="End after this time, as by SIGTERM.",
 )
 @click.option(
     "--quarantine",
@@ -159,6 +191,11 @@ Examples:
 )
 @reports_option
 @click.option(
+    "--accept-quarantine",
+    is_flag=True,
+    help="Exit with status 0 also if messages are in the quarantine.",
+)
+@click.option(
     "--log",
     "log_format",
     type=click.Choice(_LOG),
@@ -178,6 +215,7 @@ def bridge(
     dry_run: bool,
     listen: tuple[str, int] | None,
     reports: tuple[Path, ...],
+    accept_quarantine: bool,
     log_format: str,
     **given: Any,
 ) -> int:
@@ -191,6 +229,11 @@ def bridge(
     A message is settled at the source once the target has it. What the target refuses goes to
     the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
     rest goes back. Needs the extra net.
+
+    Exit status: 0 where all is well, after --until-empty only if the source's broker counts no
+    message; 1 where an end cannot be used, or the disk; 2 where the command line is wrong; 3 where
+    messages remain at a source; 4 where its broker could not say; 5 where messages are in the
+    quarantine. Of several, the first of 1, 3, 4, 5.
     """
     check_reports(reports)
     if (config is None) == (source is None or target is None):
@@ -198,7 +241,7 @@ def bridge(
     try:
         from amqp10msg.net.bridge.config import read_routes
         from amqp10msg.net.bridge.matching import matcher
-        from amqp10msg.net.bridge.running import run_bridge
+        from amqp10msg.net.bridge.running import run_bridge, status_of
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
@@ -236,7 +279,8 @@ def bridge(
     show_counts(counts)
     if fault is not None:
         complain(str(fault))
-    return int(fault is not None)
+        return 1
+    return status_of(counts.values(), accept_quarantine=accept_quarantine)
 
 
 def _ends(spec: RouteSpec) -> list[Any]:

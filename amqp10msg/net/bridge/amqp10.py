@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from amqp10msg.delivery import Accepted, Modified, Received, Rejected, Released, Source, Target
@@ -13,6 +15,7 @@ from amqp10msg.net.bridge.peer import Peer, connect
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
+    Depth,
     LinkError,
     Outcome,
     Outgoing,
@@ -27,6 +30,9 @@ _STATES = {
     Settle.RELEASE: Released(),
     Settle.REJECT: Rejected(),
 }
+
+#: Products that say how many messages wait for credit.
+_COUNTING = ("RabbitMQ ", "amqp10msg ")
 
 #: Times the window that may be unsettled, where a peer sends more than its credit.
 _EXCESS = 4
@@ -46,6 +52,7 @@ class Amqp10Source(Peer):
         self._incomplete: Oversized | None = None
         self._owed = 0
         self._stopped = False
+        self._answer: asyncio.Future[None] | None = None
         super().__init__(request.endpoint, request.on_lost)
 
     def attach(self, link: transport.Link) -> None:
@@ -77,7 +84,7 @@ class Amqp10Source(Peer):
             text = "RabbitMQ 3.10 gives out nothing of a stream over 1.0: read it over amqp091"
             self.fail(LinkError(text, said=True, permanent=True))
             return False
-        self.link.grant(self._window)
+        self.link.grant(self._window)  # 0 for one that only asks
         return True
 
     def on_transfer(self, delivery: transport.Delivery) -> None:
@@ -128,6 +135,53 @@ class Amqp10Source(Peer):
             self.link.ask()
             self.touch()
         return self.link.available
+
+    async def count(self) -> Depth:
+        """Ask how many messages wait for credit.
+
+        RabbitMQ and this library's server say so. What others say may be nought whatever there is:
+        they are asked to use the credit up, and have nothing where nothing comes (Part 2, 2.6.7).
+
+        Raises:
+            LinkError: the link ended before the answer.
+        """
+        # What comes first may answer an older question.
+        for _ in range(2):
+            await self._asked(self.link.ask)
+        available = self.link.available
+        if available or self.product.startswith(_COUNTING):
+            return Depth(ready=available)
+        if self._stopped or self.link.credit <= 0:
+            return Depth(why="it does not say how many messages it has")
+        self._owed = 0
+        await self._asked(self.link.exhaust)
+        self.link.grant(self._window - len(self._session.incoming))
+        self.touch()
+        return Depth(ready=0)
+
+    async def _asked(self, ask: Callable[[], None]) -> None:
+        """Ask the peer, and wait for its flow."""
+        if self._failed:
+            raise LinkError("the connection ended")
+        self._answer = self._loop.create_future()
+        ask()
+        self.touch()
+        await self._answer
+
+    def on_flow(self, link: transport.Link) -> None:
+        """Take the answer to what was asked; one that is to use the credit up has done so."""
+        answer = self._answer
+        if link is not self.link or answer is None or answer.done():
+            return
+        if not link.drain or link.credit <= 0:
+            answer.set_result(None)
+
+    def failing(self, lost: LinkError) -> None:
+        """Notify those who wait for an answer."""
+        super().failing(lost)
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_exception(lost)
+            self._answer.exception()  # whoever waits for it sees it; nobody has to
 
     def stop(self) -> None:
         """Ask for no more deliveries."""

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections import deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import attrs
 from pika import spec
 
 from amqp10msg.net.bridge.basic_peer import CHANNEL, BasicPeer
@@ -20,9 +24,13 @@ from amqp10msg.net.bridge.frames import (
     nack,
     publish,
 )
+from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.positions import position_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
+    Depth,
+    LinkError,
     Outcome,
     Outgoing,
     Settle,
@@ -33,6 +41,8 @@ from amqp10msg.net.bridge.urls import Endpoint
 
 #: A prefetch-count has 16 bits.
 _MAX_PREFETCH = 65_535
+#: Seconds for closing a connection that only asked.
+_GOODBYE = 5.0
 
 
 class BasicSource(BasicPeer):
@@ -47,7 +57,8 @@ class BasicSource(BasicPeer):
         self._settled: dict[int, Settle] = {}
         self._acked: set[int] = set()
         self._ready: int | None = None
-        self._asking = False
+        self._consumers = 1  # of the queue, that are this one
+        self._asking: deque[asyncio.Future[Depth] | None] = deque()
 
     async def attach(self) -> None:
         """Consume the queue, with at most a window of deliveries unsettled.
@@ -103,20 +114,49 @@ class BasicSource(BasicPeer):
     async def depth(self) -> int | None:
         """Ask how many messages are ready in the queue; the last answer is returned."""
         if not (self._asking or self._failed or self._closing):
-            self._asking = True
-            declare = spec.Queue.Declare(0, self.endpoint.queue or "", passive=True)
-            self.write(method(CHANNEL, declare))
+            self._declare(None)
         return self._ready
 
+    async def count(self) -> Depth:
+        """Ask how many messages are ready in the queue, and who else consumes it.
+
+        Raises:
+            LinkError: the link ended before the answer.
+        """
+        if self._failed or self._closing:
+            raise LinkError("the connection ended")
+        answer: asyncio.Future[Depth] = self._loop.create_future()
+        self._declare(answer)
+        return await answer
+
+    def _declare(self, answer: asyncio.Future[Depth] | None) -> None:
+        self._asking.append(answer)
+        declare = spec.Queue.Declare(0, self.endpoint.queue or "", passive=True)
+        self.write(method(CHANNEL, declare))
+
     def _method(self, found: Any) -> None:
-        if isinstance(found, spec.Queue.DeclareOk):
-            self._ready, self._asking = found.message_count, False
-        else:
+        if not isinstance(found, spec.Queue.DeclareOk):
             super()._method(found)
+            return
+        self._ready = found.message_count
+        answer = self._asking.popleft() if self._asking else None
+        if answer is not None and not answer.done():
+            others = max(found.consumer_count - self._consumers, 0)
+            answer.set_result(Depth(ready=found.message_count, others=others))
+
+    def failing(self, lost: LinkError) -> None:
+        """Notify those who wait for an answer."""
+        super().failing(lost)
+        for answer in self._asking:
+            if answer is not None and not answer.done():
+                answer.set_exception(lost)
+                answer.exception()  # whoever waits for it sees it; nobody has to
+        self._asking.clear()
 
     def stop(self) -> None:
         """Ask for no more deliveries."""
         if not self._stream.is_closing():
+            self._consumers = 0
             self.write(method(CHANNEL, spec.Basic.Cancel("bridge", nowait=True)))
 
 
@@ -255,19 +295,57 @@ async def open_basic_target(request: TargetRequest) -> BasicTarget:
     return made
 
 
-async def depth_of(endpoint: Endpoint, queue: str) -> int:
-    """Return how many messages are ready in a queue.
+async def depth_of(endpoint: Endpoint, queue: str) -> Depth:
+    """Return how many messages are ready in a queue, and how many consumers it has.
 
     Raises:
         LinkError: it did not succeed.
     """
     made = BasicPeer(endpoint, lambda _: None, 0)
-    found: deque[int] = deque()
+    found: deque[Depth] = deque()
 
     async def ask() -> None:
         declare = spec.Queue.Declare(0, queue, passive=True)
-        found.append((await made.ask(declare, spec.Queue.DeclareOk)).message_count)
+        said = await made.ask(declare, spec.Queue.DeclareOk)
+        found.append(Depth(ready=said.message_count, others=said.consumer_count))
 
     await _connect(made, ask)
-    await made.close(5.0)
+    await made.close(_GOODBYE)
     return found[0]
+
+
+async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | None:
+    """Return where a stream is read from an offset on: its first message, and the last one here.
+
+    With ``last``, these are the last messages of the stream, of which RabbitMQ has given out all
+    before it answers what it is asked next; with another offset, some that follow it. None where
+    there is none.
+
+    Raises:
+        LinkError: it did not succeed.
+    """
+    found: list[int] = []
+
+    def receive(delivery: Delivery) -> None:
+        position = position_of(delivery)
+        if position is not None:
+            found.append(position)
+
+    made = BasicSource(
+        SourceRequest(
+            endpoint=attrs.evolve(endpoint, offset=offset),
+            receive=receive,
+            on_lost=lambda _: None,
+            window=_MAX_PREFETCH if offset == "last" else 1,
+            max_message=1 << 30,
+            overflow=lambda: Oversized(Path(tempfile.gettempdir()), 0),
+        )
+    )
+
+    async def ask() -> None:
+        await made.attach()
+        await made.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk)
+
+    await _connect(made, ask)
+    await made.close(_GOODBYE)
+    return (min(found), max(found)) if found else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
-from collections.abc import Awaitable
 from typing import Any
 
 import attrs
 
 from amqp10msg.net.bridge.aside import Aside
+from amqp10msg.net.bridge.counting import Counting
 from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.oversized import Oversized
@@ -71,6 +71,11 @@ class Connections:
         self._source_side = SourceSide("source", source, self.log)
         self._target_side = Side("target", target, self.log)
         self._idle = 0.0
+        self._stalled = 0.0
+        self._most = options.max_messages
+        self._until: int | None = None  # the position in a stream that it is read up to
+        self._begun = not options.asks
+        self._counting = Counting(source, options.management)
         self._opened = 0.0  # the source, on the loop's clock
         self._aside: Aside | None = None
 
@@ -101,6 +106,9 @@ class Connections:
     def _count(self) -> None:
         raise NotImplementedError
 
+    def _finish_as(self, ending: str) -> None:
+        raise NotImplementedError
+
     def _fail(self, error: BaseException) -> None:
         raise NotImplementedError
 
@@ -124,15 +132,17 @@ class Connections:
 
     async def _keep_source(self) -> None:
         options, side = self.options, self._source_side
-        window = self._window
 
-        def open_() -> Awaitable[SourceLink]:
-            return open_source(
+        async def open_() -> SourceLink:
+            if not self._begun:
+                await self._begin()
+                self._begun = True
+            return await open_source(
                 SourceRequest(
                     endpoint=self._source_now(),
                     receive=self._receive,
                     on_lost=self._lost_source,
-                    window=side.window(window),
+                    window=side.window(self._window),
                     max_message=options.max_message,
                     overflow=self._overflow,
                 )
@@ -154,7 +164,33 @@ class Connections:
     @property
     def _window(self) -> int:
         """How many deliveries of the source may be unsettled."""
-        return min(self.options.window, self.options.max_messages or self.options.window)
+        return min(self.options.window, self._most or self.options.window)
+
+    async def _begin(self) -> None:
+        """Count what is to be done, before the source is opened.
+
+        Raises:
+            LinkError: the source cannot be counted, or not be reached.
+        """
+        counting = self._counting
+        if not (self.options.until_length or counting.is_stream):
+            return
+        depth = await counting.begin(self._source_now())
+        if not self.options.until_length:
+            return
+        if counting.end is not None:
+            self._until = counting.end
+            following = self._records.following
+            ready = depth.ready if following is None else max(counting.end - following, 0)
+        else:
+            ready = depth.ready
+            if ready is None:
+                text = f"until-length: {depth.why}; until-empty needs no number"
+                raise LinkError(text, said=True, permanent=True)
+            self._most = ready if self._most is None else min(ready, self._most)
+        self.log("source-counted", at=str(self.source), messages=ready)
+        if ready == 0:
+            self._finish_as("length")
 
     def _source_now(self) -> Endpoint:
         """Return the source, to be read from where it was read to."""

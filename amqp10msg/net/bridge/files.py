@@ -24,6 +24,7 @@ from amqp10msg.net.bridge.quarantine import (
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
+    Depth,
     LinkError,
     Outcome,
     Outgoing,
@@ -124,6 +125,10 @@ class FileSource:
     async def depth(self) -> int | None:
         """Return how many messages are still to come."""
         return self._left
+
+    async def count(self) -> Depth:
+        """Return how many messages are still to come."""
+        return Depth(ready=self._left, others=0, unacknowledged=0)
 
     def stop(self) -> None:
         """Hand over no more."""

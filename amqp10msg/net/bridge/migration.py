@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import os
-import ssl
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
-from urllib.parse import quote, urlsplit
 
 import attrs
 
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.dry import DryRun, dry_run
+from amqp10msg.net.bridge.management import Management
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.terms import LinkError
-from amqp10msg.net.bridge.urls import Endpoint, secret
+from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.translate import PROFILES
 
 _PAGE = 100
-_LARGEST = 64 << 20
-_SECONDS = 30.0
 _MIRRORED = (
     "mirrored: RabbitMQ 4.0 and later have no mirrored classic queues, and one copy remains; "
     "declare a quorum queue"
@@ -120,52 +112,18 @@ def list_queues(
         LinkError: it does not answer, or refuses.
         ValueError: that is not its URL, or not an answer of it.
     """
-    parts = urlsplit(management)
-    if parts.scheme not in {"http", "https"} or not parts.hostname:
-        raise ValueError("the management API has a URL such as http://host:15672")
-    variables = os.environ if environment is None else environment
-    user, password = secret(parts.username, variables), secret(parts.password, variables)
-    if user is None:
-        user, password = endpoint.user, endpoint.password
-    place = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}"
-    host = quote(endpoint.virtual_host or "/", safe="")
+    api = Management(management, endpoint, environment)
     found: list[Queue] = []
     page, pages = 1, 1
     while page <= pages:
-        url = f"{place}/api/queues/{host}?page={page}&page_size={_PAGE}"
-        answer = _get(url, user or "", password or "", endpoint)
+        answer = api.queues(f"?page={page}&page_size={_PAGE}")
         try:
             items, pages = answer["items"], int(answer["page_count"])
         except (KeyError, TypeError, ValueError):
-            raise ValueError(f"{place} is not a management API of RabbitMQ") from None
+            raise ValueError(f"{api.place} is not a management API of RabbitMQ") from None
         found += [Queue.of(item) for item in items]
         page += 1
     return sorted(found, key=lambda queue: queue.name)
-
-
-def _get(url: str, user: str, password: str, endpoint: Endpoint) -> Any:
-    request = urllib.request.Request(url)  # noqa: S310  (http or https: that was looked at)
-    word = base64.b64encode(f"{user}:{password}".encode()).decode("ascii")
-    request.add_unredirected_header("Authorization", f"Basic {word}")
-    context = endpoint.tls_context() or ssl.create_default_context()
-    # As the broker itself, without the proxies of the environment.
-    opener = urllib.request.build_opener(
-        urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)
-    )
-    place = url.partition("?")[0]
-    try:
-        with opener.open(request, timeout=_SECONDS) as answer:
-            octets = answer.read(_LARGEST)
-        return json.loads(octets)
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise LinkError(f"{place}: {error.code} {error.reason}", permanent=True) from None
-    except urllib.error.URLError as error:
-        raise LinkError(f"{place}: {error.reason}") from None
-    except OSError as error:
-        raise LinkError(f"{place}: {error}") from None
-    except ValueError:
-        raise ValueError(f"{place}: no JSON") from None
 
 
 async def check_queues(
@@ -220,7 +178,7 @@ async def _check(
             # The management API counts every few seconds, or not at all.
             from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
 
-            queue = attrs.evolve(queue, messages=await depth_of(endpoint, queue.name))
+            queue = attrs.evolve(queue, messages=(await depth_of(endpoint, queue.name)).ready)
         if not queue.messages and queue.kind not in {"", "stream"}:
             return Checked(queue)
         # How many a stream has, the broker says as it was a while ago.

@@ -29,6 +29,9 @@ REASONS: Mapping[str, str] = {
     "fatal": "the target ended the connection because of it",
 }
 
+#: Seconds that an end is tried for by a route that is to end.
+_REACH = 60.0
+
 #: A hook: takes a message in the target's protocol, returns it, another one, or None to drop it.
 Change: TypeAlias = Callable[[Any, Delivery], "BasicMessage | Message | None"]
 
@@ -92,7 +95,17 @@ class RouteOptions:
         outcome_timeout: seconds until a target without an answer is given up, and reached anew.
         backoff: seconds between attempts at first; it doubles, with jitter.
         max_backoff: seconds that it ends at.
-        idle: end when nothing came for so many seconds and all is settled; None to go on.
+        idle: end when the source is empty, as its broker says: it is asked where nothing came for
+            so many seconds and all is settled. None to go on.
+        until_length: end when as many were settled as the source had when the route began; of a
+            stream or file, all that was in it then.
+        stall: seconds without a message after which a route that is to end does so, though the
+            source has messages, or does not say.
+        management: the URL of the source's management API (RabbitMQ), which knows the messages that
+            other consumers hold; user and password are those of the source where it has none.
+        connect_timeout: seconds that an end which was never reached is tried for; None for 60 in a
+            route that is to end, and for ever in others.
+        deadline: seconds after which the route ends, as by `Route.stop`; None for none.
         max_messages: end after so many; None to go on.
         drain: seconds that outcomes are waited for at the end.
         quarantine: the file for the exact bytes of what nobody takes.
@@ -126,6 +139,15 @@ class RouteOptions:
     idle: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(_range(0.01, 1e9))
     )
+    until_length: bool = False
+    stall: float = attrs.field(default=60.0, validator=_range(0.01, 1e9))
+    management: str | None = None
+    connect_timeout: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_range(0.01, 1e9))
+    )
+    deadline: float | None = attrs.field(
+        default=None, validator=attrs.validators.optional(_range(0.01, 1e9))
+    )
     max_messages: int | None = attrs.field(
         default=None, validator=attrs.validators.optional(_range(1, 1 << 62))
     )
@@ -142,3 +164,14 @@ class RouteOptions:
     unmatched: str = attrs.field(
         default="requeue", validator=attrs.validators.in_(("accept", "requeue", "reject"))
     )
+
+    @property
+    def asks(self) -> bool:
+        """Whether the source is asked what it has: the route ends where it has nothing more."""
+        return self.idle is not None or self.until_length
+
+    @property
+    def reach(self) -> float | None:
+        """Seconds that an end which was never reached is tried for; None for ever."""
+        ends = self.asks or self.max_messages is not None
+        return _REACH if ends and self.connect_timeout is None else self.connect_timeout

@@ -53,6 +53,11 @@ class Records:
         return None if following is None else str(following)
 
     @property
+    def following(self) -> int | None:
+        """Of a stream or file, the position after all that is finished; None where none is."""
+        return self._positions.next
+
+    @property
     def copies(self) -> list[Delivery]:
         """What waits for the outcome of another one with its message-id."""
         return [copy for copies in self._copies.values() for copy in copies]

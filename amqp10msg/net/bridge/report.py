@@ -9,8 +9,9 @@ from typing import Any
 from amqp10msg import pages
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.options import REASONS
-from amqp10msg.net.bridge.statistics import Statistics
+from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 
+_UNKNOWN = "could not be counted"
 _NO_ROOM = "it is larger than max_message, and there was no room for it: max_large"
 
 
@@ -23,6 +24,7 @@ def as_json(specs: Iterable[RouteSpec], counts: Mapping[str, Statistics]) -> str
             "target": str(spec.target),
             "profile": spec.options.profile,
             **counts[spec.name].as_dict(),
+            "empty": counts[spec.name].is_empty,
         }
         for spec in specs
     ]
@@ -66,9 +68,14 @@ def _routes(specs: list[RouteSpec], counts: Mapping[str, Statistics]) -> Any:
     for spec in specs:
         found = counts[spec.name]
         numbers = (found.received, found.accepted, found.quarantined.total(), round(found.rate))
-        rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers)))
+        left = "" if not found.asked else _UNKNOWN
+        if found.remaining is not None:
+            left = f"{found.remaining:,}"
+        ending = ENDINGS.get(found.ending, "")
+        rows.append((spec.name, found.state, *(f"{number:,}" for number in numbers), left, ending))
     head = ["route", "state", "received", "taken", "in quarantine", "a second"]
-    return _part("Routes", head, ["", "", "n", "n", "n", "n"], rows)
+    head += ["left at the source", "it ended because"]
+    return _part("Routes", head, ["", "", "n", "n", "n", "n", "n", ""], rows)
 
 
 def _of_route(name: str, found: Statistics) -> list[Any]:

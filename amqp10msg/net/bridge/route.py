@@ -19,13 +19,16 @@ from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.records import Finished, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
 from amqp10msg.net.bridge.sides import pause
+from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
+    Depth,
     LinkError,
     Outcome,
     Outgoing,
     Settle,
+    SourceLink,
     TargetLink,
 )
 from amqp10msg.net.bridge.urls import Endpoint
@@ -36,6 +39,12 @@ _BATCH = 100
 _FULL = {"nacked", "full"}
 _SETTLES = {"requeue": Settle.RELEASE, "reject": Settle.REJECT, "accept": Settle.ACCEPT}
 _TICK = 0.25
+#: Seconds without a message after which the source is asked, where `idle` does not say.
+_IDLE = 2.0
+#: Seconds until a source is asked again, at most, unless `idle` is more.
+_SELDOM = 5.0
+#: Seconds that a source has to say what is left, when the route ends early.
+_LAST = 2.0
 
 
 class Route(Connections):
@@ -68,6 +77,8 @@ class Route(Connections):
         self._stopping = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
+        self._asking: asyncio.Task[None] | None = None
+        self._asked = 0
         self._ticked = 0.0
 
     async def depth(self) -> int | None:
@@ -78,7 +89,14 @@ class Route(Connections):
 
     def stop(self) -> None:
         """Take no more deliveries, wait for the outcomes of those in flight, and end."""
+        self._finish_as("stopped")
+
+    def _finish_as(self, ending: str) -> None:
         self._stopping = True
+        if ending in {"count", "length"}:
+            self.statistics.asked = False  # what it said before, when it was silent
+            self.statistics.remaining = self.statistics.unacknowledged = None
+        self.statistics.ending = self.statistics.ending or ending
         self._stop.set()
 
     async def run(self) -> None:
@@ -116,7 +134,10 @@ class Route(Connections):
                     self._tick()
             if self._fault is None:
                 await self._drain()
+            await self._count_rest()
         finally:
+            if self._asking is not None:
+                self._asking.cancel()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -134,6 +155,7 @@ class Route(Connections):
     def _fail(self, error: BaseException) -> None:
         if self._fault is None:
             self._fault = error
+            self.statistics.ending = "failed"
         self._stop.set()
 
     def _tick(self) -> None:
@@ -156,12 +178,73 @@ class Route(Connections):
         if self._relaxing and not self._unsettled:
             self._relax()
         # A stall of this process is not one of the source.
-        self._idle += min(now - self._ticked, _TICK)
+        passed = min(now - self._ticked, _TICK)
         self._ticked = now
-        idle = options.idle is not None and self._idle >= options.idle
-        if idle and self._from is not None and not self._unsettled:
-            self._stop.set()
+        self._idle += passed
+        if self._from is not None and not self._unsettled:
+            self._stalled += passed
+            # More seldom where it was asked in vain.
+            quiet = (options.idle or _IDLE) * 2 ** min(self._asked, 30)
+            if options.asks and self._idle >= min(quiet, max(options.idle or _IDLE, _SELDOM)):
+                self._ask(self._from)
         self._count()
+        if options.deadline is not None and self.statistics.seconds >= options.deadline:
+            self._finish_as("deadline")
+        if options.asks and self._stalled >= options.stall:
+            self._finish_as("stalled")
+
+    # What is left at the source.
+
+    def _ask(self, source: SourceLink) -> None:
+        """Ask the source whether it is empty, unless it is being asked."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.ensure_future(self._end_if_empty(source))
+            self._asking.add_done_callback(self._ended)
+
+    async def _end_if_empty(self, source: SourceLink) -> None:
+        received = self.statistics.received
+        depth = await self._counting.ask(source, self._records.following, self._held)
+        self._idle = 0.0
+        self._asked += 1
+        if source is not self._from or self.statistics.received != received or self._unsettled:
+            return
+        counts = self._note(depth)
+        if depth.ready == 0 and not counts.is_shared:
+            self._finish_as("empty")
+            return
+        known = {name: getattr(counts, name) for name in ("remaining", "unacknowledged", "others")}
+        known = {name: count for name, count in known.items() if count is not None}
+        if counts.uncounted:
+            known["why"] = counts.uncounted
+        self.log("source-silent", logging.WARNING, at=str(self.source), **known)
+
+    def _note(self, depth: Depth) -> Statistics:
+        """Note what the source has, with what is held here and goes back to it."""
+        counts = self.statistics
+        held = self._held
+        counts.asked = True
+        counts.remaining = None if depth.ready is None else depth.ready + held
+        counts.unacknowledged, counts.others = depth.unacknowledged, depth.others
+        counts.uncounted = depth.why
+        return counts
+
+    @property
+    def _held(self) -> int:
+        """Messages that are not settled, and go back to the source when the route ends."""
+        return len(self._surplus) + len(self._passed) + len(self._pending) + self._leaving
+
+    async def _count_rest(self) -> None:
+        """Count what is left, where the route was to empty the source and ended before that."""
+        counts = self.statistics
+        if not self.options.asks or counts.ending in {"empty", "length", "count"}:
+            return
+        try:
+            async with asyncio.timeout(_LAST):
+                depth = await self._counting.ask(self._from, self._records.following, 0)
+        except TimeoutError:
+            depth = Depth(why=f"no answer within {_LAST:g} s")
+        if depth.ready is not None or counts.ending != "stalled":
+            self._note(depth)
 
     @property
     def _unsettled(self) -> int:
@@ -229,9 +312,10 @@ class Route(Connections):
         counts.redelivered += delivery.redelivered
         self._source_side.receive()
         idle, self._idle = self._idle, 0.0
-        if self._stopping or (
-            options.max_messages is not None and self._taken >= options.max_messages
-        ):
+        stalled, self._stalled = self._stalled, 0.0
+        asked, self._asked = self._asked, 0
+        self._counting.restart()
+        if self._stopping or (self._most is not None and self._taken >= self._most):
             if not self._surplus and self._from is not None:
                 self._from.stop()
             if delivery.large is not None:
@@ -250,7 +334,8 @@ class Route(Connections):
             return
         if options.match is not None and not self._matches(delivery):
             if delivery in self._passed:
-                self._idle = idle  # it comes again and again
+                # It comes again and again.
+                self._idle, self._stalled, self._asked = idle, stalled, asked
             return
         self._pending.add(delivery)
         self._pump_soon()
@@ -427,12 +512,21 @@ class Route(Connections):
         if finished:
             self.statistics.busy = self._loop.time() - self._opened
         if not self._unsettled:
-            most = self.options.max_messages
-            if most is not None and self.statistics.settled >= most:
-                self._stop.set()
+            self._end_if_done()
+            if self._stop.is_set():
+                pass
             elif self._from is not None and self._source_side.is_over_it(self._window):
                 self._relaxing = True
                 self._from.stop()
+
+    def _end_if_done(self) -> None:
+        """End where as much is settled as was wanted."""
+        most, following = self._most, self._records.following
+        if most is not None and self.statistics.settled >= most:
+            wanted = self.options.max_messages
+            self._finish_as("count" if wanted is not None and wanted <= most else "length")
+        if self._until is not None and following is not None and following >= self._until:
+            self._finish_as("length")
 
     def _settle(self, delivery: Delivery, how: Settle) -> None:
         if delivery.link is not None:

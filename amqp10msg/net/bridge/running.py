@@ -94,6 +94,32 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
 
 
+#: What the exit status of a bridge means that ended without a fault, the gravest first.
+STATUSES: Mapping[int, str] = {
+    3: "messages remain at a source",
+    4: "a source could not say whether messages remain",
+    5: "messages are in the quarantine",
+}
+
+
+def status_of(counts: Iterable[Statistics], *, accept_quarantine: bool = False) -> int:
+    """Return the exit status of routes that ended without a fault: a key of `STATUSES`, or 0.
+
+    Args:
+        counts: of the routes.
+        accept_quarantine: whether messages in the quarantine are 0, too.
+    """
+    found = {0}
+    for one in counts:
+        if one.remaining or one.unacknowledged or one.left:
+            found.add(3)
+        elif one.asked and not one.is_empty:
+            found.add(4)
+        if one.quarantined and not accept_quarantine:
+            found.add(5)
+    return min(found - {0}, default=0)
+
+
 class _Ended(Exception):  # noqa: N818  (it never leaves this module)
     def __init__(self, fault: BaseException) -> None:
         super().__init__(fault)

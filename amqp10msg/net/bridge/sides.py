@@ -47,6 +47,7 @@ class Side:
     progress: bool = True
     opened: asyncio.Event = attrs.Factory(asyncio.Event)
     lost: asyncio.Event = attrs.Factory(asyncio.Event)
+    _why: str = "no answer"
 
     async def open(self, options: RouteOptions, open_: Callable[[], Awaitable[Any]]) -> Any:
         """Open it; again, with growing pauses, where it did not succeed.
@@ -54,8 +55,18 @@ class Side:
         What is returned may be lost again before anybody looks.
 
         Raises:
-            LinkError: trying again is pointless.
+            LinkError: trying again is pointless, or it was not reached once in time.
         """
+        if self.opened.is_set() or options.reach is None:
+            return await self._open(options, open_)
+        try:
+            async with asyncio.timeout(options.reach):
+                return await self._open(options, open_)
+        except TimeoutError:
+            text = f"{self.endpoint}: not reached within {options.reach:g} s ({self._why})"
+            raise LinkError(text, permanent=True) from None
+
+    async def _open(self, options: RouteOptions, open_: Callable[[], Awaitable[Any]]) -> Any:
         tries = 0
         while True:
             if tries or not self.progress:
@@ -67,8 +78,8 @@ class Side:
             except LinkError as error:
                 if error.permanent and not self.opened.is_set():
                     raise LinkError(f"{at}: {error}", permanent=True) from None
-                level = logging.WARNING
-                self.log(f"{self.name}-unreachable", level, at=at, why=str(error), tries=tries)
+                level, self._why = logging.WARNING, str(error)
+                self.log(f"{self.name}-unreachable", level, at=at, why=self._why, tries=tries)
                 continue
             self.log(f"{self.name}-open", at=at, product=link.product.strip())
             self.progress = False

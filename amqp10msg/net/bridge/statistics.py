@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -10,6 +11,18 @@ import attrs
 #: How many different losses are told apart: a path has names that a message chose.
 _MOST = 1_000
 _REST = ("…", "")
+
+
+#: Why a route ends.
+ENDINGS: Mapping[str, str] = {
+    "empty": "the source has nothing more",
+    "length": "what stood at the source at the start is settled",
+    "count": "as many messages as were wanted are settled",
+    "stalled": "nothing came for long, though the source has messages or does not say",
+    "deadline": "its time was over",
+    "stopped": "it was asked to end",
+    "failed": "an end cannot be used, or the disk",
+}
 
 
 @attrs.define
@@ -34,6 +47,13 @@ class Statistics:
         target_lost: times that the target's did.
         in_flight: messages that wait for an outcome now.
         waiting: deliveries that wait to be sent now, also those that are to be tried again.
+        remaining: messages at the source when the route ended, as its broker counted them, without
+            those that others hold; None where it was not asked, or could not say.
+        unacknowledged: messages that other consumers of it held then; None where that is not known.
+        others: how many other consumers it had then; None likewise.
+        ending: why the route ended, a key of `ENDINGS`; empty while it runs.
+        asked: whether the source was asked at the end how many messages remain.
+        uncounted: why the messages at the source could not be counted.
         lag: messages in the source's queue, None where that is not known.
         state: what the route does, in words.
         seconds: that it ran.
@@ -57,6 +77,12 @@ class Statistics:
     target_lost: int = 0
     in_flight: int = 0
     waiting: int = 0
+    remaining: int | None = None
+    unacknowledged: int | None = None
+    others: int | None = None
+    ending: str = ""
+    asked: bool = False
+    uncounted: str = ""
     lag: int | None = None
     state: str = "starting"
     seconds: float = 0.0
@@ -75,6 +101,16 @@ class Statistics:
         counts = (self.quarantined, self.requeued, self.rejected)
         single = self.accepted + self.duplicates + self.dropped + self.unmatched
         return single + sum(count.total() for count in counts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the source has nothing more, as its broker said: nor have other consumers."""
+        return self.remaining == 0 and not self.is_shared
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether other consumers of the source hold messages, or may hold some."""
+        return bool(self.others if self.unacknowledged is None else self.unacknowledged)
 
     @property
     def rate(self) -> float:

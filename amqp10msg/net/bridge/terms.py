@@ -133,6 +133,23 @@ class Outcome:
 ACCEPTED = Outcome("accepted")
 
 
+@attrs.frozen(kw_only=True)
+class Depth:
+    """What a source answers that is asked how many messages it has.
+
+    Attributes:
+        ready: messages that it could deliver now; None where they cannot be counted.
+        others: consumers besides this one, which may hold messages; None where that is not known.
+        unacknowledged: messages that others hold; None where that is not known.
+        why: why `ready` cannot be counted.
+    """
+
+    ready: int | None = None
+    others: int | None = None
+    unacknowledged: int | None = None
+    why: str = ""
+
+
 class LinkError(ConnectionError):
     """A connection, session, channel or link ended.
 
@@ -201,6 +218,15 @@ class SourceLink(Link, Protocol):
 
     async def depth(self) -> int | None:
         """Ask how many messages are still to come, and return the last answer; None without one."""
+
+    async def count(self) -> Depth:
+        """Ask how many messages there are, and wait for the answer to this very question.
+
+        What was settled before, the peer knows when it answers. Nothing may be unsettled.
+
+        Raises:
+            LinkError: the link ended before the answer.
+        """
 
     def stop(self) -> None:
         """Ask for no more deliveries; those under way may still come."""

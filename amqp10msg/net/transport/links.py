@@ -102,7 +102,7 @@ class Link:
         sends: whether this end is the sender.
         remote: the peer's attach; None before it came.
         credit: how many messages may be sent now; as a receiver, how many the peer may send.
-        drain: whether the peer wants the credit to be used up.
+        drain: whether the credit is to be used up; the receiver wants that.
         available: messages that wait for credit at the sender, None where nobody said; a sender
             sets it to tell its peer, whose `ask` it answers.
         snd_settle_mode: as attached; what the peer asked for before.
@@ -210,6 +210,7 @@ class Link:
     def grant(self, credit: int) -> None:
         """Let the peer send this many more messages."""
         if self.is_open and credit > 0:
+            self.drain = False
             self.credit += credit
             self.session.write_flow(self)
 
@@ -223,6 +224,16 @@ class Link:
     def ask(self) -> None:
         """Ask the peer for the state of its end: `Handler.on_flow` tells (Part 2, 2.7.4, echo)."""
         if self.is_open:
+            self.session.write_flow(self, echo=True)
+
+    def exhaust(self) -> None:
+        """Ask the peer to use the credit up, with what it has, and to say so (Part 2, 2.6.7).
+
+        The credit is then 0, and stays so until some is granted. A peer that had messages has sent
+        them before it says so.
+        """
+        if self.is_open:
+            self.drain = True
             self.session.write_flow(self, echo=True)
 
     def drained(self) -> None:

@@ -224,7 +224,7 @@ class Session:
             flow.handle = link.handle
             flow.delivery_count = link._count
             flow.link_credit = max(link.credit, 0)
-            flow.drain = link.sends and link.drain
+            flow.drain = link.drain
             flow.available = link.available if link.sends else None
             flow.echo = echo
         self.write(flow)

@@ -1,0 +1,230 @@
+"""Asks a source what it has: whether it is empty, and what stands there before it is read."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from urllib.parse import unquote
+
+import attrs
+
+from amqp10msg.net.bridge.ends import open_source
+from amqp10msg.net.bridge.management import Management
+from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge.terms import Depth, LinkError, SourceLink, SourceRequest
+from amqp10msg.net.bridge.urls import Endpoint
+
+#: Seconds that a source has to answer.
+_ANSWER = 10.0
+#: Seconds after which RabbitMQ's management API knows what was delivered before.
+_BEHIND = 15.0
+_NOT_SAID = "it does not say how many messages it has"
+
+
+def over_basic(endpoint: Endpoint) -> Endpoint | None:
+    """Return where RabbitMQ has the queue of a source over 0-9-1, on the same port.
+
+    None where its address is not one of a queue of RabbitMQ.
+    """
+    if endpoint.protocol == "0-9-1":
+        return endpoint
+    address = endpoint.address or ""
+    queue = None
+    if address.startswith("/queues/"):
+        queue = unquote(address.removeprefix("/queues/"))
+    for prefix in ("/amq/queue/", "/queue/"):
+        if address.startswith(prefix):
+            queue = address.removeprefix(prefix).replace("%2F", "/")
+    if "/" not in address:
+        queue = address
+    if not queue:
+        return None
+    user, password = endpoint.user, endpoint.password
+    if user is None and endpoint.mechanism != "EXTERNAL":
+        user, password = "guest", "guest"
+    return attrs.evolve(
+        endpoint,
+        protocol="0-9-1",
+        address=None,
+        queue=queue,
+        virtual_host=endpoint.virtual_host or "/",
+        user=user,
+        password=password,
+        mechanism=endpoint.mechanism if endpoint.mechanism == "EXTERNAL" else None,
+    )
+
+
+class Counting:
+    """Counts what a source has for a route.
+
+    Args:
+        source: where it is.
+        management: the URL of RabbitMQ's management API, which knows what other consumers hold;
+            None for none.
+
+    Attributes:
+        is_stream: whether it is a stream, which keeps what was read.
+        end: of a stream, the position after the last message when the route began; None for one
+            that is not known.
+        first: of a stream, the position that reading begins with; None likewise.
+
+    Raises:
+        ValueError: that is not the URL of a management API.
+    """
+
+    def __init__(self, source: Endpoint, management: str | None) -> None:
+        self._source = source
+        self._over_basic = over_basic(source)
+        self.is_stream = source.offset is not None and source.file is None
+        self._management = None if management is None else Management(management, source)
+        self._nought_since: float | None = None
+        self.end: int | None = None
+        self.first: int | None = None
+
+    def restart(self) -> None:
+        """Note that messages came."""
+        self._nought_since = None
+
+    async def begin(self, source: Endpoint) -> Depth:
+        """Count what is there before the source is read, and where a stream begins and ends.
+
+        Args:
+            source: where it is; of a file, from where it is to be read.
+
+        Raises:
+            LinkError: the source cannot be reached, or refuses.
+        """
+        if self.is_stream:
+            return await self._begin_stream()
+        if source.protocol == "0-9-1" and source.file is None:
+            return await _declared(source)
+        link = await open_source(
+            SourceRequest(
+                endpoint=source,
+                receive=lambda _: None,
+                on_lost=lambda _: None,
+                window=0,
+                max_message=1,
+                overflow=lambda: Oversized(Path(), 0),
+            )
+        )
+        try:
+            async with asyncio.timeout(_ANSWER):
+                return await link.count()
+        except TimeoutError:
+            raise LinkError(
+                f"it did not say within {_ANSWER:g} s how many messages it has"
+            ) from None
+        finally:
+            await link.close(5.0)
+
+    async def _begin_stream(self) -> Depth:
+        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
+
+        offset = self._source.offset or ""
+        at = self._over_basic
+        if at is None:
+            return Depth(why=_NOT_SAID)
+        last = await positions_of(at, "last")
+        self.end = 0 if last is None else last[1] + 1
+        if offset == "next":
+            self.first = self.end
+        elif last is None:
+            self.first = 0
+        elif offset == "last":
+            self.first = last[0]
+        elif offset == "first" or offset.isdecimal():
+            first = await positions_of(at, "first")
+            self.first = 0 if first is None else first[0]
+            if offset.isdecimal():
+                self.first = max(self.first, int(offset))
+        if self.first is None:
+            return Depth(why=f"what a stream has from {offset} on is not known before it is read")
+        return Depth(ready=max(self.end - self.first, 0), others=0, unacknowledged=0)
+
+    async def ask(self, link: SourceLink | None, following: int | None, held: int) -> Depth:
+        """Count what is there now; nothing of the route is unsettled besides what it holds.
+
+        Args:
+            link: the source; None where it is away.
+            following: of a stream, the position after the last message that was read.
+            held: messages that the route holds unsettled, and gives back.
+        """
+        if self.is_stream:
+            return await self._rest_of_stream(following)
+        if link is None:
+            return await self._apart("the source is away")
+        try:
+            async with asyncio.timeout(_ANSWER):
+                depth = await link.count()
+        except (TimeoutError, LinkError) as error:
+            why = str(error) or f"no answer within {_ANSWER:g} s"
+            return await self._apart(why)
+        if depth.ready != 0:
+            self._nought_since = None
+            return depth
+        now = asyncio.get_running_loop().time()
+        self._nought_since = self._nought_since or now
+        if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
+            with contextlib.suppress(LinkError):
+                others = (await _declared(self._over_basic)).others or 0
+                depth = attrs.evolve(depth, others=max(others - 1, 0))
+        if self._management is not None:
+            depth = await self._held_by_others(depth, now, held)
+        return depth
+
+    async def _apart(self, why: str) -> Depth:
+        """Count over another connection, as the route's own does not answer.
+
+        So the source need not know yet what the route settled: nought is not certain.
+        """
+        if self._over_basic is None or self._source.file is not None:
+            return Depth(why=why)
+        try:
+            depth = await _declared(self._over_basic)
+        except LinkError:
+            return Depth(why=why)
+        return depth if depth.ready else Depth(why=why)
+
+    async def _rest_of_stream(self, following: int | None) -> Depth:
+        from amqp10msg.net.bridge.basic import positions_of  # noqa: PLC0415  (an extra)
+
+        at = self._over_basic
+        if at is None:
+            return Depth(why=_NOT_SAID)
+        try:
+            last = await positions_of(at, "last")
+        except LinkError as error:
+            return Depth(why=str(error.without(at.password)))
+        following = self.first if following is None else following
+        if last is None:
+            return Depth(ready=0, others=0, unacknowledged=0)
+        if following is None:
+            return Depth(why=f"nothing came from {self._source.offset} on, and it has messages")
+        return Depth(ready=max(last[1] + 1 - following, 0), others=0, unacknowledged=0)
+
+    async def _held_by_others(self, depth: Depth, now: float, held: int) -> Depth:
+        """Add what the management API says others hold, once it must know of all that is held."""
+        at, since = self._over_basic, self._nought_since
+        if at is None or self._management is None or since is None:
+            return depth
+        if now - since < _BEHIND:
+            return Depth(why="the management API does not know yet what others hold")
+        try:
+            count = await asyncio.to_thread(self._management.unacknowledged, at.queue or "")
+        except (LinkError, ValueError) as error:
+            return Depth(why=str(error))
+        if count is None:
+            return Depth(why="the management API does not say what others hold")
+        return attrs.evolve(depth, unacknowledged=max(count - held, 0))
+
+
+async def _declared(endpoint: Endpoint) -> Depth:
+    from amqp10msg.net.bridge.basic import depth_of  # noqa: PLC0415  (an extra)
+
+    at = attrs.evolve(endpoint, timeout=min(endpoint.timeout, _ANSWER))
+    try:
+        return await depth_of(at, at.queue or "")
+    except LinkError as error:
+        raise error.without(endpoint.password) from None

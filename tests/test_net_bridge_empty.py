@@ -1,0 +1,506 @@
+"""Whether a bridge ends where its source is empty, as the broker says, and says what remains."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pika")
+
+from amqp10msg import Message
+from amqp10msg.net.bridge import Bridge, LinkError, Statistics, counting, parse_url, route
+from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.report import as_html, as_json
+from amqp10msg.net.bridge.running import status_of
+from amqp10msg.net.serve import Server
+from tests.basic_broker import BasicBroker
+from tests.bridging import bodies, bridged, numbered, options
+from tests.management_api import management
+
+pytestmark = pytest.mark.once
+
+
+@pytest.fixture(autouse=True)
+def _quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(route, "_SELDOM", 0.1)
+    monkeypatch.setattr(counting, "_ANSWER", 1.0)
+
+
+@pytest.fixture(params=["amqp10msg", "Broker"])
+def server(request: pytest.FixtureRequest) -> Iterator[Server]:
+    """A broker of 1.0 that says what waits for credit, and one of which nobody knows that."""
+    with Server(accept_durable=True, properties={"product": request.param}) as made:
+        yield made
+
+
+def run(
+    made: Callable[[BasicBroker], Awaitable[Any]], *names: str, **streams: Any
+) -> tuple[BasicBroker, Any]:
+    async def run() -> tuple[BasicBroker, Any]:
+        async with BasicBroker("from", "to", *names) as broker:
+            broker.streams.update(streams)
+            return broker, await made(broker)
+
+    return asyncio.run(run())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+class Gate:
+    """Passes bytes on to a server, and what it answers only while it is open."""
+
+    def __init__(self, server: Server) -> None:
+        self._port = server.port
+        self.is_open = True
+        self._writers: list[asyncio.StreamWriter] = []
+        self._tasks: list[asyncio.Future[Any]] = []
+
+    async def __aenter__(self) -> str:
+        self._listener = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        return f"amqp://127.0.0.1:{self._listener.sockets[0].getsockname()[1]}/a"
+
+    async def __aexit__(self, *_: object) -> None:
+        self._listener.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for writer in self._writers:
+            writer.transport.abort()
+        await asyncio.sleep(0)
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, far_writer]
+        for one, other in ((reader, far_writer), (far_reader, writer)):
+            self._tasks.append(asyncio.ensure_future(self._copy(one, other, other is writer)))
+
+    async def _copy(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, back: bool
+    ) -> None:
+        while data := await reader.read(1 << 16):
+            while back and not self.is_open:
+                await asyncio.sleep(0.01)
+            writer.write(data)
+        writer.close()
+
+
+# The source is silent.
+
+
+def test_a_source_that_is_silent_for_a_while_is_emptied() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(200))
+
+        def refuses(stored: Any) -> str:
+            broker.silent = broker.silent or stored.body == b"60"
+            return ""
+
+        broker.refuses = refuses
+        moved = asyncio.ensure_future(
+            bridged(broker.url("queue=from"), broker.url("queue=to"), idle=0.1)
+        )
+        await until(lambda: broker.silent)
+        await asyncio.sleep(0.8)
+        assert not moved.done()
+        assert broker.queues["from"]
+        broker.refuses = lambda _: ""
+        broker.silent = False
+        broker.serve()
+        return await moved
+
+    broker, counts = run(made)
+
+    assert {one.body for one in numbered(200)} == set(bodies(broker.queues["to"]))
+    assert ("empty", 0, True) == (counts.ending, counts.remaining, counts.is_empty)
+    assert 0 == status_of([counts])
+
+
+def test_what_remains_at_a_source_that_stays_silent_is_said() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(30))
+        broker.silent = True
+        return await bridged(broker.url("queue=from"), broker.url("queue=to"), idle=0.1, stall=0.5)
+
+    _, counts = run(made)
+
+    assert ("stalled", 30) == (counts.ending, counts.remaining)
+    assert 3 == status_of([counts])
+
+
+def test_what_a_source_of_1_0_does_not_answer_is_not_taken_for_nought(server: Server) -> None:
+    server.publish("a", Message("one"))
+
+    async def made(broker: BasicBroker) -> Statistics:
+        gate = Gate(server)
+        async with gate as source:
+            moved = asyncio.ensure_future(
+                bridged(source, broker.url("queue=to"), idle=0.1, stall=0.7, drain=0.1)
+            )
+            await until(lambda: len(broker.queues["to"]) == 1)
+            gate.is_open = False
+            server.publish("a", Message("two"))
+            return await moved
+
+    _, counts = run(made)
+
+    assert ("stalled", None) == (counts.ending, counts.remaining)
+    assert "no answer" in counts.uncounted
+    assert 4 == status_of([counts])
+
+
+def test_a_source_of_1_0_that_is_silent_for_a_while_is_emptied(server: Server) -> None:
+    for number in range(100):
+        server.publish("a", Message(b"%d" % number))
+
+    async def made(broker: BasicBroker) -> Statistics:
+        gate = Gate(server)
+        async with gate as source:
+            moved = asyncio.ensure_future(bridged(source, broker.url("queue=to"), idle=0.1))
+            await until(lambda: len(broker.queues["to"]) >= 30)
+            gate.is_open = False
+            await asyncio.sleep(0.6)
+            assert not moved.done()
+            gate.is_open = True
+            return await moved
+
+    broker, counts = run(made)
+
+    assert 100 == len(broker.queues["to"])
+    assert ("empty", 0, 0) == (counts.ending, counts.remaining, status_of([counts]))
+
+
+def test_what_remains_is_said_where_an_end_cannot_be_used() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(30))
+        broker.chokes = lambda stored: stored.body == b"12"
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        async with asyncio.timeout(15):
+            bridge = Bridge(*urls, options(idle=0.1))
+            with pytest.raises(LinkError, match="3 times in a row"):
+                async with bridge:
+                    await bridge.run()
+        return bridge.routes[0].statistics
+
+    _, counts = run(made)
+
+    assert ("failed", 18) == (counts.ending, counts.remaining)
+
+
+def test_a_deadline_ends_what_a_full_target_keeps_waiting() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(50))
+        broker.refuses = lambda _: "nack"
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        return await bridged(*urls, idle=0.1, deadline=0.5, drain=0)
+
+    broker, counts = run(made)
+
+    assert ("deadline", 50, 3) == (counts.ending, counts.remaining, status_of([counts]))
+    assert 50 == len(broker.queues["from"])
+
+
+# Others hold messages.
+
+
+async def hold(broker: BasicBroker, count: int) -> Any:
+    """Consume messages, and settle none."""
+    from amqp10msg.net.bridge.basic import open_basic_source  # noqa: PLC0415
+    from amqp10msg.net.bridge.terms import SourceRequest  # noqa: PLC0415
+
+    held: list[Any] = []
+    link = await open_basic_source(
+        SourceRequest(
+            endpoint=parse_url(broker.url("queue=from")),
+            receive=held.append,
+            on_lost=lambda _: None,
+            window=count,
+            max_message=1_000,
+            overflow=lambda: None,  # type: ignore[arg-type,return-value]
+        )
+    )
+    await until(lambda: len(held) == count)
+    return link
+
+
+@pytest.mark.parametrize("known", [None, 0, 3])
+def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) -> None:
+    """RabbitMQ's management API knows how many; without it nobody does."""
+    monkeypatch.setattr(counting, "_BEHIND", 0.1)
+
+    async def made(broker: BasicBroker, api: str | None = None) -> Statistics:
+        broker.queues["from"].extend(numbered(23))
+        other = await hold(broker, 3)
+        counts = await bridged(
+            broker.url("queue=from"),
+            broker.url("queue=to"),
+            idle=0.1,
+            stall=0.6,
+            management=api,
+        )
+        other.abort()
+        return counts
+
+    if known is None:
+        _, counts = run(made)
+        assert ("stalled", 0, 1, None) == (
+            *(counts.ending, counts.remaining, counts.others),
+            counts.unacknowledged,
+        )
+        assert 4 == status_of([counts])
+        return
+    with management([{"name": "from", "messages_unacknowledged": known}]) as api:
+        _, counts = run(lambda broker: made(broker, api))
+    ending = "stalled" if known else "empty"
+    assert (ending, 0, known) == (counts.ending, counts.remaining, counts.unacknowledged)
+    assert (3 if known else 0) == status_of([counts])
+
+
+def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> None:
+    monkeypatch.setattr(counting, "_BEHIND", 0.1)
+
+    async def made(broker: BasicBroker) -> Statistics:
+        return await bridged(
+            broker.url("queue=from"),
+            broker.url("queue=to"),
+            idle=0.1,
+            stall=0.5,
+            management="http://127.0.0.1:1",
+        )
+
+    _, counts = run(made)
+
+    assert ("stalled", None, 4) == (counts.ending, counts.remaining, status_of([counts]))
+    assert "http://127.0.0.1:1/api/queues/%2F/from" in counts.uncounted
+
+
+def test_what_the_filter_gives_back_remains() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(10))
+        return await bridged(
+            broker.url("queue=from"),
+            broker.url("queue=to"),
+            idle=0.2,
+            match=lambda basic: int(basic.body) % 2 == 0,
+            max_backoff=60,
+        )
+
+    broker, counts = run(made)
+
+    assert ("empty", 5, 3) == (counts.ending, counts.remaining, status_of([counts]))
+    assert 5 == len(broker.queues["from"])
+
+
+# What stood there at the start.
+
+
+async def growing(broker: BasicBroker, source: str, add: Callable[[], object]) -> Statistics:
+    """Bridge what is there, while more comes."""
+
+    async def more() -> None:
+        while True:
+            add()
+            await asyncio.sleep(0.002)
+
+    adding = asyncio.ensure_future(more())
+    counts = await bridged(source, broker.url("queue=to"), idle=None, until_length=True)
+    adding.cancel()
+    return counts
+
+
+def test_until_length_takes_what_stood_in_a_queue() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(50))
+
+        def add() -> None:
+            broker.queues["from"].extend(numbered(1))
+            broker.serve()
+
+        return await growing(broker, broker.url("queue=from"), add)
+
+    broker, counts = run(made)
+
+    assert 50 <= counts.accepted < 100  # what is added before it is asked counts
+    assert counts.accepted == len(broker.queues["to"])
+    assert ("length", 0) == (counts.ending, status_of([counts]))
+
+
+@pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)
+def test_until_length_takes_what_stood_at_an_address(server: Server) -> None:
+    for number in range(50):
+        server.publish("a", Message(b"%d" % number))
+
+    async def made(broker: BasicBroker) -> Statistics:
+        return await growing(
+            broker, f"{server.url}/a", lambda: server.publish("a", Message(b"more"))
+        )
+
+    broker, counts = run(made)
+
+    assert counts.accepted == len(broker.queues["to"])
+    assert 50 <= counts.accepted <= 100
+    assert "length" == counts.ending
+
+
+@pytest.mark.parametrize("server", ["Broker"], indirect=True)
+def test_until_length_needs_a_source_that_says_how_many(server: Server) -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        source = f"{server.url}/a"
+        return await bridged(source, broker.url("queue=to"), until_length=True)
+
+    with pytest.raises(LinkError, match="does not say how many"):
+        run(made)
+
+
+@pytest.mark.parametrize("source", ["queue=from", "queue=stream&offset=first"])
+def test_until_length_of_nothing_ends_at_once(source: str) -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        return await bridged(
+            broker.url(source), broker.url("queue=to"), idle=None, until_length=True
+        )
+
+    _, counts = run(made, stream=[])
+
+    assert ("length", 0) == (counts.ending, counts.received)
+
+
+def test_until_length_ends_where_others_took_the_rest() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(50))
+        broker.silent = True
+        moved = asyncio.ensure_future(
+            bridged(broker.url("queue=from"), broker.url("queue=to"), idle=0.1, until_length=True)
+        )
+        await until(lambda: any(one.queue == "from" for one in broker.connections))
+        for _ in range(20):
+            broker.queues["from"].pop()
+        broker.silent = False
+        broker.serve()
+        return await moved
+
+    _, counts = run(made)
+
+    assert ("empty", 30, 0) == (counts.ending, counts.accepted, counts.remaining)
+
+
+# Streams and files.
+
+
+@pytest.mark.parametrize("offset, taken", [("first", 40), ("30", 10), ("last", 1), ("next", 0)])
+@pytest.mark.parametrize("given", [{"idle": 0.1}, {"idle": None, "until_length": True}])
+def test_a_stream_is_read_to_its_end(offset: str, taken: int, given: dict[str, Any]) -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        source = broker.url(f"queue=stream&offset={offset}")
+        return await bridged(source, broker.url("queue=to"), **given)
+
+    _, counts = run(made, stream=numbered(40))
+
+    assert taken == counts.accepted
+    assert (("empty", 0) if given["idle"] else ("length", None)) == (
+        counts.ending,
+        counts.remaining,
+    )
+    assert 0 == status_of([counts])
+
+
+def test_what_remains_of_a_stream_is_counted_from_where_it_was_read_to() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        source = broker.url("queue=stream&offset=first")
+        target = broker.url("queue=to")
+        await bridged(source, target, idle=None, max_messages=12, state="s.db")
+        # What is read meanwhile is not given out.
+        broker.refuses = lambda _: "silent"
+        async with Bridge(source, target, options(state="s.db", drain=0)) as bridge:
+            await until(lambda: bridge.routes[0].statistics.in_flight > 0)
+            bridge.stop()
+            async with asyncio.timeout(15):
+                (counts,) = (await bridge.run()).values()
+        broker.cut()
+        return counts
+
+    _, counts = run(made, stream=numbered(40))
+
+    assert "stopped" == counts.ending
+    assert counts.remaining is not None
+    assert counts.remaining >= 28
+    assert 3 == status_of([counts])
+
+
+def test_a_file_is_read_to_its_end() -> None:
+    async def made(broker: BasicBroker) -> tuple[Statistics, Statistics]:
+        broker.queues["from"].extend(numbered(20))
+        there = await bridged(broker.url("queue=from"), "file:kept.jsonl?protocol=0-9-1", idle=0.1)
+        source = "file:kept.jsonl?protocol=0-9-1"
+        target = broker.url("queue=to")
+        return there, await bridged(source, target, idle=None, until_length=True, window=3)
+
+    broker, (there, back) = run(made)
+
+    assert ("empty", 20) == (there.ending, there.accepted)
+    assert ("length", 20, 20) == (back.ending, back.accepted, len(broker.queues["to"]))
+
+
+# What is said.
+
+
+def test_a_bridge_that_is_stopped_says_what_remains() -> None:
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(50))
+        broker.refuses = lambda stored: "" if int(stored.body) < 10 else "nack"
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        async with Bridge(*urls, options(idle=5, drain=0)) as bridge:
+            await until(lambda: bridge.routes[0].statistics.accepted == 10)
+        return bridge.routes[0].statistics
+
+    broker, counts = run(made)
+
+    assert 40 == len(broker.queues["from"])
+    assert ("stopped", 40, 3) == (counts.ending, counts.remaining, status_of([counts]))
+
+
+def test_reports_say_what_remains() -> None:
+    async def made(broker: BasicBroker) -> Any:
+        broker.queues["from"].extend(numbered(1_030))
+        broker.silent = True
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        async with Bridge(*urls, options(idle=0.1, stall=0.3)) as bridge:
+            await bridge.run()
+        return bridge
+
+    _, bridge = run(made)
+
+    specs, counts = bridge._specs, bridge.statistics
+    (found,) = json.loads(as_json(specs, counts))["routes"]
+    assert (1_030, "stalled", False) == (found["remaining"], found["ending"], found["empty"])
+    page = as_html(specs, counts)
+    assert ">1,030<" in page
+    assert "nothing came for long" in page
+
+
+@pytest.mark.parametrize(
+    "url, queue, host",
+    [
+        ("amqp://u:p@h/?queue=a%2Fb", "a/b", "/"),
+        ("amqp://h/?queue=a%2Fb&address_version=1&vhost=x", "a/b", "x"),
+        ("amqp://h/orders", "orders", "/"),
+        ("amqp://h//exchanges/e", None, None),
+    ],
+)
+def test_the_queue_of_an_address_of_rabbitmq(url: str, queue: str | None, host: str) -> None:
+    found = over_basic(parse_url(url))
+
+    if queue is None:
+        assert found is None
+    else:
+        assert found is not None
+        assert (queue, host, "0-9-1") == (found.queue, found.virtual_host, found.protocol)
+        assert found.user == ("u" if "u:p" in url else "guest")
