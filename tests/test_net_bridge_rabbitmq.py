@@ -302,7 +302,7 @@ def test_a_queue_is_empty_where_rabbitmq_says_so(queues: Queues, source: str, ki
     queues.names.append(name)
     for number in range(300):
         queues.channel.basic_publish("", name, b"%d" % number)
-    given = {"idle": 0.3, "stall": 1.5}
+    given: dict[str, Any] = {"idle": 0.3, "stall": 1.5}
     urls = (source + name, BASIC + queues.names[2])
 
     # Another consumer holds messages, of which RabbitMQ says over AMQP that it is there.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from amqp10msg.files.atomic import sync_folder
@@ -50,8 +52,9 @@ class Oversized:
             self.is_whole = False
             self._file.truncate(0)
         if self.is_whole:
-            self._file.write(octets)
-            self._file.flush()  # the next one asks the system how much there is in the folder
+            with self._named():
+                self._file.write(octets)
+                self._file.flush()  # the next one asks the system how much the folder has
 
     def keep(self) -> Path:
         """Return the file, which is on disk and stays; nothing may be added any more.
@@ -60,13 +63,22 @@ class Oversized:
             OSError: it cannot be written.
         """
         path = self.folder / f"{uuid.uuid4()}.bin"
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        with self._named():
+            self._file.flush()
+            os.fsync(self._file.fileno())
         os.link(self._file.name, path)
         sync_folder(self.folder)
         sync_folder(self.folder.parent)
         self.discard()
         return path
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        """Say of which folder an error is."""
+        try:
+            yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.folder)) from None
 
     def discard(self) -> None:
         """Remove the file, unless it was kept; twice does nothing."""

@@ -148,20 +148,22 @@ def append_lines(path: Path, lines: Sequence[str]) -> None:
     Raises:
         OSError: they could not be written; the file is as before.
     """
-    with path.open("ab") as file:
+    # Without a buffer, which would be written again after an error, also beyond the truncation.
+    with path.open("ab", buffering=0) as file:
         lock(file.fileno(), wait=True)
         end = file.seek(0, os.SEEK_END)
         try:
             if end and not _ends_a_line(path, end):
-                file.write(b"\n")  # of a process that was killed while it wrote
-            file.write("".join(lines).encode())
-            file.flush()
+                lines = ["\n", *lines]  # after that of a process that was killed while it wrote
+            octets = memoryview("".join(lines).encode())
+            while octets:
+                octets = octets[file.write(octets) :]
             os.fsync(file.fileno())
             if not end:
                 sync_folder(path.parent)  # its name, too, outlives a loss of power
-        except OSError:
+        except OSError as error:
             file.truncate(end)
-            raise
+            raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _ends_a_line(path: Path, end: int) -> bool:

@@ -98,19 +98,36 @@ class Records:
         self._copies.clear()
         self._under_way = {one.identity: one for one in in_flight if one.identity is not None}
 
-    def finish(self, finished: Sequence[Finished]) -> None:
+    def finish(self, finished: Sequence[Finished]) -> tuple[Sequence[Finished], OSError | None]:
         """Write to disk what must be there before deliveries are settled.
 
-        Raises:
-            OSError: that failed; none of them may be settled.
+        Returns:
+            Those that may be settled, and what failed. What the target has taken may be settled
+            though its message-id is not in the file: else it would come again for certain.
         """
+        fault = None
         aside = [
             (delivery, outcome)
             for delivery, _, outcome in finished
             if outcome is not None and outcome.kind != "accepted"
         ]
-        if aside:
-            self._quarantine.add(aside, **self.names)
+        try:
+            if aside:
+                self._quarantine.add(aside, **self.names)
+        except OSError as error:
+            fault = error
+            kept = {delivery for delivery, _ in aside}
+            finished = [one for one in finished if one[0] not in kept]
+        try:
+            self._remember(finished)
+        except OSError as error:
+            fault = fault or error
+        return finished, fault
+
+    def _remember(self, finished: Sequence[Finished]) -> None:
+        """Remember what the target took, and how far a stream was read."""
+        for delivery, _, _ in finished:
+            self._positions.finish(delivery)
         if self._ledger is not None:
             taken = [
                 delivery.identity
@@ -119,8 +136,6 @@ class Records:
             ]
             if taken:
                 self._ledger.add(taken)
-        for delivery, _, _ in finished:
-            self._positions.finish(delivery)
         self._positions.save()
 
     def close(self) -> None:

@@ -77,6 +77,7 @@ class Route(Connections):
         self._stopping = False
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
+        self._is_disk_full = False
         self._asking: asyncio.Task[None] | None = None
         self._asked = 0
         self._ticked = 0.0
@@ -132,8 +133,8 @@ class Route(Connections):
                         await self._stop.wait()
                 except TimeoutError:
                     self._tick()
-            if self._fault is None:
-                await self._drain()
+            if self._fault is None or self._is_disk_full:
+                await self._drain()  # what the target takes is settled, or it would come again
             await self._count_rest()
         finally:
             if self._asking is not None:
@@ -258,7 +259,11 @@ class Route(Connections):
     @property
     def _taken(self) -> int:
         """Messages that count for `max_messages`."""
-        return self.statistics.settled + self._unsettled - len(self._finished)
+        # Those that go to the quarantine are counted when they are in it.
+        counted = sum(
+            outcome is None or outcome.kind == "accepted" for _, _, outcome in self._finished
+        )
+        return self.statistics.settled + self._unsettled - counted
 
     def _count(self) -> None:
         counts = self.statistics
@@ -284,7 +289,8 @@ class Route(Connections):
             self._from.stop()
         deadline = self._loop.time() + self.options.drain
         while self._pending.in_flight or self._finished or self._leaving:
-            if self._fault is not None or self._loop.time() >= deadline:
+            lost = self._fault is not None and not self._is_disk_full
+            if lost or self._loop.time() >= deadline:
                 break
             await asyncio.sleep(0.01)
 
@@ -463,8 +469,6 @@ class Route(Connections):
         action = options.on.get(outcome.kind, "quarantine")
         if action == "requeue" and self.source.keeps:
             action = "quarantine"  # a stream takes nothing back, and would go on after it
-        fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
-        self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
         if action == "quarantine" and self._aside is not None and delivery.large is None:
             self._aside.add(delivery, outcome)
         elif action == "quarantine":
@@ -472,12 +476,18 @@ class Route(Connections):
         else:
             counter: Counter[str] = counts.requeued if action == "requeue" else counts.rejected
             counter[outcome.kind] += 1
+            self._log_refused(action, delivery, outcome)
             self._end(delivery, _SETTLES[action])
+
+    def _log_refused(self, action: str, delivery: Delivery, outcome: Outcome) -> None:
+        fields = {"reason": outcome.kind, "why": outcome.description or outcome.condition}
+        self.log(f"message-{action}", logging.WARNING, size=delivery.size, **fields)
 
     def _kept(self, delivery: Delivery, outcome: Outcome) -> None:
         """Settle what the queue of the quarantine has."""
         if delivery.link is not None:
             self.statistics.quarantined[outcome.kind] += 1
+            self._log_refused("quarantine", delivery, outcome)
             self._end(delivery, Settle.ACCEPT, ACCEPTED)
         else:
             self._forget(delivery)  # the source delivers it again
@@ -485,7 +495,6 @@ class Route(Connections):
     def _left(self, delivery: Delivery, outcome: Outcome) -> None:
         """Settle what goes to the file of the quarantine."""
         if delivery.link is not None:
-            self.statistics.quarantined[outcome.kind] += 1
             self._end(delivery, Settle.ACCEPT, outcome)
         else:
             self._forget(delivery)
@@ -499,14 +508,18 @@ class Route(Connections):
         self._finished.append((delivery, how, outcome))
 
     def _finish(self) -> None:
-        finished, self._finished = self._finished, []
-        try:
-            self._records.finish(finished)
-        except OSError as error:
-            # None of these is settled: the source has them still.
-            self._fail(error)
-            return
-        for delivery, how, _ in finished:
+        written, self._finished = self._finished, []
+        finished, fault = self._records.finish(written)
+        if fault is not None:
+            self._is_disk_full = True
+            self._fail(fault)
+            done = {delivery for delivery, _, _ in finished}
+            # Not settled: they go back to the source.
+            self._surplus += [delivery for delivery, _, _ in written if delivery not in done]
+        for delivery, how, outcome in finished:
+            if outcome is not None and outcome.kind != "accepted":
+                self.statistics.quarantined[outcome.kind] += 1
+                self._log_refused("quarantine", delivery, outcome)
             self._settle(delivery, how)
             self._forget(delivery)
         if finished:
