@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import random
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,11 +19,14 @@ from hypothesis import strategies as st
 
 pytest.importorskip("pika")
 
+from amqp10msg import Message
 from amqp10msg.basic import BasicMessage
 from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine
 from amqp10msg.net.serve import Server
-from tests.basic_broker import BasicBroker, Stored
+from tests.basic_broker import BasicBroker, Stored, running
 from tests.bridging import bridged, options, quarantined, stored
+
+ROOT = Path(__file__).parents[1]
 
 
 @pytest.fixture(autouse=True)
@@ -119,3 +125,43 @@ def test_what_has_no_room_on_disk_goes_back(server: Server, protocol: str) -> No
     bodies = sorted(getattr(one, "data", one) for one in left)
     assert sorted([sent[3].body, sent[4].body]) == bodies
     assert ["bin"] == [one.suffix[1:] for one in Path("quarantine.jsonl.large").iterdir()]
+
+
+#: The command, which says at its end how much memory it had, in KiB.
+_MEASURED = """
+import sys
+from pathlib import Path
+from amqp10msg.cli import main
+try:
+    main()
+finally:
+    status = Path("/proc/self/status").read_text()
+    print(status.partition("VmHWM:")[2].split()[0], file=sys.stderr)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux counts the memory")
+def test_a_container_of_256_mib_is_enough(tmp_path: Path) -> None:
+    """From 1.0 to 0-9-1, bodies are copied most."""
+    body = random.randbytes(23 << 20)
+    broker = BasicBroker("to")
+    broker.frame_max = 131_072
+    with Server(accept_durable=True, max_message_size=1 << 30) as large, running(broker):
+        for number in range(6):
+            large.publish("big", Message(body * 3 if number % 3 == 1 else body))
+        command = [sys.executable, "-c", _MEASURED, "bridge", "--max-messages", "6"]
+        command += ["--accept-quarantine"]
+        command += ["--from", f"{large.url}/big", "--to", broker.url("queue=to"), "--log", "none"]
+        done = subprocess.run(
+            command,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+
+    assert [body] * 4 == [one.body for one in broker.queues["to"]]
+    aside = [one.file for one in read_quarantine(tmp_path / "quarantine.jsonl")]
+    assert 2 == len([one for one in aside if one and one.stat().st_size > len(body) * 3])
+    assert int(done.stderr.splitlines()[-1]) < 256 << 10

@@ -24,7 +24,7 @@ _LOG = ("text", "json", "none")
 _OF_ROUTE = (
     *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
     *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
-    *("until_length", "stall", "management", "connect_timeout", "deadline"),
+    *("max_message", "until_length", "stall", "management", "connect_timeout", "deadline"),
 )
 
 
@@ -70,6 +70,13 @@ Examples:
     "--window",
     type=click.IntRange(1, 65535),
     help="How many messages may be unsettled at a time.  [default: 500]",
+)
+@click.option(
+    "--max-message",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="A larger message is not sent, but goes to a file beside the quarantine as it comes; of "
+    "what is sent, some five are in memory at once.  [default: 25165824, 24 MiB]",
 )
 @click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
 @click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")

@@ -41,6 +41,8 @@ from amqp10msg.net.bridge.urls import Endpoint
 
 #: A prefetch-count has 16 bits.
 _MAX_PREFETCH = 65_535
+#: Bytes of a message of which only the position is of interest.
+_GLANCE = 1 << 20
 #: Seconds for closing a connection that only asked.
 _GOODBYE = 5.0
 
@@ -328,24 +330,27 @@ async def positions_of(endpoint: Endpoint, offset: str) -> tuple[int, int] | Non
 
     def receive(delivery: Delivery) -> None:
         position = position_of(delivery)
+        if delivery.large is not None:
+            delivery.large.discard()
         if position is not None:
             found.append(position)
 
-    made = BasicSource(
-        SourceRequest(
-            endpoint=attrs.evolve(endpoint, offset=offset),
-            receive=receive,
-            on_lost=lambda _: None,
-            window=_MAX_PREFETCH if offset == "last" else 1,
-            max_message=1 << 30,
-            overflow=lambda: Oversized(Path(tempfile.gettempdir()), 0),
+    with tempfile.TemporaryDirectory() as folder:
+        made = BasicSource(
+            SourceRequest(
+                endpoint=attrs.evolve(endpoint, offset=offset),
+                receive=receive,
+                on_lost=lambda _: None,
+                window=_MAX_PREFETCH if offset == "last" else 1,
+                max_message=_GLANCE,
+                overflow=lambda: Oversized(Path(folder), 0),
+            )
         )
-    )
 
-    async def ask() -> None:
-        await made.attach()
-        await made.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk)
+        async def ask() -> None:
+            await made.attach()
+            await made.ask(spec.Basic.Qos(0, 1, False), spec.Basic.QosOk)
 
-    await _connect(made, ask)
-    await made.close(_GOODBYE)
+        await _connect(made, ask)
+        await made.close(_GOODBYE)
     return (min(found), max(found)) if found else None

@@ -199,7 +199,7 @@ def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
 
 def publish(
     channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
-) -> list[bytes]:
+) -> list[Any]:
     """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
 
     They are pieces, to be joined with those of other messages: a body is copied once.
@@ -220,9 +220,10 @@ def publish(
             _NEXT.pack(_END_OCTET, BODY, channel, size),
         )
         return [method, head, header, foot, body, _END]
-    pieces = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
+    pieces: list[Any] = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
+    whole = memoryview(body)
     for at in range(0, size, most):
-        piece = body[at : at + most]
+        piece = whole[at : at + most]
         pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
     return pieces
 

@@ -125,8 +125,8 @@ class RouteOptions:
     profile: str = attrs.field(default="lossless", validator=_profile)
     keep_names: bool = False
     window: int = attrs.field(default=500, validator=_range(1, 65_535))
-    max_bytes: int = attrs.field(default=64 << 20, validator=_range(1, 1 << 50))
-    max_message: int = attrs.field(default=512 << 20, validator=_range(1, 1 << 50))
+    max_bytes: int = attrs.field(default=32 << 20, validator=_range(1, 1 << 50))
+    max_message: int = attrs.field(default=24 << 20, validator=_range(1, 1 << 50))
     max_large: int = attrs.field(default=16 << 30, validator=_range(0, 1 << 60))
     on: Mapping[str, str] = attrs.field(factory=dict, validator=_on)
     attempts: int = attrs.field(default=8, validator=_range(1, 1_000_000))
