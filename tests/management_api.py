@@ -21,6 +21,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         parts = urlsplit(self.path)
         wanted = "Basic " + base64.b64encode(self.user.encode()).decode()
+        if self.headers["Authorization"] == "Basic " + base64.b64encode(b"plain:plain").decode():
+            self.send_response(401, "Unauthorized")
+            self.end_headers()
+            said = {"error": "not_authorised", "reason": "Not management user"}
+            self.wfile.write(json.dumps(said).encode())
+            return
         if self.headers["Authorization"] != wanted:
             self.send_error(401, "Unauthorized")
             return

@@ -25,11 +25,14 @@ pytest.importorskip("proton")
 pytest.importorskip("prometheus_client")
 
 from amqp10msg import Message, Properties, Symbol  # noqa: E402
+from amqp10msg.basic import BasicMessage, BasicProperties  # noqa: E402
 from amqp10msg.cli import main  # noqa: E402
 from amqp10msg.cli._live import LiveLine, log_lines  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
 from amqp10msg.net.bridge.config import read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
+from tests.basic_broker import BasicBroker, running  # noqa: E402
+from tests.bridging import stored  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 
@@ -240,6 +243,30 @@ def test_a_dry_run_of_nothing_there(server: Server) -> None:
     ends = ["--from", signed(server, "a").replace("s3", "x"), "--to", "amqp://nowhere/q"]
 
     assert "unauthorized" in run(*ends, "--dry-run", status=1).output
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "1.0"])
+def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
+    server: Server, protocol: str
+) -> None:
+    """As migrate-check does: the target would refuse it."""
+    broker = BasicBroker("from")
+    for user in (None, "u", "somebody"):
+        broker.queues["from"].append(stored(BasicMessage(BasicProperties(user_id=user))))
+        octets = None if user is None else user.encode()
+        server.publish("c", Message(b"x", properties=Properties(user_id=octets)))
+    with running(broker):
+        source, target = broker.url("queue=from"), "amqp091://u:p@nowhere/?queue=q"
+        if protocol == "1.0":
+            source, target = f"{server.url}/c", "amqp://u:p@nowhere/q"
+
+        done = run("--from", source, "--to", target, "--dry-run", "--idle", "0.5")
+
+    assert "3 messages read and given back, 2 lose nothing" in done.output
+    assert (
+        "1 message cannot be sent: properties.user-id: refused: the user-id is not the "
+        "connection's user" in done.output
+    )
 
 
 # What people see while it runs.

@@ -267,3 +267,14 @@ def test_where_nothing_is_translated_the_page_says_so(broker: BasicBroker) -> No
     assert ["queue", "read", "lose nothing", "lose something"] == re.findall(
         "<th[^>]*>([^<]+)", text
     )
+
+
+def test_a_user_without_a_tag_is_told_which(broker: BasicBroker) -> None:
+    with management([]) as api:
+        at = api.replace("http://", "http://plain:plain@")
+
+        done = run("migrate-check", broker.url(""), "--management", at, status=1)
+
+    (line,) = done.stderr.splitlines()
+    assert "401 Unauthorized: the user has none of the tags management, policymaker" in line
+    assert "set_user_tags USER management" in line

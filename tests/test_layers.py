@@ -61,6 +61,7 @@ THIRD_PARTY = {
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
     "cli": {"click", "rich", "setproctitle"},
+    "__main__": {"setproctitle"},  # before the rest is imported
     "jobs": {"pyarrow"},
     "proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures

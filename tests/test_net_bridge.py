@@ -6,6 +6,7 @@ Here with a stand-in of 0-9-1 and with our own server of 1.0; test_net_bridge_ra
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -459,3 +460,37 @@ def test_routes_that_make_no_sense(source: str, target: str, said: str) -> None:
 def test_options_that_make_no_sense(given: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"."):
         RouteOptions(**given)
+
+
+def test_a_targets_queue_that_is_deleted_is_said_once() -> None:
+    """RabbitMQ confirms what it had routed to the queue, and what nobody has then."""
+    events: list[Any] = []
+    logger = logging.Logger("test")  # noqa: LOG001  (no global state)
+    logger.addHandler(logging.NullHandler())
+    logger.addFilter(lambda record: events.append(record) or True)
+
+    async def run() -> BasicBroker:
+        async with BasicBroker("from", "to") as broker:
+            broker.queues["from"].extend(numbered(200))
+
+            left = [50]  # until it is deleted
+
+            def refuses(_: Stored) -> str:
+                left[0] -= 1
+                if left[0] == 0:
+                    gone = broker.queues.pop("to")
+                    loop = asyncio.get_running_loop()
+                    loop.call_later(0.1, broker.queues.__setitem__, "to", gone)
+                return ""
+
+            broker.refuses = refuses
+            urls = (broker.url("queue=from"), broker.url("queue=to"))
+            given = options(attempts=1_000)
+            async with asyncio.timeout(15), Bridge(*urls, given, logger=logger) as bridge:
+                await bridge.run()
+            return broker
+
+    broker = asyncio.run(run())
+
+    assert {one.body for one in numbered(200)} == set(bodies(broker.queues["to"]))
+    assert ["target-queue-deleted"] == [one.event for one in events if one.levelno == logging.ERROR]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -18,7 +20,7 @@ from amqp10msg.net.bridge.counting import over_basic
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.running import status_of
 from amqp10msg.net.serve import Server
-from tests.basic_broker import BasicBroker
+from tests.basic_broker import BasicBroker, Stored, frame
 from tests.bridging import bodies, bridged, numbered, options
 from tests.management_api import management
 
@@ -504,3 +506,44 @@ def test_the_queue_of_an_address_of_rabbitmq(url: str, queue: str | None, host: 
         assert found is not None
         assert (queue, host, "0-9-1") == (found.queue, found.virtual_host, found.protocol)
         assert found.user == ("u" if "u:p" in url else "guest")
+
+
+@pytest.mark.parametrize("given", [{"idle": None}, {"idle": 0.1, "stall": 1.0}])
+def test_a_message_that_does_not_come_to_its_end_is_said(given: dict[str, Any]) -> None:
+    """Of ten bytes that it announces, one comes at a time."""
+    events: list[Any] = []
+    logger = logging.Logger("test")  # noqa: LOG001  (no global state)
+    logger.addHandler(logging.NullHandler())
+    logger.addFilter(lambda record: events.append(record) or True)
+    header = b"\0\x3c\0\0" + (1 << 20).to_bytes(8, "big") + b"\0\0"
+
+    async def made(broker: BasicBroker) -> tuple[str, Statistics]:
+        broker.queues["from"].append(Stored(header, b"x"))
+
+        async def trickle() -> None:
+            while True:
+                for peer in broker.connections:
+                    if peer.queue == "from" and peer.unacked:
+                        peer.stream.write(frame(3, b"x"))
+                await asyncio.sleep(0.02)
+
+        trickling = asyncio.ensure_future(trickle())
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        with mock.patch.object(route, "_TICK", 0.05):
+            set_ = options(outcome_timeout=0.3, drain=0, **given)
+            async with asyncio.timeout(15), Bridge(*urls, set_, logger=logger) as bridge:
+                counts = bridge.routes[0].statistics
+                await until(lambda: counts.state.startswith("a message of the source"))
+                state = counts.state
+                if given["idle"] is not None:
+                    await bridge.run()
+                broker.cut()
+        trickling.cancel()
+        return state, counts
+
+    _, (state, counts) = run(made)
+
+    assert "a message of the source does not come to its end" == state
+    assert "source-slow" in [one.event for one in events]
+    if given["idle"] is not None:
+        assert ("stalled", 4) == (counts.ending, status_of([counts]))

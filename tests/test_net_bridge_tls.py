@@ -343,3 +343,62 @@ def test_credentials_are_in_no_log_title_report_or_error(tmp_path: Path) -> None
     assert "route 1" in seen["toml"]
     shown = [(name, one) for name, text in seen.items() for one in secrets if one in text]
     assert [] == shown
+
+
+#: Stands in for a package that is imported late, and says what the world sees by then.
+_LATE = """
+import os
+import signal
+import sys
+
+print(open("/proc/self/cmdline").read().rstrip("\\0"), flush=True)
+os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="Linux shows command lines")
+def test_the_title_and_the_signals_come_before_the_imports(tmp_path: Path) -> None:
+    """SIGTERM, as soon as the command line is imported, ends the bridge in order."""
+    pytest.importorskip("setproctitle")
+    late = tmp_path / "late"
+    late.mkdir()
+    # What is imported first of what the command line needs.
+    (late / "click.py").write_text(
+        f"{_LATE}\nsys.path.remove({str(late)!r})\ndel sys.modules['click']\nimport click\n"
+        "sys.modules['click'] = click\n"
+    )
+    with Server(users={USER: PASSWORD}, accept_durable=True) as server:
+        server.publish("a", Message(b"x"))
+        signed = server.url.replace("amqp://", f"amqp://{USER}:{QUOTED}@")
+        done = subprocess.run(
+            [sys.executable, "-m", "amqp10msg", "bridge", "--until-empty"]
+            + ["--from", f"{signed}/a", "--to", f"{signed}/b"],
+            env={**os.environ, "PYTHONPATH": f"{late}{os.pathsep}{ROOT}"},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert 1 == server.counts("a").available
+
+    title = done.stdout.splitlines()[0]
+    assert title.startswith("amqp10msg bridge --until-empty --from amqp://")
+    assert QUOTED not in title
+    assert PASSWORD not in title
+    assert 4 == done.returncode  # it was stopped before it asked its source
+    assert "could not be counted: the source is away" in done.stdout
+
+
+def test_a_certificate_that_is_not_verified_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    source = parse_url("amqps://127.0.0.1:1/a?verify=verify_none")
+    target = parse_url("amqps://127.0.0.1:1/b")
+
+    async def run() -> None:
+        with pytest.raises(LinkError, match="not reached"):
+            async with Bridge(source, target, options(connect_timeout=0.1)) as bridge:
+                await bridge.run()
+
+    asyncio.run(run())
+
+    (said,) = (one for one in caplog.messages if one.startswith("certificate-not-verified"))
+    assert "at=amqps://127.0.0.1:1/a " in said

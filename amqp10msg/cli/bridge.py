@@ -304,8 +304,9 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
     """Print what each route would lose."""
     from amqp10msg.net.bridge.migration import Checked, Queue
-    from amqp10msg.net.bridge.running import run_dry
+    from amqp10msg.net.bridge.running import release_signals, run_dry
 
+    release_signals()
     checked = []
     for spec in specs:
         try:

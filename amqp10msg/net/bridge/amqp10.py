@@ -87,6 +87,11 @@ class Amqp10Source(Peer):
         self.link.grant(self._window)  # 0 for one that only asks
         return True
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether a message has begun to come, and the rest of it has not."""
+        return self.link.is_partial
+
     def on_transfer(self, delivery: transport.Delivery) -> None:
         """Hand over a delivery."""
         octets = delivery.payload

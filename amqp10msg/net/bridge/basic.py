@@ -74,6 +74,11 @@ class BasicSource(BasicPeer):
         consume = spec.Basic.Consume(0, self.endpoint.queue, "bridge", arguments=arguments)
         await self.ask(consume, spec.Basic.ConsumeOk)
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether a message has begun to come, and the rest of it has not."""
+        return self._content is not None
+
     def on_content(self, content: Content) -> None:
         """Hand over a delivery."""
         if content.index == DELIVER:

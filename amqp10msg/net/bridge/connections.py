@@ -72,6 +72,7 @@ class Connections:
         self._target_side = Side("target", target, self.log)
         self._idle = 0.0
         self._stalled = 0.0
+        self._slow = 0.0  # seconds that a message has been coming for
         self._most = options.max_messages
         self._until: int | None = None  # the position in a stream that it is read up to
         self._begun = not options.asks
@@ -156,7 +157,7 @@ class Connections:
             if not self._from.alive:
                 self._lost_source(self._early)
                 continue
-            self._idle = 0.0
+            self._idle = self._slow = 0.0
             self._opened = self._opened or self._loop.time()
             self._count()
             await side.lost.wait()

@@ -155,6 +155,8 @@ class Counting:
             return await self._rest_of_stream(following)
         if link is None:
             return await self._apart("the source is away")
+        if link.incomplete:
+            return await self._apart("a message of it does not come to its end")
         try:
             async with asyncio.timeout(_ANSWER):
                 depth = await link.count()

@@ -10,7 +10,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.errors import AmqpError
+from amqp10msg.basic import BasicMessage
+from amqp10msg.errors import AmqpError, TranslationError
+from amqp10msg.message import Message
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
 from amqp10msg.net.bridge.oversized import Oversized
@@ -22,6 +24,8 @@ from amqp10msg.translate import Circumstances, explain, to_amqp10, to_basic
 _MOST = 1_000
 #: Bytes of a message that is shown as an example; of a larger one only the words are kept.
 _LARGEST = 1 << 18
+#: As the translation says it, which knows nothing of messages between ends of one protocol.
+_FOREIGN = "refused: the user-id is not the connection's user"
 _TOO_LARGE = "it is larger than max-message: its bytes would go to a file of the quarantine"
 
 
@@ -103,6 +107,8 @@ class DryRun:
                 self.unmatched += 1
                 return
             if not self.translates:
+                if _is_foreign(message, self.user):
+                    raise TranslationError("properties.user-id", _FOREIGN)
                 self.exact += 1
                 return
             message = without_delivery(message, spec.source, options)
@@ -151,6 +157,17 @@ class DryRun:
     def losing(self) -> int:
         """Messages that would lose something, or could not be sent at all."""
         return self.read - self.exact - self.unmatched
+
+
+def _is_foreign(message: BasicMessage | Message, user: str | None) -> bool:
+    """Whether a message has a user-id that is not the connection's user, where that is known."""
+    properties = message.properties
+    found: Any = None if properties is None else properties.user_id
+    if found is None or user is None:
+        return False
+    return bool(
+        found != (user.encode("utf-8", "surrogateescape") if isinstance(found, bytes) else user)
+    )
 
 
 async def dry_run(spec: RouteSpec, count: int, idle: float) -> DryRun:

@@ -68,9 +68,11 @@ class FileSource:
 
     Attributes:
         product: what it is.
+        incomplete: whether a message is cut off for now; it never is.
     """
 
     product = "file"
+    incomplete = False
 
     def __init__(self, request: SourceRequest) -> None:
         self._receive = request.receive

@@ -17,6 +17,12 @@ from amqp10msg.net.bridge.urls import Endpoint, secret
 
 _LARGEST = 64 << 20
 _SECONDS = 30.0
+#: Bytes of an answer in which a refusal says why.
+_REASON = 4_096
+_UNTAGGED = (
+    ": the user has none of the tags management, policymaker, monitoring, administrator; "
+    "rabbitmqctl set_user_tags USER management gives it one"
+)
 
 
 class Management:
@@ -89,8 +95,10 @@ class Management:
                 octets = answer.read(_LARGEST)
             return json.loads(octets)
         except urllib.error.HTTPError as error:
-            error.close()
-            raise LinkError(f"{place}: {error.code} {error.reason}", permanent=True) from None
+            with error:
+                said = error.read(_REASON)
+            hint = _UNTAGGED if b"Not management user" in said else ""
+            raise LinkError(f"{place}: {error.code} {error.reason}{hint}", permanent=True) from None
         except urllib.error.URLError as error:
             raise LinkError(f"{place}: {error.reason}") from None
         except OSError as error:

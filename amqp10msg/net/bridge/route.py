@@ -78,6 +78,7 @@ class Route(Connections):
         self._stop = asyncio.Event()
         self._fault: BaseException | None = None
         self._is_disk_full = False
+        self._gone = False  # the target's queue
         self._asking: asyncio.Task[None] | None = None
         self._asked = 0
         self._ticked = 0.0
@@ -111,6 +112,10 @@ class Route(Connections):
         started = self._loop.time()
         self._records = Records(self.name, self.source, self.target, self.options)
         self._ticked = started
+        for end in (self.source, self.target, self.options.quarantine_queue):
+            if end is not None and end.tls and not end.verify:
+                why = "verify=verify_none: whoever is there may read and change all"
+                self.log("certificate-not-verified", logging.WARNING, at=str(end), why=why)
         keeping = [self._keep_target(), self._keep_source()]
         if self.options.quarantine_queue is not None:
             self._aside = Aside(
@@ -182,6 +187,8 @@ class Route(Connections):
         passed = min(now - self._ticked, _TICK)
         self._ticked = now
         self._idle += passed
+        if self._from is not None and self._from.incomplete and not self._holding:
+            self._watch_slow(passed)
         if self._from is not None and not self._unsettled:
             self._stalled += passed
             # More seldom where it was asked in vain.
@@ -193,6 +200,14 @@ class Route(Connections):
             self._finish_as("deadline")
         if options.asks and self._stalled >= options.stall:
             self._finish_as("stalled")
+
+    def _watch_slow(self, passed: float) -> None:
+        """Say now and then that a message does not come to its end."""
+        before, self._slow = self._slow, self._slow + passed
+        every = self.options.outcome_timeout
+        if before // every != self._slow // every:
+            why = f"a message has been coming for {self._slow:.0f} s, and is not complete"
+            self.log("source-slow", logging.WARNING, at=str(self.source), why=why)
 
     # What is left at the source.
 
@@ -280,6 +295,8 @@ class Route(Connections):
             counts.state = "target refuses"
         elif pending.isolating:
             counts.state = "looking for the message that ended the target's connection"
+        elif self._slow >= self.options.outcome_timeout:
+            counts.state = "a message of the source does not come to its end"
         else:
             counts.state = "running"
 
@@ -319,6 +336,7 @@ class Route(Connections):
         self._source_side.receive()
         idle, self._idle = self._idle, 0.0
         stalled, self._stalled = self._stalled, 0.0
+        self._slow = 0.0
         asked, self._asked = self._asked, 0
         self._counting.restart()
         if self._stopping or (self._most is not None and self._taken >= self._most):
@@ -440,8 +458,14 @@ class Route(Connections):
             return
         self._target_side.progress = True
         if outcome.kind != "accepted":
+            if outcome.kind == "returned" and self.target.queue is not None and not self._gone:
+                # It was there when the link was opened.
+                self._gone = True
+                text = f"of what it took last, up to {self.options.window} messages may be lost"
+                self.log("target-queue-deleted", logging.ERROR, at=str(self.target), why=text)
             self._refused(delivery, outcome)
             return
+        self._gone = False
         self._pending.succeed()
         self.statistics.accepted += 1
         self.statistics.octets += delivery.size

@@ -92,6 +92,13 @@ def _on_signals(loop: asyncio.AbstractEventLoop, stop: Callable[[], None]) -> No
             loop.add_signal_handler(number, stop)
         except NotImplementedError:  # the loops of Windows
             signal.signal(number, lambda *_: loop.call_soon_threadsafe(stop))
+    release_signals()
+
+
+def release_signals() -> None:
+    """Let SIGINT and SIGTERM through, which the command holds back while it is imported."""
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT, signal.SIGTERM})
 
 
 #: What the exit status of a bridge means that ended without a fault, the gravest first.

@@ -213,6 +213,10 @@ class Link(Protocol):
 class SourceLink(Link, Protocol):
     """An open source. Deliveries come through the callback that it was opened with."""
 
+    @property
+    def incomplete(self) -> bool:
+        """Whether a message has begun to come, and the rest of it has not."""
+
     def settle(self, delivery: Delivery, how: Settle) -> None:
         """Settle a delivery of this link; of another one, do nothing."""
 

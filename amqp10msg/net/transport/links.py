@@ -169,6 +169,11 @@ class Link:
         """Whether this end is attached."""
         return self.attached and not self.detached and not self.session.ended
 
+    @property
+    def is_partial(self) -> bool:
+        """Whether a delivery has begun to come that is not complete yet."""
+        return self._partial is not None
+
     # What this end does.
 
     def attach(self, *, source: Any, target: Any, **fields: Any) -> None:
