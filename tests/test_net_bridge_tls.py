@@ -227,6 +227,9 @@ class Knowing(asyncio.Protocol, transport.Handler):
     def on_attach(self, link: transport.Link) -> None:
         link.attach(source=Source(address="q"), target=Target(address="q"))
 
+    def on_flow(self, link: transport.Link) -> None:
+        link.drained()
+
 
 def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None:
     seen: list[Any] = []
@@ -371,8 +374,17 @@ def test_the_title_and_the_signals_come_before_the_imports(tmp_path: Path) -> No
         server.publish("a", Message(b"x"))
         signed = server.url.replace("amqp://", f"amqp://{USER}:{QUOTED}@")
         done = subprocess.run(
-            [sys.executable, "-m", "amqp10msg", "bridge", "--until-empty"]
-            + ["--from", f"{signed}/a", "--to", f"{signed}/b"],
+            [
+                sys.executable,
+                "-m",
+                "amqp10msg",
+                "bridge",
+                "--until-empty",
+                "--from",
+                f"{signed}/a",
+                "--to",
+                f"{signed}/b",
+            ],
             env={**os.environ, "PYTHONPATH": f"{late}{os.pathsep}{ROOT}"},
             capture_output=True,
             text=True,
@@ -395,7 +407,7 @@ def test_a_certificate_that_is_not_verified_is_said(caplog: pytest.LogCaptureFix
 
     async def run() -> None:
         with pytest.raises(LinkError, match="not reached"):
-            async with Bridge(source, target, options(connect_timeout=0.1)) as bridge:
+            async with Bridge(source, target, RouteOptions(connect_timeout=0.1)) as bridge:
                 await bridge.run()
 
     asyncio.run(run())
