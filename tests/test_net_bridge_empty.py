@@ -393,6 +393,38 @@ def test_until_length_ends_where_others_took_the_rest() -> None:
     assert ("empty", 30, 0) == (counts.ending, counts.accepted, counts.remaining)
 
 
+def test_until_length_leaves_nothing_where_copies_count() -> None:
+    """What was sent before the connection was cut comes again."""
+
+    async def made(broker: BasicBroker) -> Statistics:
+        broker.queues["from"].extend(numbered(100))
+        seen = 0
+
+        def refuses(_: Stored) -> str:
+            nonlocal seen
+            seen += 1
+            if seen == 15:
+                asyncio.get_running_loop().call_soon(cut)
+            return ""
+
+        def cut() -> None:
+            for peer in list(broker.connections):
+                if peer.queue == "from":
+                    peer.stream.abort()
+                    peer.back()
+
+        broker.refuses = refuses
+        urls = (broker.url("queue=from"), broker.url("queue=to"))
+        return await bridged(*urls, idle=0.1, until_length=True)
+
+    broker, counts = run(made)
+
+    assert counts.source_lost == 1
+    assert {one.body for one in numbered(100)} == set(bodies(broker.queues["to"]))
+    assert [] == list(broker.queues["from"])
+    assert ("empty", 0, 0) == (counts.ending, counts.remaining, status_of([counts]))
+
+
 # Streams and files.
 
 

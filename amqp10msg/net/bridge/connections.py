@@ -206,6 +206,10 @@ class Connections:
         self.statistics.source_lost += 1
         self.log("source-lost", logging.WARNING, at=str(self.source), why=str(error))
         self._forget_source()
+        if self.options.until_length and self._most != self.options.max_messages:
+            # What was settled may come again, and be counted twice: so all is to be taken.
+            self._most = self.options.max_messages
+            self.log("length-unknown", at=str(self.source), until="empty")
         stuck = self._source_side.end(error, self._window)
         if stuck is not None:
             self._fail(stuck)

@@ -98,7 +98,8 @@ class RouteOptions:
         idle: end when the source is empty, as its broker says: it is asked where nothing came for
             so many seconds and all is settled. None to go on.
         until_length: end when as many were settled as the source had when the route began; of a
-            stream or file, all that was in it then.
+            stream or file, all that was in it then. Where the connection to a queue is lost, what
+            comes again would count twice: the route then ends when the source is empty.
         stall: seconds without a message after which a route that is to end does so, though the
             source has messages, or does not say.
         management: the URL of the source's management API (RabbitMQ), which knows the messages that
