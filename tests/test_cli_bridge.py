@@ -269,6 +269,20 @@ def test_a_dry_run_finds_a_foreign_user_id_between_ends_of_one_protocol(
     )
 
 
+@pytest.mark.parametrize(
+    "source, management, said",
+    [
+        ("amqp://h/orders", "h:15672", "a URL such as"),
+        ("amqp://h//exchanges/e", "http://h:15672", "asked for a queue of RabbitMQ"),
+        ("file:x.jsonl", "http://h:15672", "asked for a queue of RabbitMQ"),
+    ],
+)
+def test_a_management_api_is_of_a_queue(source: str, management: str, said: str) -> None:
+    done = run("--from", source, "--to", "amqp://h/q", "--management", management, status=1)
+
+    assert said in done.output
+
+
 # What people see while it runs.
 
 

@@ -75,8 +75,8 @@ Examples:
     "--max-message",
     type=click.IntRange(min=1),
     metavar="BYTES",
-    help="A larger message is not sent, but goes to a file beside the quarantine as it comes; of "
-    "what is sent, some five are in memory at once.  [default: 25165824, 24 MiB]",
+    help="Write larger messages to files beside the quarantine as they come, instead of sending "
+    "them; five times as much is in memory at most.  [default: 25165824, 24 MiB]",
 )
 @click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
 @click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")

@@ -70,7 +70,7 @@ class Counting:
         first: of a stream, the position that reading begins with; None likewise.
 
     Raises:
-        ValueError: that is not the URL of a management API.
+        ValueError: that is not the URL of a management API, or the source is no queue.
     """
 
     def __init__(self, source: Endpoint, management: str | None) -> None:
@@ -78,6 +78,8 @@ class Counting:
         self._over_basic = over_basic(source)
         self.is_stream = source.offset is not None and source.file is None
         self._management = None if management is None else Management(management, source)
+        if management is not None and (source.file is not None or self._over_basic is None):
+            raise ValueError(f"{source}: the management API is asked for a queue of RabbitMQ")
         self._nought_since: float | None = None
         self.end: int | None = None
         self.first: int | None = None

@@ -254,6 +254,8 @@ class Route(Connections):
         counts = self.statistics
         if not self.options.asks or counts.ending in {"empty", "length", "count"}:
             return
+        if self._asking is not None:
+            self._asking.cancel()
         try:
             async with asyncio.timeout(_LAST):
                 depth = await self._counting.ask(self._from, self._records.following, 0)
