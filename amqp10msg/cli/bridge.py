@@ -76,7 +76,7 @@ Examples:
     type=click.IntRange(min=1),
     metavar="BYTES",
     help="Write larger messages to files beside the quarantine as they come, instead of sending "
-    "them; five times as much is in memory at most.  [default: 25165824, 24 MiB]",
+    "them; nine times as much may be in memory.  [default: 25165824, 24 MiB]",
 )
 @click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
 @click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")
