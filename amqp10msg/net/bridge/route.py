@@ -261,7 +261,8 @@ class Route(Connections):
                 depth = await self._counting.ask(self._from, self._records.following, 0)
         except TimeoutError:
             depth = Depth(why=f"no answer within {_LAST:g} s")
-        if depth.ready is not None or counts.ending != "stalled":
+        # What it said before it stalled says more than that it is silent.
+        if depth.ready is not None or counts.ending != "stalled" or not counts.asked:
             self._note(depth)
 
     @property
