@@ -44,6 +44,12 @@ DIRECTIVES = {
     "boundscheck": True,  # a wrong index is an IndexError, never a read beyond the buffer
     "wraparound": False,  # so is a negative one
     "embedsignature": False,
+    # Nothing that Python hands in ends the process: an argument is of its type, and not None; what
+    # is None within is an AttributeError or TypeError; and no class takes a state from a pickle
+    # that was not made for it.
+    "allow_none_for_extension_args": False,
+    "nonecheck": True,
+    "auto_pickle": False,
 }
 MODES = ("auto", "skip", "require")
 

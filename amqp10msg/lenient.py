@@ -7,13 +7,22 @@ from typing import Any
 import attrs
 
 from amqp10msg import _core
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.errors import DecodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES
 from amqp10msg.primitives import AmqpMap, Described, ULong
 from amqp10msg.sections import KIND_OF, SPEC_OF, SectionKind
 
-__all__ = ["Malformed", "located", "read_again", "read_message", "value_at", "with_surplus"]
+__all__ = [
+    "Malformed",
+    "is_cut",
+    "located",
+    "parts_of",
+    "read_again",
+    "read_message",
+    "value_at",
+    "with_surplus",
+]
 
 # What `Reader.scan` returns: code or -1, start, start of the value, end.
 PartOf = tuple[int, int, int, int]
@@ -32,6 +41,17 @@ class Malformed:
     error: DecodeError = attrs.field(eq=False)
 
 
+def parts_of(octets: bytes, lenient: bool = True) -> list[PartOf]:
+    """Find the sections of a message that was read; of one that was read leniently, also the rest.
+
+    The rest is what follows the first section whose end is not known: that and all after it.
+    """
+    reader = _core.Reader(octets, 0, UNLIMITED)
+    reader.lenient = lenient
+    parts: list[PartOf] = reader.scan()
+    return parts
+
+
 def _reader(data: bytes, pos: int, end: int, limits: Limits = UNLIMITED) -> Any:
     reader = _core.Reader(data, pos, limits)
     reader.end = end
@@ -43,14 +63,17 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
     """Read every section that can be read: return the input, and the sections by their attributes.
 
     Raises:
-        DecodeError: it cannot be said where the sections end, or a limit is exceeded.
+        DecodeError: nothing parses, or a limit is exceeded.
     """
     octets = _core.octets_of(data, limits)
     found: dict[str, Any] = {}
     body: list[Any] = []
-    reader = _core.Reader(octets, 0, limits)
+    reader = _reader(octets, 0, len(octets), limits)
     try:
         parts = reader.scan()
+        if len(parts) == 1 and is_cut(octets, parts[0]):
+            reader = _core.Reader(octets, 0, limits)
+            reader.scan()  # which says what is wrong
         # One other reader for all of them, so that the limits hold for the whole input.
         reader = _reader(octets, 0, len(octets), limits)
         for code, start, content, end in parts:
@@ -61,7 +84,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
             try:
                 value = reader.value()
             except _core.READ_FAULTS as error:
-                if not _is_local(error):
+                if not _core.is_local(error):
                     raise
                 continue
             if code < 0:
@@ -78,13 +101,6 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
         raise reader.fault(error, FIELD_NAMES) from None
     found["body"] = None if not body else body[0] if len(body) == 1 else body
     return octets, found
-
-
-def _is_local(error: BaseException) -> bool:
-    """Return whether a fault concerns the one section that it was found in."""
-    if isinstance(error, DecodeError):
-        return error.condition != RESOURCE_LIMIT_EXCEEDED
-    return isinstance(error, UnicodeDecodeError)
 
 
 def _section(octets: bytes, kind: SectionKind, content: int, end: int, value: Any) -> Any:
@@ -111,6 +127,15 @@ def read_again(octets: bytes, part: PartOf) -> Any:
     except _core.READ_FAULTS:
         return None
     return _section(octets, KIND_OF[code], content, end, value)
+
+
+def is_cut(octets: bytes, part: PartOf) -> bool:
+    """Return whether it is not known where a section ends, so that it is all the rest."""
+    _, start, _, end = part
+    try:
+        return _core.skip_value(octets, start) != end
+    except DecodeError:
+        return True
 
 
 def value_at(octets: bytes, start: int, end: int) -> Any:

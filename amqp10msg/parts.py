@@ -186,14 +186,17 @@ def read_section(data: bytes, kind: SectionKind, content: int, end: int, limits:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
-def octets_of_sections(data: bytes, codes: Container[int]) -> bytes:
+def octets_of_sections(data: bytes, codes: Container[int], lenient: bool = False) -> bytes:
     """Return the bytes from the first section with one of these codes to the last, as they stand.
 
     Args:
         data: an encoded message that was decoded without error.
         codes: numeric descriptors, such as `BODY_CODES`.
+        lenient: it was decoded so.
     """
-    parts = [part for part in _core.Reader(data, 0, UNLIMITED).scan() if part[0] in codes]
+    reader = _core.Reader(data, 0, UNLIMITED)
+    reader.lenient = lenient
+    parts = [part for part in reader.scan() if part[0] in codes]
     if not parts:
         return b""
     (_, start, _, _), (_, _, _, end) = parts[0], parts[-1]

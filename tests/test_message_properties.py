@@ -401,7 +401,10 @@ def test_strict_and_lenient(octets: bytes) -> None:
     look_at(lenient)
     assert octets == lenient.encode()
     assert octets == pickle.loads(pickle.dumps(lenient)).encode()
-    assert sum(1 for _ in scan(octets)) == len(lenient.sections())
+    try:
+        assert sum(1 for _ in scan(octets)) == len(lenient.sections())
+    except DecodeError:  # one is cut
+        assert strict is None
     if strict is not None:
         assert octets == strict.encode()
         assert same(strict, lenient)

@@ -6,7 +6,7 @@ runs as it is; where it was compiled, the library beside it runs instead.
 
 from __future__ import annotations
 
-from amqp10msg._core.bounded import READ_FAULTS, octets_of
+from amqp10msg._core.bounded import READ_FAULTS, is_local, octets_of
 from amqp10msg._core.codes import (
     FOLLOWERS,
     PLACES,
@@ -69,6 +69,7 @@ __all__ = [
     "encode_fault",
     "encode_message",
     "encode_value",
+    "is_local",
     "key_text",
     "make_fast",
     "octets_of",

@@ -28,6 +28,13 @@ READ_FAULTS = (DecodeError, UnicodeDecodeError, RecursionError, MemoryError)
 _NO_NAMES: dict[Any, Any] = {}
 
 
+def is_local(error: BaseException) -> bool:
+    """Return whether a fault of `READ_FAULTS` concerns the one section that it was found in."""
+    if isinstance(error, DecodeError):
+        return error.condition != RESOURCE_LIMIT_EXCEEDED
+    return isinstance(error, UnicodeDecodeError)
+
+
 def octets_of(data: Any, limits: Any) -> bytes:
     """Return the input as bytes, copied only if it could change under the reader."""
     if type(data) is bytes:

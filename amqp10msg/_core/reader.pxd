@@ -59,6 +59,9 @@ cdef class Reader(QuickReader):
     @cython.locals(start=Py_ssize_t, code=int, parts=list)
     cpdef list scan(self)
 
+    @cython.locals(code=int)
+    cdef int code_at(self, Py_ssize_t start) except -2
+
 
 @cython.locals(reader=Reader)
 cpdef decode_message(cls, data, limits=*, strict=*, message_format=*)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg._core.bounded import READ_FAULTS, octets_of
+from amqp10msg._core.bounded import READ_FAULTS, is_local, octets_of
 from amqp10msg._core.codes import (
     FIRST_CODE,
     FOLLOWERS,
@@ -401,13 +401,34 @@ class Reader(QuickReader):
         return code
 
     def scan(self) -> Any:
-        """Find the sections: a list of (code or -1, start, start of the value, end)."""
+        """Find the sections: a list of (code or -1, start, start of the value, end).
+
+        Where a lenient reader cannot say where one ends, that is all the rest.
+        """
         parts = []
-        while self.pos < self.end:
-            start = self.pos
-            code = self.part()
-            parts.append((code, start, self.first, self.pos))
+        start = self.pos
+        try:
+            while self.pos < self.end:
+                start = self.pos
+                code = self.part()
+                parts.append((code, start, self.first, self.pos))
+        except READ_FAULTS as error:
+            if not self.lenient or not is_local(error):
+                raise
+            parts.append((self.code_at(start), start, self.pos, self.end))
+            self.pos = self.end
         return parts
+
+    def code_at(self, start: int) -> int:
+        """Return the code of the section that begins here, or -1; leave `pos` at its value."""
+        self.pos = start
+        try:
+            code = self.section_code()
+        except READ_FAULTS:
+            code = -1
+        if code < 0:
+            self.pos = start
+        return code
 
 
 def decode_message(
@@ -422,15 +443,15 @@ def decode_message(
         data: the encoded message: bytes, bytearray or memoryview. Anything but bytes is copied
             once.
         limits: what decoding may cost; the defaults of `Limits` where None.
-        strict: refuse what makes a message ambiguous. If False, every message whose encodings
-            parse is read: what is out of place is kept as it came, encodes byte for byte, and
-            stands in `violations`.
+        strict: refuse what makes a message ambiguous. If False, all that parses is read: what is
+            out of place, or cut off, is kept as it came, encodes byte for byte, and stands in
+            `violations`.
         message_format: the message-format of the transfer that carried it.
 
     Raises:
         DecodeError: malformed encodings; in strict mode also sections that are out of order,
-            repeated, unknown or mixed in the body, and fields and keys of wrong types. The
-            error's `data` holds the input.
+            repeated, unknown or mixed in the body, and fields and keys of wrong types; otherwise
+            only where not one section parses. The error's `data` holds the input.
     """
     if limits is None:
         limits = DEFAULT_LIMITS

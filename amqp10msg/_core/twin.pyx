@@ -163,6 +163,9 @@ cdef type _Symbol = Symbol
 cdef class Cursor:
     """A position in bytes. What takes positions checks them: IndexError."""
 
+    def __cinit__(self, *_, **__):
+        self.buf = b""  # what reads it does not look whether it is None
+
     cdef object symbol(self, Py_ssize_t start, Py_ssize_t stop):
         """Return the symbol of these bytes; UnicodeDecodeError where they are not ASCII."""
         if not 0 <= start <= stop <= PyBytes_GET_SIZE(self.buf):

@@ -19,8 +19,8 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.errors import EncodeError
-from amqp10msg.lenient import Malformed, read_message, value_at
-from amqp10msg.limits import UNLIMITED, Limits
+from amqp10msg.lenient import Malformed, parts_of, read_message, value_at
+from amqp10msg.limits import Limits
 from amqp10msg.message import _content
 from amqp10msg.message._bodies import BODY_SPECS, Body, body_sections, to_body
 from amqp10msg.message._changes import SECTION_KINDS, body_parts, encode_changes, holders
@@ -197,7 +197,7 @@ class Message(_core.Record):
     @property
     def bare(self) -> bytes:
         """The exact bytes of the bare message, properties to body, for hashes and signatures."""
-        return octets_of_sections(self.encode(), BARE_CODES)
+        return octets_of_sections(self.encode(), BARE_CODES, self._lenient)
 
     # Looking at it.
 
@@ -209,7 +209,7 @@ class Message(_core.Record):
         ``unknown`` or its name, and as `Malformed` where it is not a value.
         """
         encoded = self.encode()
-        parts = _core.Reader(encoded, 0, UNLIMITED).scan()
+        parts = parts_of(encoded, self._lenient)
         held = {kind.code: getattr(self, kind.attribute) for kind in SECTION_KINDS}
         body = iter(body_sections(self))
         in_body = {part[1] for part in body_parts(self._lenient, encoded, parts)}

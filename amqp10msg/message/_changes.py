@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amqp10msg import _core
-from amqp10msg.lenient import read_again, with_surplus
+from amqp10msg.lenient import is_cut, parts_of, read_again, with_surplus
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message._bodies import BODY_SPECS, body_sections
 from amqp10msg.message._writing import encoded
@@ -26,7 +25,7 @@ _Part = tuple[int, int, int, int]
 def encode_changes(message: Message, wire: bytes) -> bytes:
     """Encode a message that was decoded from these octets."""
     lenient = message._lenient
-    parts = _core.Reader(wire, 0, UNLIMITED).scan()
+    parts = parts_of(wire, lenient)
     sections = {kind.code: getattr(message, kind.attribute) for kind in SECTION_KINDS}
     body = body_sections(message)
     in_body = body_parts(lenient, wire, parts)
@@ -54,6 +53,10 @@ def encode_changes(message: Message, wire: bytes) -> bytes:
     changed = bool(new)
     for part in parts:
         code, start, _, end = part
+        if new and part is parts[-1] and lenient and is_cut(wire, part):
+            # What came after it would be taken for a part of it.
+            for order in sorted(new):
+                out.extend(new.pop(order))
         if code >= 0:
             kind = KIND_OF[code]
             for order in sorted(new):

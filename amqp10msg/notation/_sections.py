@@ -6,7 +6,7 @@ from typing import Any
 
 from amqp10msg import _core
 from amqp10msg.errors import DecodeError
-from amqp10msg.lenient import Malformed, located
+from amqp10msg.lenient import Malformed, located, parts_of
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import KIND_OF, SectionKind
@@ -31,7 +31,7 @@ def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
     """
     reader = _core.Reader(octets, 0, UNLIMITED)
     made = []
-    for code, start, content, end in reader.scan():
+    for code, start, content, end in parts_of(octets):
         reader.pos = start if code < 0 else content
         try:
             value = reader.value()

@@ -1,0 +1,64 @@
+"""What is compiled bears whatever Python hands in: held over the sources, and by calling it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import amqp10msg
+from fuzz.internals import modules, targets
+
+ROOT = Path(amqp10msg.__file__).parents[1]
+SOURCES = [
+    path
+    for path in sorted((ROOT / "amqp10msg").rglob("*.p*"))
+    if path.suffix in {".pyx", ".pxi", ".pxd"}
+    or (path.suffix == ".py" and path.with_suffix(".pxd").exists())
+]
+# In setup.py, for all of it. No source may say otherwise.
+DIRECTIVES = {"allow_none_for_extension_args": False, "nonecheck": True, "auto_pickle": False}
+
+
+def test_the_directives_stand_in_setup() -> None:
+    setup = (ROOT / "setup.py").read_text(encoding="utf-8")
+
+    for name, value in DIRECTIVES.items():
+        assert re.search(rf'^    "{name}": {value},$', setup, re.MULTILINE), name
+
+
+def test_no_source_says_otherwise() -> None:
+    assert len(SOURCES) > 80
+    for path in SOURCES:
+        text = path.read_text(encoding="utf-8")
+        for name, value in DIRECTIVES.items():
+            assert not re.search(rf"\b{name}\s*[=(]\s*{not value}", text), f"{path}: {name}"
+        assert not re.search(r"^\s*(?:cp?)?def\b[^#\n]*\bor None\b", text, re.MULTILINE), path
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+def test_no_class_takes_the_state_of_a_pickle_that_it_does_not_know() -> None:
+    found = [thing for module in modules() for thing in targets(module)]
+    assert len(found) > 200
+    for thing in found:
+        assert not hasattr(thing, "__setstate_cython__"), thing
+        assert not hasattr(thing, "__reduce_cython__"), thing
+
+
+@pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")
+@pytest.mark.parametrize("seed", [0, 1])
+def test_nothing_that_is_handed_in_ends_the_process(tmp_path: Path, seed: int) -> None:
+    note = tmp_path / "note"
+    done = subprocess.run(
+        [sys.executable, "-m", "fuzz.internals", "--seed", str(seed), "--note", str(note)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert 0 == done.returncode, note.read_text(encoding="utf-8")
+    assert "functions and classes" in done.stdout
