@@ -18,8 +18,9 @@ from types import EllipsisType, NoneType
 from typing import Any
 
 from amqp10msg.errors import ChecksumError, expect
+from amqp10msg.lenient import merged
 from amqp10msg.message import Message
-from amqp10msg.primitives import AmqpMap, Symbol, UInt
+from amqp10msg.primitives import AmqpMap, UInt
 from amqp10msg.sections import Footer
 
 __all__ = ["HMAC_KEY", "faults", "require", "sign", "verify", "with_checksum"]
@@ -151,13 +152,9 @@ def _entries(message: Message, name: str) -> list[Any]:
 
 def _with_entries(message: Message, entries: Mapping[str, Any]) -> Message:
     """Return the message with these entries in its footer, and its others as they were."""
-    footer: Any = message.footer
-    if not isinstance(footer, AmqpMap):
-        return message.evolve(footer=Footer({**(footer or {}), **entries}))
-    # A lenient decoding gives this where a dict cannot hold the keys.
-    kept = [pair for pair in footer.pairs if not (isinstance(pair[0], str) and pair[0] in entries)]
     copy = message.evolve()
-    copy.footer = AmqpMap([*kept, *((Symbol(name), held) for name, held in entries.items())])  # type: ignore[assignment]
+    footer = merged(message.footer, entries)
+    copy.footer = footer if isinstance(footer, AmqpMap) else Footer(footer)  # type: ignore[assignment]
     return copy
 
 

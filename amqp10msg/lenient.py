@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
 
 from amqp10msg import _core
-from amqp10msg.errors import DecodeError
+from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.parts import FIELD_NAMES
-from amqp10msg.primitives import AmqpMap, Described, ULong
+from amqp10msg.primitives import AmqpMap, Described, Symbol, ULong
 from amqp10msg.sections import KIND_OF, SPEC_OF, SectionKind
 
 __all__ = [
     "Malformed",
+    "check_fields",
     "is_cut",
     "located",
+    "merged",
     "parts_of",
     "read_again",
     "read_message",
@@ -161,6 +164,35 @@ def located(data: bytes, start: int, end: int, pos: int, error: BaseException) -
     fault.offset += start
     fault.data = data
     return fault
+
+
+def check_fields(message: Any) -> None:
+    """Refuse header and properties with values of other types, as a lenient decoding leaves them.
+
+    Likewise application properties whose keys are not text.
+
+    Raises:
+        EncodeError: there is one; the path says where.
+    """
+    if not message._lenient:
+        return
+    for section in (message.header, message.properties):
+        if section is not None:
+            type(section)(**attrs.asdict(section, recurse=False))  # which checks them
+    for key in message.application_properties or ():
+        if not isinstance(key, str):
+            raise EncodeError(f"the key {key!r:.80} is not a str", "application-properties")
+
+
+def merged(held: Mapping[Any, Any] | None, new: Mapping[str, Any]) -> Any:
+    """Return the entries of a section of symbols and new ones, which replace those of their keys.
+
+    A dict, or an AmqpMap where the section is one, as a dict cannot hold its keys.
+    """
+    if not isinstance(held, AmqpMap):
+        return {**(held or {}), **{Symbol(name): value for name, value in new.items()}}
+    kept = [pair for pair in held.pairs if not (isinstance(pair[0], str) and pair[0] in new)]
+    return AmqpMap([*kept, *((Symbol(name), value) for name, value in new.items())])
 
 
 def with_surplus(encoded: bytes, octets: bytes, part: PartOf) -> bytes:

@@ -36,7 +36,10 @@ def test_no_source_says_otherwise() -> None:
         text = path.read_text(encoding="utf-8")
         for name, value in DIRECTIVES.items():
             assert not re.search(rf"\b{name}\s*[=(]\s*{not value}", text), f"{path}: {name}"
-        assert not re.search(r"^\s*(?:cp?)?def\b[^#\n]*\bor None\b", text, re.MULTILINE), path
+        # Without the name of a user, the kernels of the translator leave user-ids to others.
+        assert {"user"} >= set(
+            re.findall(r"\b(?:bytes|str|list|dict|tuple|[A-Z]\w+) (\w+) or None\b", text)
+        ), path
 
 
 @pytest.mark.skipif(not amqp10msg.COMPILED, reason="the kernel is not compiled")

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -449,3 +450,57 @@ def test_file_of_before_there_was_a_quarantine_is_read(path: Path) -> None:
         node = node_on(store)
 
         assert (0, 1) == (len(node), len(node.quarantined))
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+def test_a_file_that_was_removed_while_it_was_open_takes_nothing(
+    path: Path, replaced: bool
+) -> None:
+    """What is written to it would be gone with the process, and was confirmed."""
+    store = SqliteStore(path)
+    node = node_on(store)
+    node.publish(durable("kept"))
+    path.unlink()
+    if replaced:
+        SqliteStore(path.with_name("other.db")).close()
+        path.with_name("other.db").rename(path)
+
+    with pytest.raises(StoreError, match="removed or replaced while it was open"):
+        node.publish(durable("lost"))
+
+
+def test_a_damaged_file_is_a_store_error(path: Path) -> None:
+    with SqliteStore(path) as store:
+        for name in ("n", "m"):
+            node = node_on(store, name)
+            for number in range(20):
+                node.publish(durable(f"{number}" * 40))
+    whole = path.read_bytes()
+    draw, faults = Random(1), 0
+    for _ in range(400):
+        octets = bytearray(whole)
+        for _ in range(draw.randint(1, 6)):
+            at = draw.choice((draw.randrange(len(octets)), draw.randrange(600)))
+            octets[at : at + 4] = draw.randbytes(draw.randint(1, 4))
+        path.write_bytes(octets)
+        for beside in ("-wal", "-shm"):
+            path.with_name(path.name + beside).unlink(missing_ok=True)
+        try:
+            with SqliteStore(path) as store:
+                for name in store.names():
+                    for stored in store.load(name):
+                        assert isinstance(stored.sequence, int)
+                assert isinstance(list(store.quarantined()), list)
+        except StoreError:
+            faults += 1
+    assert faults > 50
+
+
+def test_text_that_is_not_utf8_is_a_store_error(path: Path) -> None:
+    with SqliteStore(path) as store:
+        node_on(store).publish(durable("x"))
+    octets = path.read_bytes()
+    path.write_bytes(octets.replace(b"CREATE TABLE message", b"CREATE TABLE \xff\xfe\xfdsage"))
+
+    with pytest.raises(StoreError, match="cannot be"), SqliteStore(path) as store:
+        list(store.load("n"))

@@ -21,6 +21,7 @@ from amqp10msg.cli._options import (
 from amqp10msg.cli._output import Sink, plural, safe, use_color
 from amqp10msg.errors import AmqpError, EncodeError
 from amqp10msg.message import Message
+from amqp10msg.parts import scan
 
 if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
@@ -174,6 +175,7 @@ def _explained(wanted: Filter, item: Item, now: int) -> tuple[tuple[Reason, ...]
         return (), item.fault
     try:
         # A filter looks at sections; what rules a message breaks elsewhere does not matter to it.
+        scan(item.data)  # what is cut off is not taken for a message
         message = Message.decode(item.data, strict=False)
     except AmqpError as error:
         return (), item.explained(str(error))

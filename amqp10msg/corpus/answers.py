@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg import DecodeError, Message, decode_value
+from amqp10msg import DecodeError, Message, decode_value, scan
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
 from amqp10msg.delivery import (
     Declare,
@@ -123,6 +123,7 @@ def _translation(data: bytes, given: Mapping[str, Any]) -> Any:
     circumstances = Circumstances(stream_offset=given.get("offset"))
     if "basic" not in given:
         try:
+            scan(data)  # what is cut off is not taken for a message
             message = Message.decode(data, strict=False)
             basic = to_basic(message, profile, circumstances=circumstances).message
         except (TranslationError, DecodeError):

@@ -20,7 +20,8 @@ KINDS = ("value", "message", "composite", *BASIC_KINDS, *QUESTIONS)
 SEVERITIES = ("error", "warning")
 
 _ID = re.compile(r"[a-z0-9]+(?:[-._][a-z0-9]+)*")
-_LIMITS = tuple(field.name for field in attrs.fields(Limits))
+# Without that for files.
+_LIMITS = tuple(field.name for field in attrs.fields(Limits) if field.name != "expansion")
 _CLAUSE = re.compile(
     r"Part [1-5], \d+(?:\.\d+){1,3}"
     r"|0-9-1, \d+(?:\.\d+){1,4}"

@@ -11,6 +11,7 @@ from amqp10msg.errors import AmqpError, DecodeError
 from amqp10msg.inspector.items import Item
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
+from amqp10msg.parts import scan
 from amqp10msg.sections import CODES
 from amqp10msg.validation import PROFILES, Violation, validate
 
@@ -100,6 +101,7 @@ def read(data: bytes, *, as_values: bool = False) -> list[Any]:
         DecodeError: the bytes do not parse.
     """
     if not as_values and is_message(data):
+        scan(data)  # what is cut off is not taken for a message
         return [Message.decode(data, limits=DEFAULT_LIMITS, strict=False)]
     return list(decode_values(data, limits=DEFAULT_LIMITS))
 

@@ -7,6 +7,7 @@ from amqp10msg.errors import DecodeError
 from amqp10msg.inspector.items import Item
 from amqp10msg.limits import Limits
 from amqp10msg.message import Message
+from amqp10msg.parts import scan
 
 
 def is_basic(item: Item) -> bool:
@@ -54,6 +55,7 @@ def read_message(item: Item) -> Message:
         return Message.decode(item.data)
     except DecodeError:
         try:
+            scan(item.data)  # what is cut off is not taken for a message
             return Message.decode(item.data, strict=False)
         except DecodeError as error:
             if not (hint := item.explained("")):

@@ -6,14 +6,15 @@ describes: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 
-from amqp10msg.errors import EncodeError
+from amqp10msg.errors import ContentError, EncodeError
 from amqp10msg.jms.ids import from_jms_id, to_jms_correlation_id, to_jms_message_id
 from amqp10msg.jms.typed import JMS_TYPES, TEXT_TYPES
+from amqp10msg.lenient import check_fields
 from amqp10msg.message import Message
 from amqp10msg.primitives import AmqpMap, Byte, Char, Symbol
 from amqp10msg.reprs import shown
@@ -141,8 +142,11 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
 
     Raises:
         ContentError: the body is text by its type, and its bytes are none, or its content-encoding
-            cannot be undone.
+            cannot be undone; or it is a map whose keys are not text.
+        EncodeError: a field of header or properties, or a key of the application properties, is of
+            another type than it must be, as a lenient decoding leaves it.
     """
+    check_fields(message)
     header = message.header or Header()
     own = message.properties or Properties()
     annotations: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
@@ -154,10 +158,8 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
     return JmsMessage(
         type=kind,
         body=_body_of(message, kind),
-        message_id=None if own.message_id is None else to_jms_message_id(own.message_id),
-        correlation_id=None
-        if own.correlation_id is None
-        else to_jms_correlation_id(own.correlation_id),
+        message_id=_id_of(own.message_id, to_jms_message_id, "message-id"),
+        correlation_id=_id_of(own.correlation_id, to_jms_correlation_id, "correlation-id"),
         destination=_destination(own.to, annotations, _DESTINATION),
         reply_to=_destination(own.reply_to, annotations, _REPLY_TO),
         persistent=bool(header.durable),
@@ -175,6 +177,13 @@ def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
         else str(own.content_type),
         properties=dict(message.application_properties or {}),
     )
+
+
+def _id_of(value: Any, shown_as: Callable[[Any], str], name: str) -> str | None:
+    try:
+        return None if value is None else shown_as(value)
+    except (TypeError, ValueError) as error:
+        raise EncodeError(str(error), f"properties.{name}") from None
 
 
 def from_jms(jms: JmsMessage) -> Message:
@@ -239,7 +248,12 @@ def _body_of(message: Message, kind: MessageType) -> Any:
         parts: list[Any] = body if isinstance(body, list) else [body]
         return [item for part in parts for item in part.values]
     if isinstance(body, AmqpValue):
-        return dict(body.value) if kind == "map" else body.value
+        if kind != "map":
+            return body.value
+        for key in body.value:
+            if not isinstance(key, str):
+                raise ContentError(f"a map of JMS has keys that are text, not {key!r:.80}")
+        return dict(body.value)
     if kind in ("map", "stream"):
         return {} if kind == "map" else []
     if isinstance(body, AmqpSequence) or (isinstance(body, list) and type(body[0]) is not Data):

@@ -27,6 +27,7 @@ from amqp10msg.files.tables import check_expansion, rows_of_batch
 from amqp10msg.jobs.options import number_of
 from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
+from amqp10msg.parts import scan
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(
@@ -285,6 +286,7 @@ class Filters:
         if self.selector is None or record.wire is None:
             return True
         try:
+            scan(record.wire)  # what is cut off is not taken for a message
             return self.selector.matches(Message.decode(record.wire, strict=False))
         except DecodeError:
             return True  # it cannot be read, and is reported later

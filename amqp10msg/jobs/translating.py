@@ -13,6 +13,7 @@ from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._buffers import arrays_of, column_of, mended, whole
 from amqp10msg.message import Message
+from amqp10msg.parts import scan
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel
 from amqp10msg.validation import rule_of
@@ -150,6 +151,7 @@ def _to_basic(how: dict[str, Any], wire: bytes) -> dict[str, Any]:
     try:
         message = Message.decode(wire)
     except DecodeError:
+        scan(wire)  # what is cut off is not taken for a message
         message = Message.decode(wire, strict=False)  # a broker may take what breaks rules
     made = to_basic(message, **how)
     found = made.message

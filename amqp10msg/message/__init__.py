@@ -418,14 +418,21 @@ class Message(_core.Record):
         Returns:
             The earlier of arrival plus ttl and absolute-expiry-time, in the kind of `arrival`;
             None where neither is set.
+
+        Raises:
+            EncodeError: one of them is not a number, as a lenient decoding leaves it.
+            ValueError: a datetime was given, and it expires after the year 9999.
         """
         given_datetime = isinstance(arrival, datetime.datetime)
         arrived = _milliseconds(arrival)
         ends = []
         if self.header is not None and self.header.ttl is not None:
-            ends.append(arrived + int(self.header.ttl))
+            ends.append(arrived + _number(self.header.ttl, "header.ttl"))
         if self.properties is not None and self.properties.absolute_expiry_time is not None:
-            ends.append(_milliseconds(self.properties.absolute_expiry_time))
+            moment: Any = self.properties.absolute_expiry_time
+            if not isinstance(moment, datetime.datetime):
+                moment = _number(moment, "properties.absolute-expiry-time")
+            ends.append(_milliseconds(moment))
         if not ends:
             return None
         return Timestamp(min(ends)).to_datetime() if given_datetime else min(ends)
@@ -437,22 +444,35 @@ class Message(_core.Record):
 
         Part 3, 3.2.1: the difference between the current time and the expiration time that was
         computed from the arrival. None where the message has no ttl.
+
+        Raises:
+            EncodeError: the ttl is not a number, as a lenient decoding leaves it.
         """
         if self.header is None or self.header.ttl is None:
             return None
-        return max(_milliseconds(arrival) + int(self.header.ttl) - _milliseconds(now), 0)
+        ttl = _number(self.header.ttl, "header.ttl")
+        return max(_milliseconds(arrival) + ttl - _milliseconds(now), 0)
 
     def for_next_hop(self, arrival: datetime.datetime | int, now: datetime.datetime | int) -> Self:
         """Return the message to send on: ttl reduced, delivery annotations gone.
 
         Delivery annotations are for the receiving peer alone (Part 3, 3.2.2). The bare message
         keeps its exact octets.
+
+        Raises:
+            EncodeError: as of `remaining_ttl`.
         """
         ttl = self.remaining_ttl(arrival, now)
         header = self.header
         if header is not None and ttl is not None:
             header = attrs.evolve(header, ttl=ttl)
         return self.evolve(header=header, delivery_annotations=None)
+
+
+def _number(value: Any, path: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise EncodeError(f"is {type(value).__name__}, and must be a number", path)
+    return int(value)
 
 
 def _milliseconds(moment: datetime.datetime | int) -> int:

@@ -43,6 +43,8 @@ def content(message: Message, limit: int | None) -> bytes:
     coding = message.properties.content_encoding if message.properties is not None else None
     if not coding or _is_text(message):
         return octets
+    if not isinstance(coding, str):
+        raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
     codings = importlib.import_module("amqp10msg.codings")
     made: bytes = codings.decompress(
         octets, coding, limit=codings.DEFAULT_LIMIT if limit is None else limit
@@ -57,7 +59,7 @@ def text(message: Message, encoding: str | None, limit: int | None) -> str:
     octets = content(message, limit)
     if encoding is None:
         given = message.properties.content_type if message.properties is not None else None
-        found = _CHARSET.search(given or "")
+        found = _CHARSET.search(given) if isinstance(given, str) else None
         encoding = found[1] if found is not None else "utf-8"
     try:
         return octets.decode(encoding)

@@ -14,8 +14,10 @@ from typing import Any, Literal, TypeAlias
 
 import attrs
 
+from amqp10msg.lenient import check_fields, merged
 from amqp10msg.message import Message
 from amqp10msg.primitives import (
+    AmqpMap,
     Byte,
     Char,
     Float,
@@ -135,13 +137,19 @@ def broker_fields(message: Message) -> BrokerFields:
     state = annotations.get("x-opt-message-state")
     if isinstance(state, int) and 0 <= state < len(_STATES):
         found["state"] = _STATES[state]
-    if message.properties is not None and message.properties.group_id is not None:
+    if message.properties is not None and isinstance(message.properties.group_id, str):
         found["session_id"] = message.properties.group_id
     if message.header is not None:
-        found["delivery_count"] = int(message.header.delivery_count)
-        if message.header.ttl is not None and "enqueued_time" in found:
-            found["expires_at"] = found["enqueued_time"] + int(message.header.ttl)
+        count, ttl = message.header.delivery_count, message.header.ttl
+        if _is_number(count):
+            found["delivery_count"] = int(count)
+        if _is_number(ttl) and "enqueued_time" in found:
+            found["expires_at"] = found["enqueued_time"] + int(ttl)
     return BrokerFields(**found)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def scheduled(message: Message, moment: int | datetime.datetime) -> Message:
@@ -179,8 +187,10 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
 
 
 def _annotated(message: Message, new: Mapping[str, Any]) -> Message:
-    held: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
-    return message.evolve(message_annotations={**held, **{Symbol(k): v for k, v in new.items()}})
+    copy = message.evolve()
+    made = merged(message.message_annotations, new)
+    copy.message_annotations = made if isinstance(made, AmqpMap) else MessageAnnotations(made)  # type: ignore[assignment]
+    return copy
 
 
 # The objects of the clients.
@@ -190,18 +200,29 @@ def to_received(message: Message) -> Any:
     """Return a ``ServiceBusReceivedMessage`` of these bytes, as if it had been received.
 
     Raises:
+        ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-servicebus 7.15 or later is not installed.
     """
-    return _client("servicebus").ServiceBusReceivedMessage.from_bytes(message.encode())
+    return _read_by(_client("servicebus").ServiceBusReceivedMessage, message)
 
 
 def to_event_data(message: Message) -> Any:
     """Return an ``EventData`` of these bytes, as if it had been received.
 
     Raises:
+        ValueError: the client cannot read it, such as symbols as descriptors of sections.
         ImportError: azure-eventhub is not installed.
     """
-    return _client("eventhub").EventData.from_bytes(message.encode())
+    return _read_by(_client("eventhub").EventData, message)
+
+
+def _read_by(kind: Any, message: Message) -> Any:
+    octets = message.encode()
+    try:
+        return kind.from_bytes(octets)
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}"
+        raise ValueError(f"the client of Azure cannot read this message: {said:.200}") from error
 
 
 # AMQP types whose values the clients would write as another one; see `to_annotated`.
@@ -234,13 +255,19 @@ def to_annotated(message: Message, service: Service = "servicebus") -> Any:
         service: whose client sends it.
 
     Raises:
-        ValueError: it holds a value that the clients cannot write, such as a char or an array.
+        ValueError: it holds a value that the clients cannot write, such as a char or an array, or
+            as a lenient decoding leaves it.
         ImportError: the client is not installed.
     """
     module = importlib.import_module(f"{_client(service).__name__}.amqp")
+    check_fields(message)
     body = message.body
     parts: list[Any] = body if isinstance(body, list) else [] if body is None else [body]
     given: dict[str, Any] = {}
+    if len({type(part) for part in parts}) > 1 or (
+        len(parts) > 1 and isinstance(parts[0], AmqpValue)
+    ):
+        raise ValueError("the clients of Azure cannot write a body of several kinds, or values")
     if not parts or isinstance(parts[0], AmqpValue):
         given["value_body"] = _value_body(parts[0].value) if parts else None
     elif isinstance(parts[0], Data):

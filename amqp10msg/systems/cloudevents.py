@@ -6,6 +6,7 @@ Events are objects of the package cloudevents, 2.0 or later. Needs ``amqp10msg[c
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import importlib
 import json
@@ -14,6 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from amqp10msg.errors import EncodeError
+from amqp10msg.lenient import check_fields
 from amqp10msg.message import Message
 from amqp10msg.primitives import Timestamp, plain
 from amqp10msg.sections import Data, Properties
@@ -116,7 +118,8 @@ def from_message(
         event_format: for structured mode; that of JSON where None.
 
     Raises:
-        ValueError: there is no event in the message, or its event format is another one.
+        ValueError: there is no event in the message, or it cannot be read, or its event format is
+            another one.
         cloudevents.core.exceptions.CloudEventValidationError: the attributes break the rules of
             CloudEvents.
         ImportError: the package cloudevents is not installed.
@@ -133,15 +136,34 @@ def from_message(
         given, known = _content_type(message), event_format.get_content_type()
         if given.partition(";")[0].strip().lower() != known:
             raise ValueError(f"the event is in the format {given!r}: pass another event_format")
-        return event_format.read(factory, message.content())
+        octets = message.content()
+        with _readable():
+            return event_format.read(factory, octets)
+    check_fields(message)
     attributes = dict(_attributes(message))
+    if isinstance(attributes.get("time"), str):
+        attributes["time"] = datetime.datetime.fromisoformat(attributes["time"])
     data = message.content()
     content_type = _content_type(message)
     if content_type:
         attributes["datacontenttype"] = content_type
     if factory is None:
-        factory = _core("bindings.common").get_event_factory_for_version(attributes["specversion"])
-    return factory(attributes, _data(data, content_type))
+        version = str(attributes["specversion"])
+        with _readable():
+            factory = _core("bindings.common").get_event_factory_for_version(version)
+    with _readable():
+        return factory(attributes, _data(data, content_type))
+
+
+@contextlib.contextmanager
+def _readable() -> Iterator[None]:
+    """Make ValueErrors of what the package cloudevents raises where something is no event."""
+    try:
+        yield
+    except (AttributeError, KeyError, TypeError, RecursionError, OverflowError) as error:
+        raise ValueError(
+            f"the event cannot be read: {type(error).__name__}: {error!s:.200}"
+        ) from None
 
 
 def _content_type(message: Message) -> str:
@@ -151,11 +173,8 @@ def _content_type(message: Message) -> str:
 def _attributes(message: Message) -> Iterator[tuple[str, Any]]:
     for key, value in (message.application_properties or {}).items():
         for prefix in _PREFIXES:
-            if key.startswith(prefix) and value is not None:
-                name, given = key[len(prefix) :], plain(value)
-                if name == "time" and isinstance(given, str):
-                    given = datetime.datetime.fromisoformat(given)
-                yield name, given
+            if isinstance(key, str) and key.startswith(prefix) and value is not None:
+                yield key[len(prefix) :], plain(value)
 
 
 def _native(name: str, value: Any) -> Any:

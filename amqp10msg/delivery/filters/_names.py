@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -34,10 +35,28 @@ def _property(name: str) -> Evaluator:
 
 def _text_of(value: Any) -> Any:
     """Decode a binary, if it is UTF-8."""
+    if not isinstance(value, bytes):
+        return value
     try:
         return bytes(value).decode()
     except UnicodeDecodeError:
         return value
+
+
+def _id(shown: Callable[[Any], str]) -> Callable[[Any], Any]:
+    """Return what shows an id as JMS does; null where it is of another type."""
+
+    def change(value: Any) -> Any:
+        try:
+            return shown(value)
+        except (TypeError, ValueError):
+            return None
+
+    return change
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 # A message that does not expire has 0 (JMS 2.0, 3.4.9).
@@ -47,7 +66,9 @@ _EXPIRATION: Final = Applied(
 _DELIVERY_MODE: Final = Changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
-_REDELIVERED: Final = Changed(_header("delivery_count"), lambda count: count > 0)
+_REDELIVERED: Final = Changed(
+    _header("delivery_count"), lambda count: count > 0 if _is_number(count) else None
+)
 _USER_ID: Final = Changed(_property("user_id"), _text_of)
 
 # After the prefix "amqp.": fields of the header and the properties, and what Qpid computes.
@@ -60,18 +81,20 @@ _AMQP_NAMES: Final[dict[str, Evaluator]] = {
 }
 # JMS 2.0, 3.4 and 3.5.9, by the AMQP JMS mapping.
 _JMS_NAMES: Final[dict[str, Evaluator]] = {
-    "JMSCorrelationID": Changed(_property("correlation_id"), to_jms_correlation_id),
+    "JMSCorrelationID": Changed(_property("correlation_id"), _id(to_jms_correlation_id)),
     "JMSDeliveryMode": _DELIVERY_MODE,
     "JMSDeliveryTime": Entry("message_annotations", "x-opt-delivery-time"),
     "JMSDestination": _property("to"),
     "JMSExpiration": _EXPIRATION,
-    "JMSMessageID": Changed(_property("message_id"), to_jms_message_id),
+    "JMSMessageID": Changed(_property("message_id"), _id(to_jms_message_id)),
     "JMSPriority": _header("priority"),
     "JMSRedelivered": _REDELIVERED,
     "JMSReplyTo": _property("reply_to"),
     "JMSTimestamp": _property("creation_time"),
     "JMSType": _property("subject"),
-    "JMSXDeliveryCount": Changed(_header("delivery_count"), lambda count: count + 1),
+    "JMSXDeliveryCount": Changed(
+        _header("delivery_count"), lambda count: count + 1 if _is_number(count) else None
+    ),
     "JMSXGroupID": _property("group_id"),
     "JMSXGroupSeq": _property("group_sequence"),
     "JMSXUserID": _USER_ID,

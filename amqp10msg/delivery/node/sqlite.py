@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any, Self
@@ -58,6 +59,9 @@ WHERE node = ifnull(?, node) ORDER BY node, sequence
 """
 _DISCARD = "DELETE FROM quarantine WHERE node = ? AND sequence = ?"
 
+# What SQLite raises, and its module where the text in a damaged file is not UTF-8.
+_FAULTS = (sqlite3.Error, UnicodeDecodeError, OverflowError)
+
 
 class SqliteStore:
     """Keeps the durable messages of any number of nodes in one file, for one process at a time.
@@ -89,7 +93,7 @@ class SqliteStore:
             self._database = sqlite3.connect(
                 self.path, timeout=0, isolation_level=None, check_same_thread=False
             )
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._fault("cannot be opened", error) from error
         try:
             # The lock is taken at the first access and kept, so that no second process delivers the
@@ -99,7 +103,8 @@ class SqliteStore:
             self._database.execute("PRAGMA synchronous = FULL")
             with self._transaction():
                 self._prepare()
-        except sqlite3.Error as error:
+            self._place = self._place_now()
+        except _FAULTS as error:
             self._database.close()
             raise self._fault("cannot be opened", error) from error
         except StoreError:
@@ -124,7 +129,15 @@ class SqliteStore:
             )
         run(_QUARANTINE)
 
-    def _fault(self, what: str, error: sqlite3.Error) -> StoreError:
+    def _place_now(self) -> tuple[int, int] | None:
+        """Return what the system knows the file by; None where there is none of this name."""
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  (the path may be bytes)
+        except OSError:
+            return None
+        return found.st_dev, found.st_ino
+
+    def _fault(self, what: str, error: Exception) -> StoreError:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
             return StoreError(f"{self.path} {what}: another process has it open")
         return StoreError(f"{self.path} {what}: {error}")
@@ -142,15 +155,21 @@ class SqliteStore:
     def _rows(self, query: str, *parameters: Any) -> Iterator[Any]:
         try:
             yield from self._database.execute(query, parameters)
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._fault("cannot be read", error) from error
 
     def _write(self, *statements: tuple[str, list[Any]]) -> None:
+        # What is written to a file without its name is gone with this process.
+        if self._place_now() != self._place:
+            raise StoreError(
+                f"{self.path} cannot be written: the file was removed or replaced while it was "
+                "open; stop what uses it, and put it back from a backup"
+            )
         try:
             with self._transaction():
                 for statement, rows in statements:
                     self._database.executemany(statement, rows)
-        except sqlite3.Error as error:
+        except _FAULTS as error:
             raise self._fault("cannot be written", error) from error
 
     def load(self, node: str) -> Iterable[Stored]:
@@ -160,7 +179,14 @@ class SqliteStore:
             StoreError: they cannot be read.
         """
         for row in self._rows(_LOAD, node):
-            yield Stored(*row)
+            yield self._stored(row)
+
+    def _stored(self, row: Sequence[Any]) -> Stored:
+        """Return a row as what it was written as; a damaged file may hold anything."""
+        sequence, arrival, octets, message_format = row
+        if not all(isinstance(number, int) for number in (sequence, arrival, message_format)):
+            raise StoreError(f"{self.path} cannot be read: the row of a message is damaged")
+        return Stored(sequence, arrival, octets, message_format)
 
     def names(self) -> list[str]:
         """Return the names of the nodes that have messages here.
@@ -195,7 +221,7 @@ class SqliteStore:
             StoreError: they cannot be read.
         """
         for name, *stored, reason in self._rows(_LOAD_QUARANTINED, node):
-            yield Quarantined(name, Stored(*stored), reason)
+            yield Quarantined(name, self._stored(stored), reason)
 
     def discard(self, node: str, sequence: int) -> None:
         """Delete a quarantined message, at once.

@@ -40,7 +40,7 @@ cdef class RabbitMQ3ToAmqp10(RabbitMQToAmqp10):
         self.delivery_count = 0x40
 
     def configured(
-        self, bytes user, bint queue_addresses, bint metadata_first, bint trims, bint stream
+        self, bytes user or None, bint queue_addresses, bint metadata_first, bint trims, bint stream
     ):
         """Return this, set up for a queue or a stream, as `RabbitMQToAmqp10` is."""
         self.proof.configured(user, False, queue_addresses, stream)

@@ -36,7 +36,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
         self.delivery_count = 0x43
 
     def configured(
-        self, bytes user, bint queue_addresses, bint metadata_first, bint trims, bint stream
+        self, bytes user or None, bint queue_addresses, bint metadata_first, bint trims, bint stream
     ):
         """Return this, set up for a version.
 

@@ -36,7 +36,7 @@ cdef class RabbitMQToBasic(ToBasic):
     cdef Entries gathered
 
     def configured(
-        self, bytes user, bint durable_by_default, bint queue_addresses, bint stream
+        self, bytes user or None, bint durable_by_default, bint queue_addresses, bint stream
     ):
         """Return this, set up for a version.
 
