@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,8 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import amqp10msg
-from amqp10msg import Message
+from amqp10msg import Message, Properties
 from amqp10msg.cli import main
+from amqp10msg.notation import from_plain, from_typed
 
 ROOT = Path(__file__).parents[1]
 OCTETS = Message("hello").encode()
@@ -368,3 +370,47 @@ class TestTerminal:
 
     def test_a_short_run_shows_no_bar(self) -> None:
         assert "\x1b[?25l" not in shown("validate", OCTETS.hex())
+
+
+READERS = {"typed": from_typed, "plain": from_plain}
+ACTED_ON = "a\x7fb\x9bc\u202ed"
+TOLD = Message(
+    ACTED_ON,
+    properties=Properties(message_id=ACTED_ON, subject=ACTED_ON, to=ACTED_ON),
+    application_properties={ACTED_ON: ACTED_ON},
+    message_annotations={"x-opt-a": ACTED_ON},
+)
+
+
+@pytest.mark.once
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["inspect"],
+        ["inspect", "--json"],
+        ["inspect", "--typed"],
+        ["validate"],
+        ["validate", "--json"],
+        ["convert", "--to", "typed"],
+        ["convert", "--to", "plain"],
+        ["translate", "--to", "basic"],
+        ["translate", "--to", "basic", "--json"],
+        ["filter", "--json", "JMSMessageID = 'x'"],
+    ],
+    ids=" ".join,
+)
+def test_no_control_character_of_a_message_reaches_a_terminal(arguments: list[str]) -> None:
+    """DEL, C1 and the marks that turn the direction of text are what `str.isprintable` says."""
+    result = CliRunner().invoke(main, [*arguments, TOLD.encode().hex()])
+
+    assert result.exit_code in {0, 1}, result.output
+    found = {char for char in result.output if not char.isprintable()} - {"\n"}
+    assert set() == found
+
+
+@pytest.mark.once
+@pytest.mark.parametrize("target", ["typed", "plain"])
+def test_what_is_escaped_is_the_same_json(target: str) -> None:
+    result = CliRunner().invoke(main, ["convert", "--to", target, TOLD.encode().hex()])
+
+    assert TOLD == READERS[target](json.loads(result.stdout))

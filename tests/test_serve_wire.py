@@ -126,6 +126,16 @@ def test_plain_in_two_steps() -> None:
     assert "ann" == server.user
 
 
+def test_a_response_that_nobody_asked_for_lets_nobody_in() -> None:
+    response = frame(performative(0x43, b"\0ann\0secret"), kind=1)
+    for before in (b"", init("PLAIN") + init("PLAIN")):
+        server = SaslServer(anonymous=False, users=USERS)
+        server.receive(SASL_HEADER + before + response)
+
+        assert (False, None) == (server.done, server.user)
+        assert server.failed
+
+
 def test_without_sasl_where_anybody_may_come() -> None:
     server = SaslServer(anonymous=True, users={})
     assert (b"", AMQP_HEADER + b"x") == server.receive(AMQP_HEADER + b"x")

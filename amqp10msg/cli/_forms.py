@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from amqp10msg import notation
-from amqp10msg.cli._output import Sink
+from amqp10msg.cli._output import Sink, json_text
 from amqp10msg.errors import AmqpError
 from amqp10msg.inspector.items import Item
 from amqp10msg.inspector.judging import read
@@ -25,7 +25,7 @@ def octets_of(item: Item) -> bytes:
 
 def _json_lines(write: Callable[[Any], Any]) -> Callable[[bytes], str]:
     def lines(data: bytes) -> str:
-        return "".join(json.dumps(write(value), ensure_ascii=False) + "\n" for value in read(data))
+        return "".join(json_text(write(value)) + "\n" for value in read(data))
 
     return lines
 

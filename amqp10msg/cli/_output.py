@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -38,6 +40,17 @@ def safe(text: str) -> str:
         else f"\\U{ord(char):08x}"
         for char in text
     )
+
+
+# What JSON may hold as it is and a terminal acts on: DEL, the controls after it, and marks that end
+# lines or turn the direction of text.
+_ACTED_ON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def json_text(value: Any, *, indent: int | None = None) -> str:
+    """Write JSON in which a terminal finds nothing to act on."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _ACTED_ON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def complain(text: str) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from amqp10msg import notation
-from amqp10msg.cli._output import SEVERITY_COLORS, plural, safe
+from amqp10msg.cli._output import SEVERITY_COLORS, json_text, plural, safe
 from amqp10msg.inspector.judging import Judged
 
 
@@ -48,9 +46,7 @@ class Shown(Judged):
 
     def json(self, view: str) -> str:
         write = notation.to_plain if view == "json" else notation.to_typed
-        return "".join(
-            json.dumps(write(value), indent=2, ensure_ascii=False) + "\n" for value in self.decoded
-        )
+        return "".join(json_text(write(value), indent=2) + "\n" for value in self.decoded)
 
 
 def page(pages: list[Shown]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import BasicMessage, encode_content_header
-from amqp10msg.cli._output import plural, safe
+from amqp10msg.cli._output import json_text, plural, safe
 from amqp10msg.errors import DecodeError
 from amqp10msg.files.recognition import SECTION
 from amqp10msg.inspector.items import Item
@@ -71,7 +71,7 @@ class Translated:
         record = dict(self.record)
         if not self.fault:
             record["losses"] = [_loss_json(loss) for loss in self.losses]
-        return json.dumps({"source": safe(self.source), **record}, ensure_ascii=False) + "\n"
+        return json_text({"source": safe(self.source), **record}) + "\n"
 
 
 @attrs.define

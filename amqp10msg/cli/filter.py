@@ -18,7 +18,7 @@ from amqp10msg.cli._options import (
     messages_argument,
     output_option,
 )
-from amqp10msg.cli._output import Sink, plural, safe, use_color
+from amqp10msg.cli._output import Sink, json_text, plural, safe, use_color
 from amqp10msg.errors import AmqpError, EncodeError
 from amqp10msg.message import Message
 from amqp10msg.parts import scan
@@ -132,7 +132,7 @@ def filter_messages(
                 sink.write(written(item.data, target))
             if as_json:
                 shown = _as_json(item.source, reasons, fault)
-                click.echo(json.dumps(shown, ensure_ascii=False), err=aside)
+                click.echo(json_text(shown), err=aside)
             elif not quiet:
                 said = {"unreadable": "error", "stopped": "does not pass", "passed": "passes"}
                 verdict_shown = said[verdict]

@@ -21,7 +21,7 @@ from amqp10msg.cli._options import (
     target_option,
     translations,
 )
-from amqp10msg.cli._output import Sink, complain, console, plural, safe, table, use_color
+from amqp10msg.cli._output import Sink, complain, console, json_text, plural, safe, table, use_color
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -281,7 +281,7 @@ def diff_profiles(
             complain(f"{item.source}: {fault}")
         elif as_json:
             line = {"source": safe(item.source), "profiles": found}
-            click.echo(json.dumps(line, ensure_ascii=False))
+            click.echo(json_text(line))
         else:
             _show_differences(safe(item.source), alike(found), everything, colored)
     return int(failed)

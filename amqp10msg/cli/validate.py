@@ -10,7 +10,7 @@ import attrs
 import click
 
 from amqp10msg.cli._options import color_option, json_option, messages_argument, profile_option
-from amqp10msg.cli._output import SEVERITY_COLORS, console, safe, table, use_color
+from amqp10msg.cli._output import SEVERITY_COLORS, console, json_text, safe, table, use_color
 
 if TYPE_CHECKING:
     from amqp10msg.cli._input import Inputs
@@ -109,14 +109,13 @@ def _line(item: Item, violation: Violation, colored: bool) -> str:
 
 
 def _json_line(item: Item, found: list[Violation]) -> str:
-    return json.dumps(
+    return json_text(
         {
             "source": safe(item.source),
             "ok": not found,
             "bytes": len(item.data),
             "violations": [attrs.asdict(violation) for violation in found],
-        },
-        ensure_ascii=False,
+        }
     )
 
 

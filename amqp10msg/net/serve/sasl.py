@@ -38,6 +38,7 @@ class SaslServer:
         self.user: str | None = None
         self._frames = SaslFrames()
         self._started = False
+        self._challenged = False  # what comes next is the response of PLAIN
 
     @property
     def mechanisms(self) -> list[Symbol]:
@@ -78,12 +79,16 @@ class SaslServer:
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
         if code == Code.INIT:
             mechanism, response = (*fields, None, None)[:2]
+            if self._challenged:
+                self.failed = "the peer chose a mechanism twice"
+                return b""
             if mechanism == "PLAIN" and self.users and response is None:
+                self._challenged = True
                 return sasl_frame(Code.CHALLENGE, b"")
             if mechanism == "ANONYMOUS" and self.anonymous:
                 return self._outcome(_OK)
             return self._outcome(self._check(response) if mechanism == "PLAIN" else _AUTH)
-        if code == Code.RESPONSE and self.users:
+        if code == Code.RESPONSE and self._challenged:
             return self._outcome(self._check((*fields, None)[0]))
         self.failed = "the peer sent an unexpected SASL frame"
         return b""
