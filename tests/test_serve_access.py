@@ -13,12 +13,16 @@ from typing import Any
 import pytest
 
 from amqp10msg import (
+    Described,
+    Header,
     Message,
     UInt,
 )
 from amqp10msg.delivery import (
     Accepted,
+    Received,
     Source,
+    Target,
     TerminusExpiryPolicy,
 )
 
@@ -261,3 +265,86 @@ def test_outcomes_that_the_unsettled_map_tells_are_taken_over(amqp_server: Serve
     assert {"accepted": 1} == amqp_server.counts("q").causes
     assert (0, 2) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
     assert ["b", "c"] == [message.text() for message in amqp_server.messages("q")]
+
+
+def said_to(server: Server, octets: bytes, last: int, count: int = 1) -> list[Described]:
+    """Send frames after the protocol header; give what the server says, to so many of one kind."""
+    said: list[Described] = []
+    with socket.create_connection((server.host, server.port)) as client:
+        client.settimeout(TIMEOUT)
+        client.sendall(b"AMQP\0\1\0\0" + frame(0x10, "client") + octets)
+        for one in performatives(client):
+            said.append(one)
+            if sum(found.descriptor == last for found in said) == count:
+                break
+    until(lambda: not server.connections)
+    return said
+
+
+BEGIN = frame(0x11, None, UInt(0), UInt(99), UInt(99))
+ECHO = frame(0x13, UInt(0), UInt(99), UInt(0), UInt(99), *[None] * 5, True)
+
+
+def attach_again(unsettled: dict[bytes, Any], incomplete: bool, credit: int = 5) -> bytes:
+    source = Source(address="q", expiry_policy=TerminusExpiryPolicy.NEVER)
+    attach = [None, None, source, None, unsettled, incomplete]
+    window = [UInt(0), UInt(99), UInt(0), UInt(99)]
+    return (
+        BEGIN
+        + frame(0x12, "link", UInt(0), True, *attach)
+        + frame(0x13, *window, UInt(0), UInt(0), UInt(credit))
+        + ECHO
+    )
+
+
+@pytest.mark.parametrize("incomplete", [False, True])
+def test_after_an_incomplete_map_nothing_new_is_sent(amqp_server: Server, incomplete: bool) -> None:
+    for text in "abc":
+        amqp_server.publish("q", Message(text))
+    tags = list(transfers(amqp_server, None))
+
+    # Where something is sent, that comes after the answer to the flow.
+    last, count = (0x13, 1) if incomplete else (0x14, 2)
+    said = said_to(amqp_server, attach_again({tags[0]: Accepted()}, incomplete), last, count)
+    sent = [one.value for one in said if one.descriptor == 0x14]
+
+    # "a" has its outcome. "b" was left out: settled by the peer where its map is whole.
+    assert {"accepted": 1} == amqp_server.counts("q").causes
+    assert (0 if incomplete else 2) == len(sent)
+    (answer,) = [one.value for one in said if one.descriptor == 0x12]
+    assert ({tags[1]: None} if incomplete else None) == (answer[7:8] or [None])[0]
+
+
+def test_a_delivery_of_which_the_receiver_has_a_part_is_gone_on_with(amqp_server: Server) -> None:
+    amqp_server.publish("q", Message(b"x" * 10, header=Header(durable=True)))
+    amqp_server.publish("q", Message("b"))
+    first, second = transfers(amqp_server, None)
+
+    said = said_to(amqp_server, attach_again({first: Received(1, 4), second: None}, True), 0x14, 2)
+    sent = {one.value[2]: one.value for one in said if one.descriptor == 0x14}
+
+    assert [first, second] == list(sent)
+    resume = 8
+    assert [True, True] == [value[resume] for value in sent.values()]
+    assert (0, 2) == (amqp_server.counts("q").available, amqp_server.counts("q").acquired)
+    (answer,) = [one.value for one in said if one.descriptor == 0x12]
+    assert {first: None, second: None} == answer[7]
+
+
+def test_a_resumed_transfer_of_a_delivery_that_is_not_known_is_ignored(
+    amqp_server: Server,
+) -> None:
+    target = Target(address="q")
+    new, known = ([UInt(0), UInt(number), b"%d" % number, UInt(0)] for number in (1, 0))
+    octets = BEGIN + frame(
+        0x12, "link", UInt(0), False, None, None, Source(), target, None, None, UInt(0)
+    )
+    for fields, text in (((*known, False, False, None, None, True), "again"), (new, "new")):
+        head, body = frame(0x14, *fields), Message(text).encode()
+        octets += (len(head) + len(body)).to_bytes(4) + head[4:] + body
+
+    said = said_to(amqp_server, octets, 0x15)
+
+    assert ["new"] == [message.text() for message in amqp_server.messages("q")]
+    (disposition,) = [one.value for one in said if one.descriptor == 0x15]
+    assert 1 == disposition[1]

@@ -20,12 +20,14 @@ class Attach:
         source: None if it is missing.
         target: None if it is missing.
         unsettled: the states of the peer's unsettled deliveries by delivery-tag, None for null.
+        incomplete: whether there are more, which do not stand there.
         fault: why one of them cannot be decoded; None if all can.
     """
 
     source: Source | None
     target: Target | Coordinator | None
     unsettled: dict[bytes, Any]
+    incomplete: bool = False
     fault: DecodeError | None = None
 
     @classmethod
@@ -36,11 +38,12 @@ class Attach:
             states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
             unsettled = {tag: _decoded(state) for tag, state in states.items()}
         except DecodeError as error:
-            return cls(None, None, {}, error)
+            return cls(None, None, {}, fault=error)
         return cls(
             source if isinstance(source, Source) else None,
             target if isinstance(target, Target | Coordinator) else None,
             unsettled,
+            bool(attach.incomplete_unsettled),
         )
 
 

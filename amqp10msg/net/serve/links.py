@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,9 @@ from amqp10msg.delivery import (
     Received,
     Rejected,
     Released,
+    Step,
     TransactionalState,
+    bytes_from,
 )
 from amqp10msg.delivery.filters import FilterSet
 from amqp10msg.delivery.node import (
@@ -43,7 +46,8 @@ if TYPE_CHECKING:
 
 # Bytes that wait in a connection for the socket before its links wait, too.
 _MAX_WAITING = 1 << 20
-_OUTCOMES = (Accepted, Rejected, Released, Modified)
+#: The outcomes that settle a delivery at a node.
+OUTCOMES = (Accepted, Rejected, Released, Modified)
 #: Publishes the bytes of a message with their message-format.
 Publish = Callable[[bytes, int], Published]
 
@@ -88,6 +92,7 @@ class Outgoing:
         out: the link of the node.
         attach: the peer's attach.
         sent: the unsettled deliveries of the transport, by number at the node.
+        resuming: deliveries of a link that was lost which this one goes on with, before new ones.
     """
 
     connection: Connection
@@ -95,6 +100,7 @@ class Outgoing:
     out: OutgoingLink
     attach: Attach
     sent: dict[int, transport.Delivery] = attrs.field(factory=dict)
+    resuming: deque[tuple[Delivery, Step]] = attrs.field(factory=deque)
 
     @property
     def node(self) -> DistributionNode:
@@ -109,6 +115,15 @@ class Outgoing:
         connection = self.connection
         if connection.paused or link.session.blocked or connection.engine.pending > _MAX_WAITING:
             connection.waiting.add(self)
+            return False
+        if self.resuming:
+            self._resume(*self.resuming.popleft())
+            return True
+        if self.attach.incomplete:
+            # What is new would be taken for what the map left out (Part 2, 2.7.3).
+            if link.drain:
+                link.drained()
+                connection.touch()
             return False
         settled = link.snd_settle_mode is transport.SenderSettleMode.SETTLED
         if isinstance(self.out.filter, PassingFilter):
@@ -131,6 +146,19 @@ class Outgoing:
         connection.touch()
         return True
 
+    def _resume(self, delivery: Delivery, step: Step) -> None:
+        octets = b"" if step.start is None else bytes_from(delivery.octets, step.start)
+        theirs = self.link.send(
+            delivery.tag,
+            octets,
+            message_format=delivery.message_format,
+            state=step.state,
+            resume=True,
+        )
+        theirs.context = delivery
+        self.sent[delivery.number] = theirs
+        self.connection.touch()
+
     def on_disposition(self, theirs: transport.Delivery) -> None:
         """Apply the peer's disposition."""
         delivery: Delivery = theirs.context
@@ -138,7 +166,7 @@ class Outgoing:
         if isinstance(state, TransactionalState) and not delivery.settled:
             self._retire_in_transaction(delivery, theirs, state)
             return
-        terminal = isinstance(state, _OUTCOMES)
+        terminal = isinstance(state, OUTCOMES)
         if terminal or isinstance(state, Received):
             delivery.update(state)
         if theirs.settled or terminal:
@@ -151,7 +179,7 @@ class Outgoing:
         outcome = state.outcome
         try:
             transaction = self.connection.transactions.get(state.txn_id)
-            if not isinstance(outcome, _OUTCOMES):
+            if not isinstance(outcome, OUTCOMES):
                 raise NodeError(
                     "a transactional state needs an outcome here", "amqp:not-implemented"
                 )
@@ -237,6 +265,12 @@ class Incoming:
     def on_transfer(self, theirs: transport.Delivery) -> None:
         """Receive a message, or hear that it was aborted."""
         octets = theirs.payload
+        if theirs.resumed:
+            # This end keeps no deliveries of a link that is lost, so it knows none of them: what it
+            # does not know it ignores (Part 2, 2.7.5).
+            self.link.session.forget(theirs)
+            self.grant()
+            return
         if octets is None:
             self.grant()
             return

@@ -7,21 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from amqp10msg import Message, Symbol
+from amqp10msg import DecodeError, Message, Symbol
 from amqp10msg.delivery import (
     Coordinator,
     Released,
+    ResumeAction,
     Source,
     StdDistMode,
+    Step,
     Target,
     TxnCapability,
+    resume,
 )
 from amqp10msg.delivery.filters import parse
-from amqp10msg.delivery.node import Capacity, DistributionNode, NodeError, OutgoingLink
+from amqp10msg.delivery.node import Capacity, Delivery, DistributionNode, NodeError, OutgoingLink
 from amqp10msg.net import transport
 from amqp10msg.net.serve.attaches import Attach
 from amqp10msg.net.serve.exchanges import exchange_of, publish_to
-from amqp10msg.net.serve.links import Incoming, Outgoing, PassingFilter, Publish
+from amqp10msg.net.serve.links import OUTCOMES, Incoming, Outgoing, PassingFilter, Publish
 from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND
 from amqp10msg.net.serve.transactions import Published
 
@@ -177,26 +180,51 @@ class Opener:
                 default_outcome=source.default_outcome,
                 creates=source.dynamic,
             )
+            resumed: list[tuple[Delivery, Step]] = []
         else:
-            self._recover(out, attach)
+            resumed = self._recover(out, attach)
         end = Outgoing(self._connection, link, out, attach)
+        end.resuming.extend(resumed)
         out.on_ended = end.ended
         answer = self._answer(source, out.node)
         answer.distribution_mode = mode
         answer.filter = filters.to_map() if filters else None
-        link.attach(source=answer, target=attach.target)
+        kept = {delivery.tag: None for delivery in out.unsettled.values()}
+        link.attach(source=answer, target=attach.target, **({"unsettled": kept} if kept else {}))
         return end
 
-    def _recover(self, out: OutgoingLink, attach: Attach) -> None:
-        """Settle the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
+    def _recover(self, out: OutgoingLink, attach: Attach) -> list[tuple[Delivery, Step]]:
+        """Decide on the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
 
-        With the receiver's outcome, if its unsettled map has one. The others are released, and
-        delivered again as new ones.
+        They get the receiver's outcome, if its unsettled map has one. Those that it has not are
+        released, and delivered again as new ones, if it listed all; else they stay.
+
+        Returns:
+            Those that it has not all of, which the new link goes on with.
+
+        Raises:
+            NodeError: the map has what is no delivery-tag, or a place that is not in a message.
         """
-        for delivery in list(out.unsettled.values()):
-            state = attach.unsettled.get(delivery.tag)
-            outcome = state if getattr(state, "is_outcome", False) else Released()
-            delivery.settle(outcome)
+        deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
+        try:
+            plan = resume(
+                dict.fromkeys(deliveries),
+                attach.unsettled,
+                messages={tag: delivery.octets for tag, delivery in deliveries.items()},
+                receiver_incomplete=attach.incomplete,
+            )
+        except DecodeError as error:
+            raise NodeError(str(error), error.condition) from None
+        resumed = []
+        for tag, delivery in deliveries.items():
+            step = plan[tag]
+            if step.action is ResumeAction.SETTLE and isinstance(step.outcome, OUTCOMES):
+                delivery.settle(step.outcome)
+            elif step.action is ResumeAction.NEW_DELIVERY:
+                delivery.settle(Released())
+            elif step.action is ResumeAction.RESUME:
+                resumed.append((delivery, step))
+        return resumed
 
     # Termini.
 

@@ -52,6 +52,7 @@ class Delivery:
         link: the link.
         number: the delivery-id.
         tag: the delivery-tag.
+        resumed: whether the sender goes on with one of a link that was lost (Part 2, 2.7.5).
         message_format: of the message, 0 to 2^32 - 1.
         settled: whether the peer has settled it.
         state: the state at the peer, an object of `amqp10msg.delivery` or a `Described` of an
@@ -68,6 +69,7 @@ class Delivery:
     tag: bytes
     message_format: int = 0
     settled: bool = False
+    resumed: bool = False
     state: Any = None
     payload: bytes | None = None
     large: Sink | None = None
@@ -256,6 +258,7 @@ class Link:
         settled: bool = False,
         message_format: int = 0,
         state: Any = None,
+        resume: bool = False,
     ) -> Delivery:
         """Send a message, in as many frames as it needs; it uses up one credit.
 
@@ -267,6 +270,7 @@ class Link:
             settled: whether it is settled at this end.
             message_format: 0 to 2^32 - 1.
             state: of the delivery, such as a `TransactionalState`.
+            resume: go on with a delivery of a link that was lost (Part 2, 2.6.13).
         """
         session = self.session
         delivery = Delivery(self, session.next_delivery(), tag, message_format, done=settled)
@@ -275,7 +279,7 @@ class Link:
         if not settled:
             session.outgoing[delivery.number] = delivery
         transfer = Transfer(
-            self.handle, delivery.number, tag, message_format, settled, False, None, state
+            self.handle, delivery.number, tag, message_format, settled, False, None, state, resume
         )
         head = encode_value(transfer)
         room = session.connection.room
@@ -377,7 +381,9 @@ class Link:
         else:
             self._fault("amqp:link:transfer-limit-exceeded", "the link has no credit")
         self._count = (self._count + 1) & MASK
-        delivery = Delivery(self, number, tag, transfer.message_format or 0)
+        delivery = Delivery(
+            self, number, tag, transfer.message_format or 0, resumed=bool(transfer.resume)
+        )
         if not transfer.settled:
             self.session.incoming[number] = delivery
         return delivery
