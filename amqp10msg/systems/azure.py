@@ -143,7 +143,7 @@ def broker_fields(message: Message) -> BrokerFields:
         count, ttl = message.header.delivery_count, message.header.ttl
         if _is_number(count):
             found["delivery_count"] = int(count)
-        if _is_number(ttl) and "enqueued_time" in found:
+        if ttl is not None and _is_number(ttl) and "enqueued_time" in found:
             found["expires_at"] = found["enqueued_time"] + int(ttl)
     return BrokerFields(**found)
 

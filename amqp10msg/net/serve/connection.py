@@ -24,6 +24,10 @@ _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
+#: Seconds that a peer has to open the connection, and to say who it is.
+_OPENING = 10.0
+#: Seconds that one may wait for its turn to give a password; beyond, the socket is closed.
+_LONGEST_TURN = 30.0
 
 
 class Connection(asyncio.Protocol, transport.Handler):
@@ -53,6 +57,11 @@ class Connection(asyncio.Protocol, transport.Handler):
         self._peer = ""
         self._timer: asyncio.TimerHandle | None = None
         self._linger: asyncio.TimerHandle | None = None
+        self._opening: asyncio.TimerHandle | None = None
+        self._host = ""
+        # What came while the peer waits for its turn to say who it is; None before and after.
+        self._early: bytearray | None = None
+        self._took_turn = False
         self._links: dict[transport.Link, Outgoing | Incoming] = {}
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
@@ -66,16 +75,28 @@ class Connection(asyncio.Protocol, transport.Handler):
         self._stream = transport
         name = transport.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
+        self._host = str(name[0]) if isinstance(name, tuple) else ""
+        if not self.server.admits():
+            self._stream.abort()
+            return
         self.server.connections.add(self)
+        self._opening = asyncio.get_running_loop().call_later(_OPENING, self._too_late)
         self.log("connected", tls=transport.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
         if self._sasl is not None:
+            if self._early is not None:
+                self._early += data
+                return
+            if self._waits(data):
+                return
             reply, data = self._sasl.receive(data)
             self._stream.write(reply)
             if self._sasl.failed:
                 self.log("refused", logging.WARNING, why=self._sasl.failed)
+                if self.server.users:
+                    self.server.guesses.refused(self._host, asyncio.get_running_loop().time())
                 self._stream.close()
                 return
             if not self._sasl.done:
@@ -85,9 +106,40 @@ class Connection(asyncio.Protocol, transport.Handler):
         self.engine.feed(data)
         self._turn(self._read)
 
+    def _waits(self, data: bytes) -> bool:
+        """Wait for the turn of the peer's host, where it was refused before; once a connection."""
+        if self._took_turn or not self.server.users:
+            return False
+        self._took_turn = True
+        loop = asyncio.get_running_loop()
+        wait = self.server.guesses.wait(self._host, loop.time())
+        if wait > _LONGEST_TURN:
+            self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
+            self._stream.abort()
+            return True
+        if not wait:
+            return False
+        self._early = bytearray(data)
+        self._stream.pause_reading()
+        if self._opening is not None:
+            self._opening.cancel()
+        self._opening = loop.call_later(wait + _OPENING, self._too_late)
+        loop.call_later(wait, self._on_turn)
+        return True
+
+    def _on_turn(self) -> None:
+        early, self._early = self._early, None
+        if early is not None and not self._stream.is_closing():
+            self._stream.resume_reading()
+            self.data_received(bytes(early))
+
+    def _too_late(self) -> None:
+        self.log("refused", logging.WARNING, why="the peer did not open the connection in time")
+        self._stream.abort()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """End the links: unsettled deliveries get their outcome, unless the terminus remains."""
-        for timer in (self._timer, self._linger):
+        for timer in (self._timer, self._linger, self._opening):
             if timer is not None:
                 timer.cancel()
         self.server.connections.discard(self)
@@ -190,6 +242,8 @@ class Connection(asyncio.Protocol, transport.Handler):
 
     def on_open(self) -> None:
         """Open our end of the connection."""
+        if self._opening is not None:
+            self._opening.cancel()
         self.engine.open()
         self.log("opened", container=self.container, user=self.user)
 

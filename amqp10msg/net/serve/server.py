@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import platform
+import socket
 import ssl
 import threading
 import time
@@ -30,6 +32,7 @@ from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.exchanges import Exchanges
 from amqp10msg.net.serve.management import MANAGEMENT, Management
 from amqp10msg.net.serve.nodes import Nodes
+from amqp10msg.net.serve.sasl import Guesses
 from amqp10msg.net.serve.termini import Termini
 from amqp10msg.net.serve.tokens import CBS, Token
 from amqp10msg.net.serve.turns import Turns
@@ -43,10 +46,32 @@ _TICK = 0.1
 _MAX_DEPTH = 32
 #: Connections that wait to be accepted; the system may allow fewer (net.core.somaxconn).
 _BACKLOG = 5_000
+#: Connections at once, where the system allows more.
+_MOST_CONNECTIONS = 100_000
+#: Connections that are accepted in one turn of the loop, before any of them can be closed.
+_AT_ONCE = 32
+#: Descriptors that are left to those, to the store and to what else the process does.
+_SPARE = 96
 #: Seconds that peers have to answer the close when the server stops.
 _GRACE = 0.25
 #: Seconds after which a waiting caller checks whether the server still runs.
 _PATIENCE = 1.0
+
+
+def _most_connections() -> int:
+    """Return how many connections the descriptors of this process are enough for."""
+    try:
+        import resource  # noqa: PLC0415  (not on Windows)
+    except ImportError:
+        return _MOST_CONNECTIONS
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return _MOST_CONNECTIONS
+    try:
+        used = len(os.listdir("/dev/fd"))  # noqa: PTH208
+    except OSError:
+        used = 0
+    return max(min(allowed - used - _SPARE, _MOST_CONNECTIONS), 1)
 
 
 def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> ssl.SSLContext:
@@ -185,6 +210,9 @@ class Server:
         self.store: Store = MemoryStore()
         self.termini = Termini(self)
         self.connections: set[Connection] = set()
+        self.guesses = Guesses()
+        self._most = _MOST_CONNECTIONS
+        self._is_full = False
         #: The connection and the link of the transport by container, link name and role.
         self.links: dict[tuple[str, str, bool], tuple[Connection, Link]] = {}
         self.turns = Turns(self)
@@ -296,6 +324,23 @@ class Server:
         """Return the stored messages of a node that could not be read, see `DistributionNode`."""
         return self.call(lambda nodes: nodes.make(address).quarantined)
 
+    def admits(self) -> bool:
+        """Return whether there is room for one more connection; where not, say so once."""
+        is_full = len(self.connections) >= self._most
+        if is_full and not self._is_full:
+            why = f"{self._most} are open: more are closed at once (see ulimit -n)"
+            self.log("full", logging.WARNING, why=why)
+        self._is_full = is_full
+        return not is_full
+
+    def _on_fault(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """Say once that there are no descriptors: asyncio waits for a second, and tries again."""
+        if "socket.accept()" not in str(context.get("message")):
+            loop.default_exception_handler(context)
+        elif not self._is_full:
+            self._is_full = True
+            self.log("full", logging.WARNING, why=f"{context.get('exception')} (see ulimit -n)")
+
     # The thread.
 
     def _run(self, started: Future[None]) -> None:
@@ -312,8 +357,14 @@ class Server:
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                lambda: Connection(self), self.host, self.port, ssl=self._tls, backlog=_BACKLOG
+                lambda: Connection(self), self.host, self.port, ssl=self._tls, backlog=_AT_ONCE
             )
+            for listening in listener.sockets:
+                # asyncio accepts as many at once as may wait, whether it has descriptors or not.
+                with socket.socket(fileno=os.dup(listening.fileno())) as same:
+                    same.listen(_BACKLOG)
+            loop.set_exception_handler(self._on_fault)
+            self._most = _most_connections()
             self.port = listener.sockets[0].getsockname()[1]
             self.log("listening", url=self.url)
             started.set_result(None)
