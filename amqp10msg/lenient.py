@@ -74,7 +74,7 @@ def read_message(data: Any, limits: Limits) -> tuple[bytes, dict[str, Any]]:
     reader = _reader(octets, 0, len(octets), limits)
     try:
         parts = reader.scan()
-        if len(parts) == 1 and is_cut(octets, parts[0]):
+        if all(code < 0 for code, *_ in parts[:-1]) and parts and is_cut(octets, parts[-1]):
             reader = _core.Reader(octets, 0, limits)
             reader.scan()  # which says what is wrong
         # One other reader for all of them, so that the limits hold for the whole input.

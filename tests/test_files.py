@@ -480,3 +480,8 @@ class TestParquet:
 def test_many_damaged_files() -> None:
     """Whether what is whole is read; `python -m fuzz.files` reads more."""
     assert [] == run(4_000, 1, [form for form in FORMS if form != "pcap"], kept=None)
+
+
+@pytest.mark.soak
+def test_two_hundred_thousand_damaged_files() -> None:
+    assert [] == run(200_000, 2, list(FORMS), kept=None)

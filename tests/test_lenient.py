@@ -341,6 +341,12 @@ def test_where_the_end_of_a_section_is_not_known_the_rest_is_kept(octets: str, r
     assert Message(b"new", header=Header()) == Message.decode(message.evolve(body=b"new").encode())
 
 
+@pytest.mark.parametrize("octets", ["404d", "01", "ff", "00531045ff", "4000"])
+def test_bytes_without_a_section_are_refused(octets: str) -> None:
+    with pytest.raises(DecodeError):
+        lenient(bytes.fromhex(octets))
+
+
 @pytest.mark.parametrize("after", ["01", "00", "ff", "0053", "a0"])
 def test_a_message_before_other_bytes_is_read(after: str) -> None:
     octets = Message("body", header=Header(priority=3), footer={"x-opt-a": 1}).encode()

@@ -30,6 +30,7 @@ from amqp10msg import (
     UByte,
     ULong,
     encode_value,
+    scan,
     validate,
 )
 from amqp10msg.basic import (
@@ -447,6 +448,7 @@ def test_messages_of_other_projects_come_back() -> None:
             octets = bytes.fromhex(case["hex"])
             if case["kind"] in {"message", "fuzz"} or "10-to" in case.get("sub", ""):
                 try:
+                    scan(octets)  # of what is cut off, no part is translated
                     message = Message.decode(octets, strict=False)
                 except DecodeError:
                     continue
