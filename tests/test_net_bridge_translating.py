@@ -96,8 +96,10 @@ def test_what_rabbitmq_adds_to_a_delivery_is_not_passed_on(stream: bool, message
     found = Message.decode(wire)
     assert message.evolve(header=None).encode() == found.evolve(header=None).encode()
     kept, header = (one.header or Header() for one in (message, found))
-    # Of this delivery, or of earlier ones.
-    assert attrs.evolve(kept, delivery_count=0, first_acquirer=header.first_acquirer) == header
+    # A count of 1 alone is what redelivered says, which a broker says anew.
+    assert (
+        header in ([kept, attrs.evolve(kept, delivery_count=0)][: 1 + (kept.delivery_count == 1)])
+    )
     assert not losses
 
 

@@ -7,14 +7,22 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg import AmqpError, Message, scan
-from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, decode_properties
+from amqp10msg import AmqpError, Header, Message, Properties, scan
+from amqp10msg.basic import (
+    BasicMessage,
+    BasicProperties,
+    FieldTable,
+    decode_properties,
+    encode_field,
+)
 from amqp10msg.basic import encode_properties as encoded
+from amqp10msg.translate.report import path_of_key
 
 __all__ = [
     "Content",
     "bare",
     "changed_inside",
+    "changed_parts",
     "compared",
     "content_of",
     "differences",
@@ -135,3 +143,58 @@ def changed_inside(sent: Content | None, given: Content | None) -> list[str]:
         if annotations[0].get(name) != annotations[1].get(name) and name not in _ADDED
     ]
     return names + differences(sent, given)
+
+
+def changed_parts(one: Any, other: Any) -> list[str]:
+    """Name the parts in which two messages differ, as the paths of losses do.
+
+    Where the values are the same, and only their order or encoding differs, it is the section.
+    """
+    if isinstance(one, BasicMessage):
+        left, right = _basic_parts(one), _basic_parts(other)
+    else:
+        if one.encode() == other.encode() and one.message_format == other.message_format:
+            return []
+        left, right = _message_parts(one), _message_parts(other)
+    names = list(dict.fromkeys([*left, *right]))
+    found = [name for name in names if left.get(name) != right.get(name)]
+    # A section differs where a part of it does: that is said already.
+    return [
+        name
+        for name in found
+        if not any(part != name and part.startswith((name + ".", name + "[")) for part in found)
+    ]
+
+
+def _basic_parts(basic: BasicMessage) -> dict[str, Any]:
+    parts: dict[str, Any] = {"body": basic.body}
+    for field in attrs.fields(BasicProperties):
+        alone = BasicProperties(**{field.name: getattr(basic.properties, field.name)})
+        path = (
+            "headers" if field.name == "headers" else f"properties.{field.name.replace('_', '-')}"
+        )
+        parts[path] = encoded(alone)
+    table = basic.properties.headers
+    for name, letter, value in FieldTable(table).entries if table is not None else ():
+        parts.setdefault(f"headers[{name!r}]", encode_field(letter, value))
+    return parts
+
+
+def _message_parts(message: Message) -> dict[str, Any]:
+    octets = message.encode()
+    parts: dict[str, Any] = {"message-format": message.message_format}
+    for part in scan(octets):
+        # Of a message that breaks rules one section may stand there twice.
+        attribute = "unknown" if part.kind is None else part.kind.attribute
+        name = attribute.replace("_", "-")
+        parts[name] = parts.get(name, b"") + octets[part.offset : part.end]
+        value = getattr(message, attribute, None)
+        if isinstance(value, (Header, Properties)):
+            for field in attrs.fields(type(value)):
+                path = f"{name}.{field.name.replace('_', '-')}"
+                if getattr(value, field.name) != field.default:
+                    parts[path] = repr(getattr(value, field.name))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                parts[path_of_key(name, key)] = repr(item)
+    return parts

@@ -47,6 +47,9 @@ KNOWN = [
     *(f"x-basic-{name}" for name in ("timestamp", "app-id", "message-id", "user-id", "foo")),
     *(f"x-amqp-1.0-{name}" for name in ("properties", "app-properties", "message-annotations")),
     *("x-amqp-1.0-footer", "x-basic-message-id-type", "x-basic-correlation-id", "x-opt-x-a"),
+    *(f"x-opt-x-{name}" for name in ("death", "cc", "exchange", "basic-type", "opt-a", "delay")),
+    *(f"x-opt-basic-{name}" for name in ("type", "app-id", "cluster-id", "delivery-mode")),
+    *("x-opt-basic-priority", "x-opt-basic-content-type", "x-opt-basic-foo", "x-opt-delivery-time"),
 ]
 ODD_NAMES = ["", "x-", "ü", "x-ü", "a\0b", "\udcff", "x-\udcff", "Ä" * 127, "X-a", *KNOWN]
 
@@ -339,7 +342,21 @@ _HEADER = [
 ]
 _TEXTS = [string(text).octets.hex() for text in ("", "a", "/queues/q", "/queues/a%20b", "k" * 255)]
 _NAMES = [symbol(text).octets.hex() for text in ("", "text/plain", "utf-8", "k" * 255)]
+#: What an id of RabbitMQ 4 begins with that it takes for a uuid, and may fail on.
+URNS = [
+    *(URN.upper(), URN[:-1], URN + "0", URN.replace("-", "g"), "urn:uuid:", "urn:uuid:" + 36 * "a"),
+    *("urn:uuid:" + 35 * "0" + "g", URN.replace("-", ""), URN[:-1] + "-", "urn:uuid:" + 36 * "-"),
+    *(
+        URN[:-1] + "g",
+        "urn:uuid:" + 18 * "\u00fc",
+        "urn:",
+        "ID:",
+        "ID:AMQP_ULONG:5",
+        "ID:AMQP_BINARY:FF",
+    ),
+]
 _IDS = [
+    *(string(text).octets.hex() for text in URNS),
     *(
         string("m").octets.hex(),
         string(URN).octets.hex(),

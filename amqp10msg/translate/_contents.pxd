@@ -3,9 +3,10 @@
 cimport cython
 
 cdef set _SECTIONS
+cdef set _FLAGS
 cdef dict _BY_NUMBER
 cdef dict _NUMBERS
-cdef int _FORMAT, _PLACES, _SHAPE, _UNMARKED, _SPARSE_PROPERTIES, _SPARSE_APPLICATION, _MOST_FIELDS
+cdef int _FORMAT, _PLACES, _SHAPE, _SPARSE_PROPERTIES, _SPARSE_APPLICATION, _MOST_FIELDS
 
 
 @cython.locals(right=bint)

@@ -13,7 +13,7 @@ import attrs
 
 from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.tables import FieldArray, FieldTable, as_table
+from amqp10msg.basic.tables import FieldArray, FieldTable
 from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.primitives import Array, UInt
@@ -117,29 +117,6 @@ def without_facts(
     headers = FieldTable.of(rest) if rest else None
     properties = attrs.evolve(properties, headers=headers)
     return attrs.evolve(basic, properties=properties), rest or None
-
-
-def as_published(basic: BasicMessage, *, stream: bool = False) -> BasicMessage:
-    """Return a delivered message as it was published, so that it can be published anew.
-
-    Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
-    to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1
-    where there was none; to one that was redelivered the counts of a quorum queue. The history of a
-    dead letter stays: it is of the message. Headers that RabbitMQ sorted stay sorted.
-
-    Args:
-        basic: the message, which is not changed.
-        stream: it comes from a stream.
-    """
-    plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
-    table = basic.properties.headers
-    facts = {OFFSET} if stream else set()
-    if basic.redelivered:
-        facts |= COUNTS - {OFFSET}
-    if table is None or not facts:
-        return plain
-    entries = as_table(table).entries
-    return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]
 
 
 def _unstreamed(entry: Any) -> Any:

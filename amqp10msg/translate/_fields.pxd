@@ -19,6 +19,8 @@ cdef int _ID
 cdef int _BYTES
 cdef int _SECONDS
 cdef int _KNOWN
+cdef int _REPLY_TO
+cdef int _SHORT_REPLY
 
 
 @cython.locals(sparse=dict, empty=bint, values=tuple, index=int)
@@ -29,4 +31,5 @@ cdef tuple _mapped(Reading made, int index, row, value)
 cdef object _usual(Reading made, int index, value)
 @cython.locals(writer=Writer)
 cdef bytes _field_octets(int index, value)
+cpdef tell_fragile(row, value, path, Notes notes)
 cpdef bint is_data(Reading made) except -1

@@ -22,7 +22,7 @@ from amqp10msg.translate._contents import (
 from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS
+from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, SHORT_REPLY
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
@@ -34,6 +34,9 @@ _FORMS = bytes(row.form if row is not None else 0 for row in _READ)
 _TEXTS = [Vocabulary() for _ in _FIELDS]
 _TEXTS_OF = [texts.known for texts in _TEXTS]
 _ID, _BYTES, _SECONDS, _KNOWN = ID, BYTES, SECONDS, KNOWN
+_REPLY_TO = _FIELDS.index("reply_to")
+# A name of so many bytes fits an address whatever it is.
+_SHORT_REPLY = SHORT_REPLY
 #: Where each of them stands among the properties of class basic.
 _TARGETS = bytes(_MAPPED[name].number - 1 if name in _MAPPED else 0 for name in _FIELDS)
 _WIRE_NAMES = {name: name.replace("_", "-") for name in _FIELDS}
@@ -51,6 +54,8 @@ def set_properties(made: Reading, properties: Any, notes: Notes) -> None:
         item = _usual(made, index, value)
         if item is not None:
             made.given[_TARGETS[index]] = item
+            if index == _REPLY_TO and len(item) > _SHORT_REPLY:
+                tell_fragile(_READ[index], item, "properties.reply-to", notes)
             continue
         name = _FIELDS[index]
         row = _READ[index]
@@ -60,6 +65,8 @@ def set_properties(made: Reading, properties: Any, notes: Notes) -> None:
             mapped, exact = _mapped(made, index, row, value)
         if mapped is not None:
             made.given[_TARGETS[index]] = mapped
+            if index == _REPLY_TO:
+                tell_fragile(row, mapped, "properties.reply-to", notes)
         if not exact:
             sparse[index] = _field_octets(index, value)
             notes.add(
@@ -74,6 +81,13 @@ def set_properties(made: Reading, properties: Any, notes: Notes) -> None:
         made.carried[PROPERTIES_CODE] = _core.encode_value(properties)
     elif sparse:
         made.carried[SPARSE_PROPERTIES] = sparse
+
+
+def tell_fragile(row: Any, value: Any, path: str, notes: Notes) -> None:
+    """Note of a property what brokers do to it, though it says all."""
+    reason = row.fragile(value)
+    if reason:
+        notes.add(path, "dropped", value, value, reason, recoverable=True)
 
 
 def _mapped(made: Reading, index: int, row: Any, value: Any) -> tuple[Any, bool]:

@@ -16,7 +16,7 @@ cpdef header_of(key)
 cpdef property_name(key)
 cpdef bint is_name(name) except -1
 cpdef place_of(name)
-cdef bint _is_filter(item) except -1
+cdef bint _is_deliverable(name, item) except -1
 @cython.locals(found=tuple)
 cpdef tuple header_value(name, letter, value)
 cpdef tuple header_field(name, item)

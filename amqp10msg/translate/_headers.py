@@ -32,6 +32,8 @@ _MAX_FILTER = 4096  # octets that RabbitMQ takes for text
 #: begin so: a consumer does not get headers of these names, and dies of some.
 STORED_ROUTES = "x-cc"
 _STORED_BASIC = "x-basic-"
+#: That, and a history of deaths, which a stream does not give out unless it is an array.
+PICKY = {FILTER, "x-death"}
 #: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
 _OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
 #: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
@@ -121,20 +123,25 @@ def place_of(name: str) -> tuple[str, str] | None:
     return ("p", name) if is_name(name) else None
 
 
-def _is_filter(item: Any) -> bool:
-    return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
+def _is_deliverable(name: str, item: Any) -> bool:
+    """Whether brokers deliver a header of a name of `PICKY` with this value."""
+    if name == FILTER:
+        return type(item) is str and "\0" not in item and len(item.encode("utf-8")) <= _MAX_FILTER
+    return type(item) is list
 
 
 def header_value(name: str, letter: str, value: Any) -> tuple[Any, bool]:
     """Return the 1.0 value of a header, NOTHING where there is none, and whether it is exact."""
     item, exact = to_value(letter, value, 0 if name.startswith("x-") else -1)
-    if name == FILTER and not _is_filter(item):
+    if name in PICKY and not _is_deliverable(name, item):
         return NOTHING, False
     return item, exact
 
 
 def header_field(name: str, item: Any) -> tuple[str, Any, bool]:
     """Return letter and value of the header of this name, "" where there is none, as `to_field`."""
-    if (item is None and name.startswith("x-")) or (name == FILTER and not _is_filter(item)):
+    if (item is None and name.startswith("x-")) or (
+        name in PICKY and not _is_deliverable(name, item)
+    ):
         return "", None, False
     return to_field(item)

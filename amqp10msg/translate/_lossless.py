@@ -22,6 +22,7 @@ from amqp10msg._core.codes import (
     MESSAGE_ANNOTATIONS_CODE,
 )
 from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
 from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.limits import UNLIMITED
@@ -30,6 +31,7 @@ from amqp10msg.sections import SPEC_OF
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
     FORMAT,
+    PAYLOAD,
     PLACES,
     SPARSE_APPLICATION,
     SPARSE_PROPERTIES,
@@ -37,16 +39,28 @@ from amqp10msg.translate._contents import (
     WHOLE,
     is_of_message,
 )
-from amqp10msg.translate._delivery import HEADERS, in_name_order, name_order, received
+from amqp10msg.translate._delivery import (
+    HEADERS,
+    OFFSET,
+    in_name_order,
+    is_in_name_order,
+    name_order,
+    received,
+)
 from amqp10msg.translate._exact import exact_octets
 from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._padding import NULL
 from amqp10msg.translate._reading import Reading
+from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import read, usual
 from amqp10msg.translate.report import Notes
 
+#: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
+MOST_PROPERTIES = 131_072 - 8 - 12
+#: That is enough for the sections of a message without its body that have so many bytes.
+ROOMY = 32_768
 _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SPARSE_APPLICATION)
 
 
@@ -70,6 +84,8 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
     if len(found) == 1 and letter == "S" and isinstance(value, str):
         content = residual.unpack_text(value)
     if content is not None and is_of_message(content):
+        basic = _unstreamed(basic, entries)
+        entries = as_table(basic.properties.headers).entries
         rest = [entry for entry in entries if entry[0] != residual.NAME]
         try:
             return restored_message(basic, rest, content, notes, to_basic)
@@ -80,6 +96,22 @@ def _with_residual(basic: BasicMessage, notes: Notes) -> Message:
         f"headers[{residual.NAME!r}]", value, "it is not a residual, or damaged, and is ignored"
     )
     return made
+
+
+def _unstreamed(basic: BasicMessage, entries: list[Any]) -> BasicMessage:
+    """Return a delivered message as it was before a stream changed it, where that is known.
+
+    The offset stays, to be dropped with the other facts of the delivery.
+    """
+    facts = [entry for entry in entries if entry[0] == OFFSET]
+    if not facts or not (basic.exchange or basic.routing_key):
+        return basic
+    sent = as_sent(basic, to_basic)
+    if sent is None:
+        return basic
+    table: Any = sent.properties.headers
+    properties = attrs.evolve(sent.properties, headers=FieldTable.of(facts + table.entries))
+    return attrs.evolve(sent, properties=properties)
 
 
 def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
@@ -93,7 +125,8 @@ def to_basic(message: Message, notes: Notes, _: Any = None) -> BasicMessage:
         return _unusual(message, notes)
     if made.carried or made.saved is not None:
         return _finished(made, message, notes, True)
-    return made.basic
+    _tell_order(made.entries, notes)
+    return _fitting(made.basic, made.raw, message.message_format, notes)
 
 
 def _unusual(message: Message, notes: Notes) -> BasicMessage:
@@ -117,7 +150,8 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     if made.saved is not None:
         return _restored(made, notes)
     if not made.carried:
-        return made.basic
+        _tell_order(made.entries, notes)
+        return _fitting(made.basic, made.raw, message.message_format, notes)
     format_ = message.message_format
     annotations = message.message_annotations
     if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
@@ -128,13 +162,12 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     if not is_ordered:
         made.carried[PLACES] = places
     basic = _packed(made.basic, made.carried)
-    if certain:
-        return basic
-    if _returns(basic, made.raw, format_) and (
-        is_ordered or _returns(_sorted(basic), made.raw, format_)
+    if not certain and not (
+        _returns(basic, made.raw, format_)
+        and (is_ordered or _returns(_sorted(basic), made.raw, format_))
     ):
-        return basic
-    return _packed(made.basic, _all_of(made.raw, format_))
+        basic = _packed(made.basic, _all_of(made.raw, format_))
+    return _fitting(basic, made.raw, format_, notes)
 
 
 def _is_certain(made: Reading) -> bool:
@@ -167,7 +200,30 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
         if loss.recoverable and loss.path.startswith(("header", "message-annotations")):
             action = "dropped" if loss.action == "carried" else loss.action
             notes.losses[place] = attrs.evolve(loss, action=action, recoverable=False)
-    return _packed(basic, kept) if kept else basic
+    if kept:
+        return _packed(basic, kept)
+    table = basic.properties.headers
+    _tell_order(table.entries if isinstance(table, FieldTable) else [], notes)
+    return basic
+
+
+def _tell_order(entries: list[Any], notes: Notes) -> None:
+    """Note of which section the order is lost where a broker sorts the headers."""
+    if len(entries) < 2 or not notes.heeded or is_in_name_order(entries):
+        return
+    found: dict[bool, list[Any]] = {False: [], True: []}
+    for entry in entries:
+        found[entry[0].startswith("x-")].append(entry)
+    for annotated, section in ((False, "application-properties"), (True, "message-annotations")):
+        if not is_in_name_order(found[annotated]):
+            notes.add(
+                section,
+                "sorted",
+                "in their order",
+                "by their names",
+                "unchanged, but RabbitMQ 4 and streams sort the headers by their names",
+                recoverable=True,
+            )
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
@@ -214,7 +270,26 @@ def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
-    return _packed(made.basic, _all_of(wire, format_))
+    return _fitting(_packed(made.basic, _all_of(wire, format_)), wire, format_, notes)
+
+
+def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> BasicMessage:
+    """Put a message whose properties would not fit in a frame into the payload, all of it."""
+    table: Any = basic.properties.headers
+    if table is None:
+        return basic
+    if len(wire) - len(basic.body) <= ROOMY and not any(
+        entry[1] in "AF" for entry in table.entries
+    ):
+        return basic
+    if len(encode_properties(basic.properties)) <= MOST_PROPERTIES:
+        return basic
+    reason = "the headers do not fit in a frame of 128 KiB: the payload is the whole message"
+    notes.add("", "retyped", "sections", "bytes", reason, recoverable=True)
+    basic.body = wire
+    given = basic.properties
+    given.headers = given.content_type = given.content_encoding = given.type = None
+    return _packed(basic, {PAYLOAD: 1, FORMAT: format_} if format_ else {PAYLOAD: 1})
 
 
 def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:

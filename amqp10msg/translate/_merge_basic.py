@@ -30,10 +30,10 @@ from amqp10msg.translate._contents import (
 )
 from amqp10msg.translate._headers import header_value, place_of
 from amqp10msg.translate._reading import Reading
-from amqp10msg.translate._to_amqp10 import MARKER, is_delivered
+from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS
+from amqp10msg.translate.table import MARKER, ROWS
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 

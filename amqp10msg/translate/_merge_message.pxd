@@ -30,5 +30,6 @@ cdef _restored_whole(basic, list entries, dict content, Notes notes, to_basic)
 cdef _assembled(basic, Natural made, dict content, original, set known, Notes notes)
 @cython.locals(found=dict)
 cdef dict _by_name(basic)
-cdef _former_expiration(list entries)
+cdef _merged_payload(original, basic, Natural made, dict content, Notes notes)
+cpdef former_expiration(list entries)
 cdef bint _is_same_body(before, basic) except -1

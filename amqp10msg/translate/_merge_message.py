@@ -16,7 +16,9 @@ from amqp10msg._core.codes import (
     DATA_CODE,
     DELIVERY_ANNOTATIONS_CODE,
     FOOTER_CODE,
+    HEADER_CODE,
     MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
 )
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable
@@ -27,6 +29,7 @@ from amqp10msg.primitives import HEAD_SIZES, identical
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.translate._contents import (
     FORMAT,
+    PAYLOAD,
     PLACES,
     SHAPE,
     WHOLE,
@@ -50,9 +53,9 @@ from amqp10msg.translate._merge_sections import (
 )
 from amqp10msg.translate._natural import Natural
 from amqp10msg.translate._reading import with_headers
-from amqp10msg.translate._to_amqp10 import MARKER, body_of, natural
+from amqp10msg.translate._to_amqp10 import body_of, natural
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import ROWS
+from amqp10msg.translate.table import MARKER, ROWS
 
 _UNHEEDED = Notes(heeded=False)
 
@@ -76,7 +79,7 @@ def restored_message(
     Raises:
         AmqpError, ValueError: the residual is not what this library wrote.
     """
-    if WHOLE in content:
+    if WHOLE in content or PAYLOAD in content:
         return _restored_whole(basic, entries, content, notes, to_basic)
     original = _original(content)
     known = _names_of(original)
@@ -137,11 +140,11 @@ def _restored_whole(
     notes: Notes,
     to_basic: Callable[[Message, Notes], BasicMessage],
 ) -> Message:
-    wire = content[WHOLE]
+    wire = basic.body if PAYLOAD in content else content[WHOLE]
     try:
-        original = Message.decode(wire)
+        original = Message.decode(wire, limits=UNLIMITED)
     except DecodeError:
-        original = Message.decode(wire, strict=False)
+        original = Message.decode(wire, limits=UNLIMITED, strict=False)
     original.message_format = content.get(FORMAT, 0)
     before = to_basic(original, Notes())
     held = before.properties.headers
@@ -149,7 +152,7 @@ def _restored_whole(
     basic, made = _plain(basic, entries, {entry[0] for entry in rest}, notes, {})
     if original._lenient and basic.properties.expiration is None:
         # A dead letter lost it, and keeps it in the history: no edit, as that could not be merged.
-        properties = attrs.evolve(basic.properties, expiration=_former_expiration(entries))
+        properties = attrs.evolve(basic.properties, expiration=former_expiration(entries))
         basic = attrs.evolve(basic, properties=properties)
     table = basic.properties.headers
     now = table.entries if isinstance(table, FieldTable) else []
@@ -171,13 +174,33 @@ def _restored_whole(
             heads.append(wire[start : place + HEAD_SIZES[wire[place]]])
         elif code not in BODY_CODES:
             sections[code] = wire[start:end]
+    if PAYLOAD in content:
+        return _merged_payload(original, basic, made, sections, notes)
     if heads:
         sections[SHAPE] = heads
     annotations = _original(sections)
     return _assembled(basic, made, sections, annotations, _names_of(annotations), notes)
 
 
-def _former_expiration(entries: list[Any]) -> str | None:
+def _merged_payload(
+    original: Message, basic: BasicMessage, made: Natural, content: dict[int, Any], notes: Notes
+) -> Message:
+    """Return the message that the payload is, with the edits of properties and added headers."""
+    own = {code: content[code] for code in (HEADER_CODE, PROPERTIES_CODE) if code in content}
+    for name in ("content_type", "content_encoding"):  # of the body: the payload has another
+        value = getattr(original.properties, name, None)
+        if value is not None and getattr(basic.properties, name) is None:
+            setattr(basic.properties, name, str(value))
+    edited = _assembled(basic, made, own, {}, set(), notes)
+    changes: dict[str, Any] = {"header": edited.header, "properties": edited.properties}
+    for name in ("message_annotations", "application_properties"):
+        added = getattr(edited, name)
+        if added:
+            changes[name] = {**(getattr(original, name) or {}), **added}
+    return original.evolve(**changes)
+
+
+def former_expiration(entries: list[Any]) -> str | None:
     """Return the expiration that a message had before RabbitMQ made it a dead letter."""
     for name, letter, value in entries:
         if name == "x-death" and letter == "A":

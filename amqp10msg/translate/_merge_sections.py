@@ -47,10 +47,10 @@ from amqp10msg.translate._headers import (
 )
 from amqp10msg.translate._natural import Natural
 from amqp10msg.translate._padding import NULL, padded
-from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_delivered
+from amqp10msg.translate._to_amqp10 import body_of, is_delivered
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
-from amqp10msg.translate.table import KNOWN, ROWS
+from amqp10msg.translate.table import KNOWN, MARKER, ROWS
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _PROPERTIES = Layout(Properties, _FIELDS)
@@ -80,9 +80,10 @@ def header_octets(basic: BasicMessage, made: Natural, content: dict[int, Any]) -
         back = row.backward(value)[0] if value is not None else None
         if back != getattr(basic.properties, row.name) and value != getattr(now, name):
             changes[name] = getattr(now, name)
-    before = not original.first_acquirer if delivered else original.delivery_count > 0
-    # A broker says anew whether it delivered the message before: that is no edit of the count.
-    if before != basic.redelivered and not (delivered and original.delivery_count):
+    before = not original.first_acquirer if delivered else False
+    # A broker, and who publishes the message anew, says anew whether it was delivered before: that
+    # is no edit of the count.
+    if before != basic.redelivered and not original.delivery_count:
         changes["delivery_count"] = now.delivery_count
         changes["first_acquirer"] = now.first_acquirer
     return _core.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)

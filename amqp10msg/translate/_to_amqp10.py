@@ -33,8 +33,8 @@ from amqp10msg.translate._contents import (
 )
 from amqp10msg.translate._delivery import without_facts
 from amqp10msg.translate._headers import (
-    FILTER,
     LONGEST_ROUTE,
+    PICKY,
     ROUTES,
     SYMBOLS,
     annotation_of,
@@ -50,6 +50,7 @@ from amqp10msg.translate.table import (
     DIGITS,
     ID,
     KNOWN,
+    MARKER,
     PERSISTENT,
     ROWS,
     SECONDS,
@@ -58,7 +59,6 @@ from amqp10msg.translate.table import (
 
 _ANY = 2**31 - 1
 
-MARKER = "amqp-1.0"
 _DATA = Layout(Data, [field.name for field in attrs.fields(Data)])
 _BASIC = Layout(BasicMessage, [field.name for field in attrs.fields(BasicMessage)])
 _new_int: Any = int.__new__
@@ -215,7 +215,9 @@ def _properties(made: Natural, values: tuple[Any, ...], notes: Notes) -> None:
         value = values[index]
         if value is None:
             continue
-        if index == _TYPE and made.body_octets is not None:
+        if index == _TYPE and value == MARKER:
+            if made.body_octets is None:
+                _by_rule(made, index, value, notes)
             continue  # the kind of body says it
         if not made.is_data and _FORMS[index] == _KNOWN and Text.is_plain(value, _ANY):
             # In front of another body the field has no meaning.
@@ -325,7 +327,7 @@ def _headers(made: Natural, entries: list[Any], notes: Notes) -> None:
             if key is None:
                 item, exact = NOTHING, False
                 made.has_residual = made.has_residual or name == _RESIDUAL
-            elif not simple or name == FILTER:
+            elif not simple or name in PICKY:
                 item, exact = header_value(name, letter, value)
             if item is not NOTHING:
                 size = len(annotations)

@@ -6,7 +6,7 @@ from amqp10msg._core.entries cimport Entries
 from amqp10msg._core.scan cimport write_message
 from amqp10msg._core.twin cimport Layout, Text
 from amqp10msg.translate._headers cimport header_field, header_of, property_name
-from amqp10msg.translate._fields cimport is_data, set_properties
+from amqp10msg.translate._fields cimport is_data, set_properties, tell_fragile
 from amqp10msg.translate._reading cimport Reading
 from amqp10msg.translate.report cimport Notes
 

@@ -35,23 +35,23 @@ from amqp10msg.translate._contents import (
     is_of_basic,
 )
 from amqp10msg.translate._delivery import becomes_text, decorated
-from amqp10msg.translate._fields import is_data, set_properties
+from amqp10msg.translate._fields import is_data, set_properties, tell_fragile
 from amqp10msg.translate._headers import (
     BY_ANNOTATION,
-    FILTER,
     FOUND,
     LONGEST_ROUTE,
+    PICKY,
     ROUTES,
     header_field,
     header_of,
     property_name,
 )
 from amqp10msg.translate._reading import DELIVERY_MODE, EXPIRATION, PRIORITY_AT, TYPE, Reading
-from amqp10msg.translate._to_amqp10 import MARKER, body_of, is_finite
+from amqp10msg.translate._to_amqp10 import is_finite
 from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
-from amqp10msg.translate.table import DEFAULT_PRIORITY, ROWS, shortstr
+from amqp10msg.translate.table import DEFAULT_PRIORITY, MARKER, ROWS, shortstr
 
 _MESSAGE = Layout(
     Message,
@@ -278,6 +278,15 @@ def _in_stream(path: str, letter: str, value: Any, item: Any, notes: Notes) -> N
             "unchanged, but a stream of RabbitMQ 4 makes text of bytes that are UTF-8",
             recoverable=True,
         )
+    elif letter in "AF" and path.startswith("message-annotations"):
+        notes.add(
+            path,
+            "dropped",
+            value,
+            item,
+            "unchanged, but a stream of RabbitMQ 3.10 drops arrays and tables",
+            recoverable=True,
+        )
 
 
 def _header_exists(made: Reading, name: str) -> bool:
@@ -315,6 +324,8 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             if held is not None:
                 made.given[row.number - 1] = held
                 produced = True
+                if not saved:
+                    tell_fragile(row, held, path_of_key("message-annotations", key), notes)
                 exact = exact and row.number > last and not names
                 last = row.number
                 continue
@@ -323,7 +334,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             found = header_of(key)
         letter = _LETTERS.get(type(value), "")
         item, same = value, True
-        if found is not None and (not letter or found[0] == FILTER):
+        if found is not None and (not letter or found[0] in PICKY):
             letter, item, same = header_field(found[0], value)
         elif letter and letter in _INT_LETTERS:
             item = int(value)
@@ -384,15 +395,7 @@ def _annotated(made: Reading, row: Any, value: Any) -> Any:
         and not (row is _MODE and (made.exchange or made.routing_key))
     ):
         return None
-    held = row.annotated(value, is_data(made))
-    # With such a payload the marker would say something else.
-    if (
-        row.name == "type"
-        and held == MARKER
-        and (not isinstance(made.body, Data) or body_of(made.payload) is not None)
-    ):
-        return None
-    return held
+    return row.annotated(value, is_data(made))
 
 
 def _body(made: Reading, notes: Notes) -> None:

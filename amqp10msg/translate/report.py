@@ -19,9 +19,9 @@ M = TypeVar("M")
 
 #: What happened to a value: ``dropped``; ``retyped``, it has another type; ``clamped`` to a bound;
 #: ``renamed``; ``truncated``, digits or octets are cut off; ``wrapped`` modulo the width of a
-#: field; ``carried`` in the residual, out of sight.
+#: field; ``carried`` in the residual, out of sight; ``sorted`` by brokers on the way, by name.
 Action: TypeAlias = Literal[
-    "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried"
+    "dropped", "retyped", "clamped", "renamed", "truncated", "wrapped", "carried", "sorted"
 ]
 
 

@@ -8,6 +8,7 @@ both say whether the other one gives the same value back. What is not exact goes
 from __future__ import annotations
 
 import datetime
+import urllib.parse
 import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -99,10 +100,26 @@ def _annotated_forward(text: str, _: bool) -> Place:
     return _new(Place, ("annotation", text, "\0" not in text, _HOW))
 
 
+#: The type that says that the payload is encoded body sections.
+MARKER = "amqp-1.0"
+
+
+def _type_forward(text: str, is_data: bool) -> Place:
+    if text == MARKER:  # in front of other bytes it ends the connections of consumers of 1.0
+        return Place("residual", None, False, ("carried", "the payload is no such sections"))
+    return _annotated_forward(text, is_data)
+
+
+def _symbol_forward(text: str, is_data: bool) -> Place:
+    if not text.isascii():  # which RabbitMQ 4 makes a symbol of all the same
+        return Place("residual", None, False, ("carried", "a symbol is ASCII"))
+    return _annotated_forward(text, is_data)
+
+
 def _content_type_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and MIME_TYPE.fullmatch(text):
         return Place("field", Symbol(text), "\0" not in text)
-    return _annotated_forward(text, is_data)
+    return _symbol_forward(text, is_data)
 
 
 def _content_type_backward(text: Any) -> tuple[Any, bool]:
@@ -119,7 +136,7 @@ def _coding(text: str) -> bool:
 def _content_encoding_forward(text: str, is_data: bool) -> Place:
     if is_data and text.isascii() and _coding(text):
         return Place("field", Symbol(text))
-    return _annotated_forward(text, is_data)
+    return _symbol_forward(text, is_data)
 
 
 def _content_encoding_backward(text: Any) -> tuple[Any, bool]:
@@ -189,8 +206,18 @@ def _timestamp_backward(moment: Any) -> tuple[Any, bool]:
     return moment // 1000, moment % 1000 == 0
 
 
+# RabbitMQ cuts the text of its refusal at 252 bytes, and dies where that is within a character.
+_MAX_USER = 128
+
+
+def _is_cut(octets: bytes) -> bool:
+    return len(octets) > _MAX_USER and not octets.isascii()
+
+
 def _user_forward(text: str, _: bool) -> Place:
     octets = text.encode("utf-8", "surrogateescape")
+    if _is_cut(octets):
+        return Place("field", octets, False, ("carried", "a broker could die of refusing it"))
     exact = _is_text(text) and "\0" not in text
     return _new(Place, ("field", octets, exact, _HOW))
 
@@ -200,12 +227,24 @@ def _user_backward(octets: Any) -> tuple[Any, bool]:
         text = bytes(octets).decode("utf-8")
     except UnicodeDecodeError:
         return None, False
-    return (text, True) if shortstr(text) else (None, False)
+    return (text, True) if shortstr(text) and not _is_cut(octets) else (None, False)
 
 
 _URN = "urn:uuid:"
+_URN_SIZE = 45  # bytes
 _BINARY = "ID:AMQP_BINARY:"
 _ULONG = "ID:AMQP_ULONG:"
+
+
+def is_poison(text: str) -> bool:
+    """Whether RabbitMQ 4 takes an id for a uuid that is another text, or no uuid at all.
+
+    4.0 ends the connections of those that read such a one over 1.0, and that of its publisher where
+    the queue is a stream.
+    """
+    if not text.startswith(_URN) or isinstance(_id_of(text), uuid.UUID):
+        return False
+    return len(text.encode("utf-8", "surrogateescape")) == _URN_SIZE
 
 
 def _id_of(text: str) -> Any:
@@ -240,6 +279,8 @@ def _id_forward(text: str, _: bool) -> Place:
             ("retyped", "the bytes are not valid UTF-8: a binary id"),
         )
     if text.startswith(("urn:", "ID:")):
+        if is_poison(text):
+            return Place("field", text, False, ("carried", "brokers take it for a uuid"))
         found = _id_of(text)
         # Longer ids come back as none.
         return Place("field", found, "\0" not in text)
@@ -251,7 +292,7 @@ def _id_backward(value: Any) -> tuple[Any, bool]:
         if not shortstr(value):
             return None, False
         if value.startswith(("urn:", "ID:")):
-            return str(value), _id_of(value) is value
+            return (None, False) if is_poison(value) else (str(value), _id_of(value) is value)
         return str(value), True
     if isinstance(value, uuid.UUID):
         return f"{_URN}{value}", True
@@ -280,6 +321,31 @@ PERSISTENT = 6
 KNOWN = 7
 
 
+# What streams of RabbitMQ do to values that 0-9-1 says exactly.
+
+
+def _not_fragile(_: Any) -> str:
+    return ""
+
+
+#: A name of so many bytes fits the address of a queue, however many of them are escaped.
+SHORT_REPLY = (255 - len("/queues/")) // 3
+
+
+def _reply_to_fragile(text: str) -> str:
+    if len("/queues/" + urllib.parse.quote(text, safe="-._~")) <= 255:
+        return ""
+    return "unchanged, but a stream of RabbitMQ 4.3 drops it: its address has more than 255 bytes"
+
+
+def _mode_fragile(mode: int) -> str:
+    return "unchanged, but after a stream none is taken for it" if mode == 1 else ""
+
+
+def _cluster_id_fragile(_: str) -> str:
+    return "unchanged, but a stream of RabbitMQ drops it"
+
+
 @attrs.frozen
 class Row:
     """One property of class basic and its place in a 1.0 message.
@@ -294,6 +360,7 @@ class Row:
         forward: from the value in 0-9-1, and whether the body is data.
         backward: from the value in the field.
         note: what becomes of it, for the documentation.
+        fragile: what brokers do to a value in 0-9-1 though it is exact; "" where nothing.
         symbols: for `KNOWN`, what texts became in the field before.
     """
 
@@ -306,6 +373,7 @@ class Row:
     forward: Callable[[Any, bool], Place]
     backward: Callable[[Any], tuple[Any, bool]]
     note: str
+    fragile: Callable[[Any], str] = attrs.field(default=_not_fragile, repr=False)
     symbols: Vocabulary = attrs.field(factory=Vocabulary, repr=False, eq=False)
 
     @property
@@ -315,7 +383,7 @@ class Row:
 
     def annotated(self, value: Any, is_data: bool) -> Any:
         """Read the annotation; None where it is not what `forward` would write there."""
-        if not self.section and type(value) is str:
+        if not self.section and type(value) is str and value != MARKER:
             return value if shortstr(value) else None
         if type(value) is UByte:
             value = int(value)
@@ -327,11 +395,14 @@ class Row:
         return value if place.where == "annotation" and place.exact else None
 
 
-def _row(name: str, place: str, form: int, forward: Any, backward: Any, note: str) -> Row:
+def _row(
+    name: str, place: str, form: int, forward: Any, backward: Any, note: str, fragile: Any = None
+) -> Row:
     section, _, field = place.partition(".")
     number, row = next(found for found in enumerate(PROPERTIES, 1) if found[1].name == name)
     annotation = Symbol(PREFIX + row.wire_name)
-    return Row(number, name, section, field, annotation, form, forward, backward, note)
+    fragile = fragile or _not_fragile
+    return Row(number, name, section, field, annotation, form, forward, backward, note, fragile)
 
 
 #: The rows, in the order of the property flags; `headers` has rules of its own.
@@ -359,6 +430,7 @@ ROWS: tuple[Row, ...] = (
         _mode_forward,
         _mode_backward,
         "2 is true; 1 stands in the annotation, so that absent stays absent",
+        _mode_fragile,
     ),
     _row(
         "priority",
@@ -376,7 +448,15 @@ ROWS: tuple[Row, ...] = (
         _id_backward,
         "as the message-id",
     ),
-    _row("reply_to", "properties.reply_to", TEXT, _string_forward, _string_backward, "as it is"),
+    _row(
+        "reply_to",
+        "properties.reply_to",
+        TEXT,
+        _string_forward,
+        _string_backward,
+        "as it is",
+        _reply_to_fragile,
+    ),
     _row(
         "expiration",
         "header.ttl",
@@ -405,7 +485,7 @@ ROWS: tuple[Row, ...] = (
         "type",
         "",
         TEXT,
-        _annotated_forward,
+        _type_forward,
         _no_field,
         "`amqp-1.0` says that the payload is encoded amqp-sequence or amqp-value sections",
     ),
@@ -418,5 +498,13 @@ ROWS: tuple[Row, ...] = (
         _no_field,
         "no group-id: that has a meaning of its own",
     ),
-    _row("cluster_id", "", TEXT, _annotated_forward, _no_field, "reserved in 0-9-1"),
+    _row(
+        "cluster_id",
+        "",
+        TEXT,
+        _annotated_forward,
+        _no_field,
+        "reserved in 0-9-1",
+        _cluster_id_fragile,
+    ),
 )

@@ -131,6 +131,8 @@ cdef class ContentReader:
             return GOOD
         if is_id and (begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")):
             return ODD
+        if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
+            return ODD
         return GOOD
 
     cdef int read_table(self, cursor p, cursor stop) except -1:

@@ -42,7 +42,7 @@ cdef class MessageReader:
             return ODD
         if skip_section(&p, stop, APPLICATION_PROPERTIES_CODE, &application) == ODD:
             return ODD
-        if self.read_body(p, stop, body) == ODD:
+        if self.read_body(p, stop, body) == ODD or n - body.n > ROOMY:
             return ODD
         if made.is_marked and self.write_anew(body) == ODD:
             return ODD
@@ -308,6 +308,10 @@ cdef class MessageReader:
                 return ODD
             if is_id and (begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")):
                 return ODD
+            if target == REPLY_TO and v.n > LONGEST_REPLY:
+                return ODD
+            if target == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
+                return ODD
         made.there[target] = True
         made.given[target] = v[0]
         return GOOD
@@ -479,7 +483,30 @@ cdef class MessageReader:
             return 0
         self.made.there[target] = True
         self.made.given[target] = v[0]
+        if target == CLUSTER_ID or target == DELIVERY_MODE:
+            self.tell(key, v, b"message-annotations['", b"']")
+            json_value(&self.losses.after.data, v)
+            end_loss(
+                &self.losses, b"dropped", True, NO_CLUSTER if target == CLUSTER_ID else NO_MODE
+            )
         return target + 1
+
+    cdef int tell_order(self) except -1:
+        """Tell of which section a broker that sorts the headers loses the order."""
+        cdef Made* made = &self.made
+        self.tell_order_of(0, made.split, b"application-properties")
+        return self.tell_order_of(made.split, made.entries.count, b"message-annotations")
+
+    cdef int tell_order_of(self, Py_ssize_t first, Py_ssize_t end, const char* path) except -1:
+        cdef Entries* entries = &self.made.entries
+        cdef Py_ssize_t i
+        for i in range(first + 1, end):
+            if precedes(&entries.at[i], &entries.at[i - 1], False):
+                say(&self.losses.path.data, path)
+                say(&self.losses.before.data, b'"in their order"')
+                say(&self.losses.after.data, b'"by their names"')
+                return end_loss(&self.losses, b"sorted", True, BY_NAME)
+        return 0
 
     cdef bint is_odd_name(self, Value* key) except -1:
         """Whether an annotation, or the header that it would become, means something to brokers."""

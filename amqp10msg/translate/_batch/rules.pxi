@@ -5,6 +5,11 @@ cdef enum:
     FIELDS = 13
     # Within this no limit of decoding matters on the way back.
     CERTAIN = 65536
+    # Of sections besides the body: beyond it the headers might not fit in a frame.
+    ROOMY = 32768
+    # A user-id of more bytes that are not ASCII, and a reply-to that may be a long address.
+    LONGEST_USER = 128
+    LONGEST_REPLY = 82
 
 # The properties of class basic, as the bits of the flags count them from above.
 cdef enum:
@@ -38,6 +43,11 @@ cdef const char* IN_STREAM = (
 cdef const char* ENCODED_ANEW = (
     b"unchanged, but a stream of RabbitMQ 4 re-encodes it (arrays, for example)"
 )
+cdef const char* BY_NAME = (
+    b"unchanged, but RabbitMQ 4 and streams sort the headers by their names"
+)
+cdef const char* NO_CLUSTER = b"unchanged, but a stream of RabbitMQ drops it"
+cdef const char* NO_MODE = b"unchanged, but after a stream none is taken for it"
 # The type that says that the payload is encoded body sections.
 cdef const char* MARKER = b"amqp-1.0"
 cdef const char* ROW_PREFIX = b"x-opt-basic-"

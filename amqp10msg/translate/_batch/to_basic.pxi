@@ -106,6 +106,8 @@ cdef class ToBasic(MessageReader):
         # the way back adds by the same: the header with all fields, the last two annotations.
         if keeps and (not made.is_certain or (made.is_delivered and made.annotations.at != NULL)):
             return ODD
+        if not keeps:
+            self.tell_order()
         made.there[HEADERS] = made.entries.count > 0 or keeps
         for i in range(PROPERTIES):
             if made.there[i]:

@@ -1,0 +1,50 @@
+"""A delivered 0-9-1 message as it was published: `as_published`."""
+
+from __future__ import annotations
+
+import attrs
+
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.tables import as_table
+from amqp10msg.translate import _lossless
+from amqp10msg.translate._delivery import COUNTS, HEADERS, OFFSET, without_facts
+from amqp10msg.translate._merge_message import former_expiration
+from amqp10msg.translate._streams import as_sent
+from amqp10msg.translate.report import Notes
+
+
+def as_published(
+    basic: BasicMessage, *, stream: bool = False, dead_letter: bool = False
+) -> BasicMessage:
+    """Return a delivered message as it was published, so that it can be published anew.
+
+    Exchange, routing key and whether it was redelivered are left out, and so is what RabbitMQ adds
+    to the headers for one delivery: to a message of a stream the offset, with a delivery mode of 1
+    where there was none; to one that was redelivered the counts of a quorum queue. Headers that
+    RabbitMQ sorted stay sorted, but a residual knows their order; where a message of a stream has
+    one, all that the stream changed or dropped is there again.
+
+    So the 1.0 message that became a 0-9-1 message is
+    ``to_amqp10(as_published(delivered)).message``, but for what the losses of `to_basic` name.
+
+    Args:
+        basic: the message, which is not changed.
+        stream: it comes from a stream.
+        dead_letter: leave out the history of its deaths, too, and give it the expiration back that
+            RabbitMQ took from it; else the history stays: it is of the message.
+    """
+    if stream:
+        basic = as_sent(basic, _lossless.to_basic) or basic
+    plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
+    table = basic.properties.headers
+    facts = {OFFSET} if stream else set()
+    if basic.redelivered or dead_letter:
+        facts |= COUNTS - {OFFSET}
+    if dead_letter:
+        facts |= HEADERS.keys() - COUNTS
+    if table is None or not facts:
+        return plain
+    entries = as_table(table).entries
+    if dead_letter and plain.properties.expiration is None:
+        plain.properties = attrs.evolve(plain.properties, expiration=former_expiration(entries))
+    return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]

@@ -1,0 +1,146 @@
+"""What a stream of RabbitMQ made of a message with a residual, and the message that was published.
+
+A stream holds messages of 0-9-1 in another form: on the way it drops some headers and changes
+others. The profiles of brokers know how. So the message that the residual tells of is published
+again in thought: where that gives what was delivered, nobody edited it, and it is the message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+import attrs
+
+from amqp10msg import _core
+from amqp10msg._core.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import encode_properties
+from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.errors import AmqpError
+from amqp10msg.limits import UNLIMITED
+from amqp10msg.message import Message
+from amqp10msg.sections import ApplicationProperties, Properties
+from amqp10msg.translate import residual
+from amqp10msg.translate._contents import (
+    FORMAT,
+    PAYLOAD,
+    SPARSE_APPLICATION,
+    SPARSE_PROPERTIES,
+    WHOLE,
+    is_of_message,
+)
+from amqp10msg.translate._delivery import OFFSET, in_name_order
+from amqp10msg.translate._merge_message import restored_message
+from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.rabbitmq import from_basic, to_basic
+from amqp10msg.translate.rabbitmq.terms import BrokerError
+from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
+from amqp10msg.translate.report import Notes
+from amqp10msg.translate.table import ROWS
+
+_VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
+_FIELDS = [field.name for field in attrs.fields(Properties)]
+_SECTIONS = (HEADER_CODE, MESSAGE_ANNOTATIONS_CODE, PROPERTIES_CODE, APPLICATION_PROPERTIES_CODE)
+
+
+def as_sent(
+    basic: BasicMessage, translated: Callable[[Message, Notes], BasicMessage]
+) -> BasicMessage | None:
+    """Return a message of a stream as it was published; None where nothing says what it was.
+
+    Args:
+        basic: as it was delivered.
+        translated: `to_basic` of the profile lossless.
+    """
+    held: Any = basic.properties.headers
+    entries = [] if held is None else as_table(held).entries
+    texts = [value for name, letter, value in entries if (name, letter) == (residual.NAME, "S")]
+    offsets = [value for name, letter, value in entries if (name, letter) == (OFFSET, "l")]
+    content = residual.unpack_text(texts[0]) if len(texts) == len(offsets) == 1 else None
+    if content is None or not is_of_message(content):
+        return None
+    rest = [entry for entry in entries if entry[0] not in (residual.NAME, OFFSET)]
+    try:
+        sent = translated(_told(basic, rest, content, translated), Notes())
+        found = attrs.evolve(sent, exchange=basic.exchange, routing_key=basic.routing_key)
+        given = Circumstances(user=None, stream_offset=offsets[0])
+        if _said(basic) in map(_said, _through_streams(found, given)):
+            return attrs.evolve(found, redelivered=basic.redelivered)
+    except (AmqpError, ValueError, TypeError, AttributeError, KeyError, IndexError):
+        pass  # it is not what this library wrote
+    return None
+
+
+def _through_streams(basic: BasicMessage, given: Circumstances) -> Iterator[BasicMessage]:
+    """Yield the message as the streams deliver it."""
+    for version in _VERSIONS:
+        with suppress(BrokerError):
+            stored = from_basic.to_amqp10(version, basic, Notes(), given)
+            yield to_basic.to_basic(version, stored, Notes(), given)
+    # RabbitMQ 3.10 has other rules for 0-9-1 at both ends than for 1.0 at one.
+    held: Any = basic.properties.headers
+    kept = [entry for entry in held.entries if entry[1] not in "AF"]
+    headers = FieldTable.of([*kept, (OFFSET, "l", given.stream_offset)])
+    properties = attrs.evolve(basic.properties, headers=headers, cluster_id=None)
+    yield attrs.evolve(basic, properties=properties)
+
+
+def _said(basic: BasicMessage) -> tuple[bytes, bytes]:
+    """Return what a message says, its headers in the order of their names."""
+    held: Any = basic.properties.headers
+    headers = FieldTable.of(in_name_order(held.entries))
+    return encode_properties(attrs.evolve(basic.properties, headers=headers)), basic.body
+
+
+def _told(
+    basic: BasicMessage,
+    entries: list[Any],
+    content: dict[int, Any],
+    translated: Callable[[Message, Notes], BasicMessage],
+) -> Message:
+    """Return the message that a residual tells of, and what was delivered for what it does not."""
+    if WHOLE in content or PAYLOAD in content:
+        wire = content.get(WHOLE, basic.body)
+        message = Message.decode(wire, limits=UNLIMITED, strict=False)
+        message.message_format = content.get(FORMAT, 0)
+        return message
+    known = translated(_original(content), Notes()).properties
+    own: Any = known.headers
+    table = {entry[0]: entry for entry in entries}
+    table |= {entry[0]: entry for entry in own.entries if entry[0] != residual.NAME} if own else {}
+    properties = attrs.evolve(basic.properties, headers=None)
+    if properties.delivery_mode == 1:
+        properties.delivery_mode = None
+    for row in ROWS:
+        if (value := getattr(known, row.name)) is not None:
+            setattr(properties, row.name, value)
+    properties.headers = FieldTable.of(in_name_order(list(table.values())))
+    plain = BasicMessage(properties, basic.body)
+    return restored_message(plain, properties.headers.entries, content, Notes(), translated)
+
+
+def _original(content: dict[int, Any]) -> Message:
+    """Return the sections and values that stand in a residual as a message."""
+    sections = {code: content[code] for code in _SECTIONS if code in content}
+    fields = {
+        _FIELDS[index]: _core.decode_value(octets)
+        for index, octets in content.get(SPARSE_PROPERTIES, {}).items()
+    }
+    if fields:
+        sections[PROPERTIES_CODE] = _core.encode_value(Properties(**fields))
+    values = {
+        name: _core.decode_value(octets)
+        for name, octets in content.get(SPARSE_APPLICATION, {}).items()
+    }
+    if values:
+        sections[APPLICATION_PROPERTIES_CODE] = _core.encode_value(ApplicationProperties(values))
+    body = Message(b"").encode()
+    octets = b"".join(sections[code] for code in sorted(sections)) + body
+    return Message.decode(octets, limits=UNLIMITED)
