@@ -182,6 +182,7 @@ def _basic_parts(basic: BasicMessage) -> dict[str, Any]:
 
 def _message_parts(message: Message) -> dict[str, Any]:
     octets = message.encode()
+    message = Message.decode(octets, strict=False, message_format=message.message_format)
     parts: dict[str, Any] = {"message-format": message.message_format}
     for part in scan(octets):
         # Of a message that breaks rules one section may stand there twice.
