@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from odd_messages import NULL, Compound, Octets, Sections, symbol
+from odd_messages import NULL, URNS, Compound, Octets, Sections, symbol
 
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldArray, FieldTable
 
@@ -24,6 +24,7 @@ def _with_section(name: str, octets: str) -> BasicMessage:
     return _with_headers((f"x-amqp-1.0-{name}", "S", text))
 
 
+_FORGED = ("x-amqp-1.0-properties", "S", "\0\x53\x73\udcc0\4\1\udca1\1m")
 KNOWN_BASICS: list[BasicMessage] = [
     *(BasicMessage(body=b"b" * size) for size in (254, 255, 256)),
     *(
@@ -56,10 +57,34 @@ KNOWN_BASICS: list[BasicMessage] = [
     BasicMessage(BasicProperties(type="amqp-1.0")),
     BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex("005377" + _NAN)),
     BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex("005374c10402a1016140005375a000")),
+    # What looks like a uuid, and data that is no binary, in front of a value or alone.
+    *(BasicMessage(BasicProperties(message_id=text)) for text in URNS),
+    *(
+        BasicMessage(BasicProperties(type="amqp-1.0"), bytes.fromhex(octets))
+        for octets in (
+            *("0053754500537754" + "05", "005375c00401a1016100537754" + "05", "00537545"),
+            *("0053754500537645", "005375a000005375c00401a10161"),
+            # Described values in a sequence, and numbers that Erlang has not in an array.
+            *("005376c00701005307a10176", "005376c00a01c007010053" + "07a10176"),
+            *(
+                "005377c00701005307a10176",
+                "005377e00601727fc00000",
+                "005376c00b01e0080182" + _NAN[2:],
+            ),
+        )
+    ),
+    *(
+        _with_headers((name, "S", "a"), ("x-a", "I", 1), (name, "S", "b"))
+        for name in ("x-exchange", "x-routing-key")
+    ),
+    _with_headers(_FORGED, reply_to="\udcff"),
+    _with_headers(_FORGED, message_id="urn:uuid:" + 36 * "g"),
 ]
 
 
 _DATA = (b"\x53\x75", Octets(b"\xa0\x01b"))
+_TTL = (b"\x53\x70", Compound(0xC0, (NULL, NULL, Octets(bytes.fromhex("70000aae60")))))
+_SEVEN = "830000000000001b58"
 _MAP = Compound(0xC1, ())
 
 
@@ -128,4 +153,16 @@ KNOWN_SECTIONS: list[Sections] = [
     (_section(0x74), _section(0x70, Compound(0xC0, ())), _section(0x72), _DATA),
     (_section(0x74), _section(0x74), _DATA),
     *((_DATA, _section(code)) for code in (0x70, 0x71, 0x72, 0x73, 0x74)),
+    *(
+        _annotated("x-cc", one)
+        for one in ("c00401a30171", "c00702a10171a10172", "c00702a10171a00172")
+    ),
+    *(_annotated("x-basic-delivery-mode", one) for one in ("5000", "5003", "45", "41", "a10131")),
+    *((_TTL, *_annotated("x-basic-expiration", one)) for one in ("41", _NAN, _DECIMAL64, _ARRAY)),
+    *((_TTL, *_annotated("x-basic-expiration", one)) for one in ("5405", "45", "a103616263", "40")),
+    *(_annotated("x-a", one) for one in ("e00601727fc00000", "e00a0182" + _NAN[2:])),
+    *(_annotated("x-a", f"c1{3 + len(key) // 2:02x}02{key}5401") for key in ("45", "c10100", "40")),
+    _field(0x70, 0, "e00601727fc00000"),
+    (*_field(0x73, 9, _SEVEN), _section(0x73, Compound(0xC0, (Octets(b"\xa1\1m"),)))),
+    (_DATA, _field(0x73, 9, _SEVEN)[0]),
 ]

@@ -61,6 +61,7 @@ from amqp10msg.translate.report import Notes
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096
+_UUID_PARTS = [8, 4, 4, 4, 12]
 #: What stands for whole sections, by its beginning.
 _FORGING = "x-amqp-1.0-"
 _FORGED = {
@@ -122,6 +123,10 @@ def _from_stream(broker: BrokerVersion, stored: bytes, given: Circumstances) -> 
     found = received(broker, stored)
     expiration(found.header, found.annotations)
     added = list(found.annotations)
+    for name in (b"x-exchange", b"x-routing-key"):
+        said = [value for key, value in added if key[1] == name]
+        if len(said) > 1:  # the last one is read, and written in the place of the first
+            added = with_metadata(broker, added, [(name, said[-1])])
     if given.stream_offset is not None:
         added = with_metadata(broker, added, [(b"x-stream-offset", ("long", given.stream_offset))])
     writer = TermWriter()
@@ -163,6 +168,8 @@ def _from_basic(broker: BrokerVersion, basic: BasicMessage, notes: Notes) -> dic
     parts: list[tuple[str, Any]] = [("header", header)]
     for name in ("message-annotations", "properties", "application-properties"):
         part = _forged(broker, table, name) if forged else None
+        if part is not None and name == "properties":
+            _properties(broker, given, Notes(heeded=False))  # which it fails on all the same
         if part is None and name == "message-annotations":
             part = name, _annotations(table, given, notes)
         elif part is None and name == "properties":
@@ -196,6 +203,8 @@ def _folded(parts: list[tuple[str, Any]]) -> dict[str, Any]:
         elif body and body[-1][0] == BODY_CODES["amqp-value"]:
             raise CrashedError("the 1.0 consumer's session dies: a section behind a value", "body")
         body.append((code, content))
+    if any(content is None and code == BODY_CODES["data"] for code, content in body):
+        raise CrashedError("the session dies: data is no binary", "data")
     return {**found, "body": body}
 
 
@@ -217,8 +226,8 @@ def _forged(broker: BrokerVersion, table: FieldTable, section: str) -> tuple[str
 
 def _properties(broker: BrokerVersion, given: BasicProperties, notes: Notes) -> list[Term]:
     fields: list[Term] = [None] * len(PROPERTY_NAMES)
-    fields[MESSAGE_ID] = _id_term(given.message_id, "message-id")
-    fields[CORRELATION_ID] = _id_term(given.correlation_id, "correlation-id")
+    fields[MESSAGE_ID] = _id_term(broker, given.message_id, "message-id")
+    fields[CORRELATION_ID] = _id_term(broker, given.correlation_id, "correlation-id")
     if given.user_id is not None:
         fields[USER_ID] = ("binary", octets(given.user_id))
     if given.reply_to is not None:
@@ -315,13 +324,18 @@ def _seconds(moment: Any) -> int:
     return moment if isinstance(moment, int) else int(moment.timestamp())
 
 
-def _id_term(text: Any, name: str) -> Term:
+def _id_term(broker: BrokerVersion, text: Any, name: str) -> Term:
     if text is None:
         return None
     data = octets(text)
     if not (data.startswith(b"urn:uuid:") and len(data) == 45):
         return ("utf8", data)
     parts = data[9:].split(b"-")
+    if broker.canonical_uuids and (
+        [len(part) for part in parts] != _UUID_PARTS
+        or not all(o in b"0123456789abcdefABCDEF-" for o in data[9:])
+    ):
+        return ("utf8", data)
     if any(
         len(part) % 2 or not all(o in b"0123456789abcdefABCDEF" for o in part) for part in parts
     ):

@@ -95,7 +95,8 @@ def _table(
         if top and broker.drops_unread and (is_kind(key, "as_is") or is_kind(value, "as_is")):
             notes.dropped(path, shown(value), "the broker cannot read the value")
             continue
-        name = plain(key)
+        # An empty list or map is no text, but it has no characters either.
+        name = b"" if (is_kind(key, "list") or is_kind(key, "map")) and not key[1] else plain(key)
         if not isinstance(name, bytes) or len(name) > 255:
             raise CrashedError("the consumer's connection dies (541): no name of a field", path)
         inner = f"{path}[{shown(key)}]"

@@ -31,6 +31,24 @@ _FIELDS = {
 _KINDS = {"data": "binary", "amqp-sequence": "list"}
 
 
+#: Codes of the described lists of AMQP 1.0: transport, delivery states, termini, transactions, SASL
+#: and sections.
+_COMPOSITES = {
+    *range(0x10, 0x19),
+    *(0x1D, *range(0x23, 0x2A), *range(0x2B, 0x2F), *range(0x30, 0x35)),
+    *(*range(0x40, 0x45), *range(0x70, 0x79)),
+}
+
+
+def _is_composite(descriptor: Term) -> bool:
+    """Whether the broker knows the type of a described value."""
+    if not isinstance(descriptor, tuple):
+        return False
+    if descriptor[0] == "symbol":
+        return bool(descriptor[1].startswith(b"amqp:"))
+    return descriptor[0] == "ulong" and descriptor[1] in _COMPOSITES
+
+
 def decoded(term: Term) -> tuple[str, Any]:
     """Return the name and the content of the section that a described value is."""
     name = section_name(term[1]) if isinstance(term, tuple) and term[0] == "described" else None
@@ -45,8 +63,14 @@ def decoded(term: Term) -> tuple[str, Any]:
     if kind == "list" and len(value[1]) < 2 and name in ("delivery-annotations", "footer"):
         return name, []  # nobody looks into it
     wanted = _KINDS.get(name, "map")
+    if name == "data" and kind == "list" and len(value[1]) < 2:
+        return name, None  # nobody looks into it if a value follows
     if kind != wanted:
         raise CrashedError(f"the session dies: {name} is no {wanted}", name)
+    if name == "amqp-sequence":
+        for item in value[1]:
+            if isinstance(item, tuple) and item[0] == "described" and not _is_composite(item[1]):
+                raise CrashedError("the session dies: a described value in amqp-sequence", name)
     if wanted == "map":
         return name, _decoded_map(name, value[1], name != "application-properties")
     return name, value

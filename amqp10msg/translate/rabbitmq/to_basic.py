@@ -94,7 +94,7 @@ def to_basic(
     found = received(broker, data)
     annotations = found.annotations
     routes = annotation(annotations, b"x-cc")
-    if broker.validates and routes is not None and not is_kind(routes, "list"):
+    if broker.validates and routes is not None and not _are_routes(routes):
         raise RefusedError("refused: bad value for 'x-cc'", "message-annotations['x-cc']")
     _check_user(found.properties, given.user)
     arrived = _Arrived(
@@ -105,12 +105,14 @@ def to_basic(
     if broker.stream:
         check_filter(annotations, "message-annotations")
         # What is stored has a header section, which says what the broker takes it for.
-        is_durable = arrived.durable or broker.durable_by_default
+        mode = annotation(annotations, b"x-basic-delivery-mode")
+        is_durable = broker.durable_by_default or mode == ("ubyte", 2)
         found.header = found.header or [is_durable, None, None, None, None]
         found.is_header_last = True
         for part in (("list", found.header[:3]), ("map", _stored(annotations))):
             generate(part)  # or the publisher's session dies
         arrived.durable = _durable(broker, found.header, annotations)
+    moment = found.properties[CREATION_TIME] if found.properties else None
     marker, payload, footer = _payload(broker, data, found, notes)
     annotations = found.annotations
     fields: list[Term] = found.properties or [None] * len(PROPERTY_NAMES)
@@ -151,7 +153,8 @@ def to_basic(
     made.type = written("type", kind)
     made.content_type = written("content_type", plain(fields[CONTENT_TYPE]))
     made.content_encoding = written("content_encoding", plain(fields[CONTENT_ENCODING]))
-    made.timestamp = seconds_of(fields[CREATION_TIME], notes)
+    # Remembered when the message came in, whatever properties stand behind the body.
+    made.timestamp = seconds_of(moment, notes)
     for index in _LEFT_OUT:
         if fields[index] is not None:
             notes.dropped(
@@ -166,6 +169,11 @@ def to_basic(
     again = bool(given.delivery_count) and not given.deaths and not broker.stream
     basic: BasicMessage = _BASIC.build([made, payload, "", "", again])
     return basic
+
+
+def _are_routes(value: Term) -> bool:
+    """Whether a value is a list of strings."""
+    return is_kind(value, "list") and all(is_kind(one, "utf8") for one in value[1])
 
 
 class _Arrived:
@@ -218,6 +226,8 @@ def _payload(
             raise CrashedError(
                 "the consumer's connection dies (541): body sections are mixed", "body"
             )
+        if value is None:
+            raise CrashedError("the session dies: data is no binary", "data")
         content.append(bytes(value[1]))
     if len(content) > 1:
         notes.add("body", "retyped", len(content), 1, "the data sections are joined")
@@ -246,12 +256,13 @@ def _transport(made: BasicProperties, found: Received, arrived: _Arrived) -> Non
     lifetime = untyped(ttl)
     if lifetime is not None and not isinstance(lifetime, int):
         raise CrashedError("the consumer's connection dies (541): no number", "header.ttl")
+    # What is remembered is believed, but the broker takes the annotation out of its type before.
+    given = None if lifetime is not None else plain(annotation(annotations, b"x-basic-expiration"))
     if arrived.expiration is not None:
         made.expiration = str(arrived.expiration)
     elif lifetime is not None:
         made.expiration = str(lifetime)
     else:
-        given = plain(annotation(annotations, b"x-basic-expiration"))
         made.expiration = written("expiration", given)
 
 

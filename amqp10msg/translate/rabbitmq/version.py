@@ -21,6 +21,8 @@ class BrokerVersion:
         validates: order, number and values of the sections are checked when a message comes in.
         drops_unread: values that it carries unread are left out of headers; else they kill the
             consumer.
+        canonical_uuids: only an id of the form 8-4-4-4-12 is a uuid; else any 36 characters are
+            read as one, and some kill the consumer.
         stream: the queue is a stream, which stores 1.0 messages.
     """
 
@@ -32,6 +34,7 @@ class BrokerVersion:
     trims: bool = False
     validates: bool = False
     drops_unread: bool = False
+    canonical_uuids: bool = False
     stream: bool = False
 
 
@@ -45,4 +48,5 @@ RABBITMQ_4_3 = BrokerVersion(
     trims=True,
     validates=True,
     drops_unread=True,
+    canonical_uuids=True,
 )

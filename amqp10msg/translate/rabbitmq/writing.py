@@ -230,7 +230,7 @@ def _element(kind: Term, item: Term, level: int) -> bytes:
     if kind in ("utf8", "symbol", "binary"):
         return len(item[1]).to_bytes(4, "big") + bytes(item[1])
     if kind in ("float", "double", "uuid"):
-        if item[0] == "unread":
+        if item[0] in ("unread", "as_is"):
             raise CrashedError("an array with NaN or an infinity")
         return bytes(item[-1])
     if kind in ("list", "map"):
