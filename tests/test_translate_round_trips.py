@@ -48,6 +48,7 @@ from amqp10msg.translate import (
     to_amqp10,
     to_basic,
 )
+from amqp10msg.translate._delivery import decorated
 from amqp10msg.translate.residual import NAME
 from tests.lossless import carries, octets_of, with_added
 from tests.samples import some
@@ -261,6 +262,39 @@ def test_a_dead_letter_comes_back_without_its_history_and_with_its_ttl() -> None
     expected = message.evolve(application_properties={"a": 2, "b": 1})
     assert expected == to_amqp10(plain).message
     assert came.properties.expiration is None
+
+
+ROUTE: dict[Any, Any] = {"x-routing-key": "q", "x-exchange": "e"}
+WITH_RESIDUAL = BasicProperties(priority=200, headers={"b": 1, "a": [1]})
+
+
+@pytest.mark.parametrize(
+    "properties", [BasicProperties(), BasicProperties(headers={"b": 1, "x-a": 2}), WITH_RESIDUAL]
+)
+def test_a_message_comes_back_from_rabbitmq_4_3_which_puts_its_annotations_first(
+    properties: BasicProperties,
+) -> None:
+    sent = BasicMessage(properties, b"x")
+    there = to_amqp10(sent).message
+    front = Header(priority=(there.header or Header()).priority, first_acquirer=True)
+    annotations = {**ROUTE, **(there.message_annotations or {})}
+    rest = there.evolve(header=None, message_annotations=annotations)
+    delivered = Message.decode(decorated(front) + rest.encode())
+    made = to_basic(delivered).message
+
+    assert octets_of(sent) == octets_of(as_published(made))
+    if properties is not WITH_RESIDUAL:  # else it is the 0-9-1 message that comes back
+        assert delivered.encode() == to_amqp10(made).message.encode()
+
+
+def test_a_residual_loses_nothing_but_the_form_of_the_delivery() -> None:
+    message = Message(b"x", message_annotations=ROUTE, properties=Properties(to="there"))
+    message = Message.decode(decorated(Header(first_acquirer=True)) + message.encode())
+    made = to_basic(message).message
+    expected = to_basic(Message(b"x", properties=Properties(to="there"))).message
+
+    assert message.encode() == to_amqp10(made).message.encode()
+    assert octets_of(expected) == octets_of(as_published(made))
 
 
 BIG = {f"x-opt-{number}": "v" * 100 for number in range(2000)}

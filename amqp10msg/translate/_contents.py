@@ -34,6 +34,7 @@ WHOLE = 0  # the encoded message, where it is not of the usual form
 FORMAT = 1  # the message-format
 PLACES = 2  # where each header stood, in the order of their names
 PAYLOAD = 3  # 1: the payload is the whole encoded message, whose headers would not fit in a frame
+FORM = 4  # 1: exchange and routing key stood in front, as RabbitMQ 4.3 delivers a message
 SPARSE = 0x100  # added to a section's code: number or name -> encoded value
 SPARSE_PROPERTIES = SPARSE + PROPERTIES_CODE
 SPARSE_APPLICATION = SPARSE + APPLICATION_PROPERTIES_CODE
@@ -41,7 +42,7 @@ SHAPE = DATA_CODE  # of the body: the octets in front of each data section's con
 UNMARKED = AMQP_VALUE_CODE  # 1: the payload is encoded body sections, and the type does not say so
 
 _SECTIONS = {*KIND_OF.keys() - BODY_CODES, WHOLE}
-_FORMAT, _PLACES, _SHAPE, _FLAGS = FORMAT, PLACES, SHAPE, {UNMARKED, PAYLOAD}
+_FORMAT, _PLACES, _SHAPE, _FLAGS = FORMAT, PLACES, SHAPE, {UNMARKED, PAYLOAD, FORM}
 _SPARSE_PROPERTIES, _SPARSE_APPLICATION = SPARSE_PROPERTIES, SPARSE_APPLICATION
 _MOST_FIELDS = len(attrs.fields(Properties))
 

@@ -27,6 +27,7 @@ from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
     BODY,
     FIELDS,
+    FORM,
     ORDER,
     SHAPE,
     SPARSE_APPLICATION,
@@ -264,8 +265,12 @@ def annotations_octets(
         if carried:
             mine[Symbol(residual.NAME)] = residual.pack(carried)
         if delivered:
-            mine[Symbol("x-exchange")] = basic.exchange
-            mine[Symbol("x-routing-key")] = basic.routing_key
+            own = {
+                Symbol("x-exchange"): basic.exchange,
+                Symbol("x-routing-key"): basic.routing_key,
+            }
+            later = content.get(FORM) == 1
+            mine = {**dict(reversed(own.items())), **mine} if later else {**mine, **own}
         return _map(MESSAGE_ANNOTATIONS_CODE, mine) if mine else b""
     result: dict[Any, Any] = {}
     changed = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.basic.tables import as_table
-from amqp10msg.translate import _lossless
+from amqp10msg.basic.tables import FieldTable, as_table
+from amqp10msg.translate import _lossless, residual
+from amqp10msg.translate._contents import FORM, PLACES
 from amqp10msg.translate._delivery import COUNTS, HEADERS, OFFSET, without_facts
 from amqp10msg.translate._merge_message import former_expiration
 from amqp10msg.translate._streams import as_sent
@@ -35,6 +36,7 @@ def as_published(
     """
     if stream:
         basic = as_sent(basic, _lossless.to_basic) or basic
+    basic = _of_any_delivery(basic)
     plain = attrs.evolve(basic, exchange="", routing_key="", redelivered=False)
     table = basic.properties.headers
     facts = {OFFSET} if stream else set()
@@ -48,3 +50,20 @@ def as_published(
     if dead_letter and plain.properties.expiration is None:
         plain.properties = attrs.evolve(plain.properties, expiration=former_expiration(entries))
     return without_facts(plain, entries, Notes(heeded=False), HEADERS.keys() - facts)[0]
+
+
+def _of_any_delivery(basic: BasicMessage) -> BasicMessage:
+    """Return a message without what its residual says of the form of one delivery."""
+    table = basic.properties.headers
+    if table is None or residual.NAME not in table:
+        return basic
+    entries = as_table(table).entries
+    name, letter, value = entries[-1]
+    content = residual.unpack_text(value) if (name, letter) == (residual.NAME, "S") else None
+    if content is None or content.pop(FORM, None) is None:
+        return basic
+    rest = entries[:-1]
+    if content.keys() - {PLACES}:
+        rest.append((name, letter, residual.pack_text(content)))
+    properties = attrs.evolve(basic.properties, headers=FieldTable.of(rest) if rest else None)
+    return attrs.evolve(basic, properties=properties)

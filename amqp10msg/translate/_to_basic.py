@@ -28,6 +28,7 @@ from amqp10msg.primitives import Int
 from amqp10msg.sections import BODY_CODES, Data, Header
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
+    FORM,
     FORMAT,
     SHAPE,
     SPARSE_APPLICATION,
@@ -150,6 +151,8 @@ def _delivery(made: Reading, annotations: dict[Any, Any] | None) -> str:
     if not exchange and not key:
         return ""
     made.exchange, made.routing_key = exchange, key
+    if keys[:2] == [_ROUTING_KEY, _EXCHANGE]:
+        return "later"
     return "exact" if keys[len(keys) - 2 :] == [_EXCHANGE, _ROUTING_KEY] else "other"
 
 
@@ -359,9 +362,11 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
             )
     if saved:
         keys = list(annotations)
-        if keys[len(keys) - (3 if delivered else 1)] != _RESIDUAL:
+        if keys[len(keys) - (3 if delivered and delivered != "later" else 1)] != _RESIDUAL:
             exact = False
-    if not exact or not produced or delivered == "other":
+    if exact and produced and delivered == "later":
+        made.carried[FORM] = 1
+    elif not exact or not produced or delivered == "other":
         made.carried[MESSAGE_ANNOTATIONS_CODE] = _core.encode_value(
             made.message.message_annotations
         )
