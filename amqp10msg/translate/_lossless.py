@@ -209,21 +209,31 @@ def _restored(made: Reading, notes: Notes) -> BasicMessage:
 
 def _tell_order(entries: list[Any], notes: Notes) -> None:
     """Note of which section the order is lost where a broker sorts the headers."""
-    if len(entries) < 2 or not notes.heeded or is_in_name_order(entries):
+    if len(entries) < 2 or not notes.heeded:
         return
-    found: dict[bool, list[Any]] = {False: [], True: []}
+    before = after = ""  # the last names of properties and of annotations
+    properties = annotations = False
     for entry in entries:
-        found[entry[0].startswith("x-")].append(entry)
-    for annotated, section in ((False, "application-properties"), (True, "message-annotations")):
-        if not is_in_name_order(found[annotated]):
-            notes.add(
-                section,
-                "sorted",
-                "in their order",
-                "by their names",
-                "unchanged, but RabbitMQ 4 and streams sort the headers by their names",
-                recoverable=True,
-            )
+        name = entry[0]
+        if not name.isascii():
+            properties = not is_in_name_order([one for one in entries if one[0][:2] != "x-"])
+            annotations = not is_in_name_order([one for one in entries if one[0][:2] == "x-"])
+            break
+        if name[:2] == "x-":
+            annotations = annotations or name < after
+            after = name
+        else:
+            properties = properties or name < before
+            before = name
+    if properties:
+        _tell_sorted("application-properties", notes)
+    if annotations:
+        _tell_sorted("message-annotations", notes)
+
+
+def _tell_sorted(section: str, notes: Notes) -> None:
+    reason = "unchanged, but RabbitMQ 4 and streams sort the headers by their names"
+    notes.add(section, "sorted", "in their order", "by their names", reason, recoverable=True)
 
 
 def _packed(basic: BasicMessage, content: dict[int, Any]) -> BasicMessage:
