@@ -190,7 +190,7 @@ def merged(held: Mapping[Any, Any] | None, new: Mapping[str, Any]) -> Any:
     A dict, or an AmqpMap where the section is one, as a dict cannot hold its keys.
     """
     if not isinstance(held, AmqpMap):
-        return {**(held or {}), **{Symbol(name): value for name, value in new.items()}}
+        return {**(held or {}), **new}
     kept = [pair for pair in held.pairs if not (isinstance(pair[0], str) and pair[0] in new)]
     return AmqpMap([*kept, *((Symbol(name), value) for name, value in new.items())])
 

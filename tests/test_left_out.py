@@ -16,6 +16,8 @@ ROOT = Path(__file__).parents[1]
 OTHERS = {"test_conformance_page.py", "test_left_out.py"}
 #: Reasons that no command mends, or that say themselves what is to be done.
 WITHOUT_A_COMMAND = {
+    "Linux counts the memory",
+    "Linux shows command lines",
     "finds processes in /proc",
     "memory is watched in /proc",
     "needs {peer.install}",

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from doc_examples import commands_of, examples_of
 
 from amqp10msg import Message
-from tests.test_docs import commands_of, examples_of
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 

@@ -89,9 +89,10 @@ def check_names(root: Path, tag: str | None) -> str:
 def unpack(archive: Path, into: Path) -> Path:
     """Unpack a tar file and return the one folder in it."""
     with tarfile.open(archive) as tar:
-        # Python 3.11.4 brought filters; what is unpacked here was built a moment ago.
-        trusted = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
-        tar.extractall(into, **trusted)
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(into, filter="data")
+        else:  # before Python 3.11.4; what is unpacked was built a moment ago
+            tar.extractall(into)
     (folder,) = into.iterdir()
     return folder
 

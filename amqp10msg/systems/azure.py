@@ -188,7 +188,7 @@ def with_partition_key(message: Message, key: str, *, via: str | None = None) ->
 
 def _annotated(message: Message, new: Mapping[str, Any]) -> Message:
     copy = message.evolve()
-    made = merged(message.message_annotations, new)
+    made = merged(message.message_annotations, {Symbol(key): value for key, value in new.items()})
     copy.message_annotations = made if isinstance(made, AmqpMap) else MessageAnnotations(made)  # type: ignore[assignment]
     return copy
 
