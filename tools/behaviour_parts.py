@@ -137,7 +137,12 @@ _Teller: TypeAlias = Callable[[Any, Callable[[str], None]], None]
 def told(value: Any) -> str:
     """Return a value of any kind that the package returns as text: each type, and all bits."""
     out: list[str] = []
-    _tell(value, out.append)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(10_000)  # for this alone: the package runs into the usual one
+    try:
+        _tell(value, out.append)
+    finally:
+        sys.setrecursionlimit(limit)
     return "".join(out)
 
 
@@ -184,22 +189,27 @@ def _teller(cls: type) -> _Teller:
     elif issubclass(cls, str):
         return lambda value, out: out(name + json.dumps(str(value)))
     elif issubclass(cls, int):
-        return lambda value, out: out(f"{name}:{int(value)}{vars(value) or ''}")
+        return lambda value, out: out(f"{name}:{int(value)}{_own_values(value)}")
     elif hasattr(cls, "entries"):
         return _named(name, lambda value, out: _tell_items(value.entries, out))
     elif hasattr(cls, "pairs"):
         return _named(name, lambda value, out: _tell_pairs(value.pairs, out))
     elif issubclass(cls, Mapping):
         return _named(name, lambda value, out: _tell_pairs(value.items(), out))
-    elif not attributes and hasattr(cls, "__iter__"):
+    elif not hasattr(cls, "__attrs_attrs__") and hasattr(cls, "__iter__"):
         return _named(name, _tell_items)
-    if not attributes:
+    elif not hasattr(cls, "__attrs_attrs__"):
         raise TypeError(f"what is a {name}?")
 
     return _named(
         name,
         lambda value, out: _tell_pairs(((one, getattr(value, one)) for one in attributes), out),
     )
+
+
+def _own_values(value: Any) -> str:
+    """Return what an int holds beside its number, such as the byte of an odd true."""
+    return "".join(f" {one!r}" for one in getattr(value, "__dict__", {}).values())
 
 
 def _named(name: str, tell: _Teller) -> _Teller:
@@ -264,7 +274,22 @@ def _tried(make: Callable[[], str]) -> str:
     try:
         return make()
     except Exception as error:  # noqa: BLE001  (whatever is raised is the behaviour)
-        return failed(error)
+        return raised(error)
+
+
+def raised(error: Exception) -> str:
+    """Return all that an error of the package says.
+
+    Raises:
+        Exception: the error, where it is this tool's own, or the package lacks what it asks for.
+    """
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    is_own = frame is not None and frame.tb_frame.f_code.co_filename == __file__
+    if is_own and isinstance(error, (TypeError, AttributeError, LookupError, NameError)):
+        raise error
+    return failed(error)
 
 
 def _violations(found: Iterable[Any]) -> str:
@@ -446,7 +471,7 @@ def _json(
         try:
             text = json.dumps(write(subject), ensure_ascii=False)
         except Exception as error:  # noqa: BLE001  (as `_tried`)
-            said.append(failed(error))
+            said.append(raised(error))
             continue
         said += [text, _back(reads, json.loads(text))]
         if number % 3 == 0:
@@ -460,7 +485,7 @@ def _cbor(given: Input, number: int) -> str:
         try:
             octets = notation.to_cbor(subject)
         except Exception as error:  # noqa: BLE001  (as `_tried`)
-            said.append(failed(error))
+            said.append(raised(error))
             continue
         said += [octets.hex(), _back(notation.from_cbor, octets)]
         if number % 3 == 0:
@@ -675,7 +700,7 @@ def _columns(given: Sequence[Input], numbers: Sequence[int]) -> Found:
         try:
             batch = columns.decode(array, **how)
         except Exception as error:  # noqa: BLE001  (as `_tried`)
-            whole[name] = digest(failed(error))
+            whole[name] = digest(raised(error))
             continue
         whole[name] = digest(_ipc(batch))
         if name in {"all", "others", "rabbitmq-4", "azure"}:
@@ -862,7 +887,7 @@ def _filter(given: Input, _number: int) -> str:
             try:
                 one = filters.parse(given.data, strict=strict, dialect=dialect)
             except Exception as error:  # noqa: BLE001  (as `_tried`)
-                said.append(failed(error))
+                said.append(raised(error))
                 continue
             message = _lenient(given.message)
             shown = _tried(lambda made=one: encode_value(_described(made)).hex())  # type: ignore[misc]
@@ -1076,7 +1101,7 @@ def _records(title: str, path: Path, folder: str) -> Iterator[tuple[str, str]]:
             if number < 1_000:
                 yield f"{title}: record {number}", told(record).replace(folder, "FOLDER")
     except Exception as error:  # noqa: BLE001  (as `_tried`)
-        yield f"{title}: error", failed(error).replace(folder, "FOLDER")
+        yield f"{title}: error", raised(error).replace(folder, "FOLDER")
     yield f"{title}: last record", str(number)
 
     def divided() -> str:
