@@ -227,3 +227,10 @@ def test_records_of_other_seeds_are_refused(
 
     assert 2 == behaviour.compare(one, tmp_path / "other", 3)
     assert "the seeds are 3 and 4" in capsys.readouterr().out
+
+
+def test_what_the_tool_does_not_know_is_no_behaviour() -> None:
+    """Else a class that the package has anew would be written down as a failure for ever."""
+    with pytest.raises(TypeError, match="what is a object"):
+        behaviour_parts._tried(lambda: behaviour_parts.told(object()))
+    assert "TypeError" in behaviour_parts._tried(lambda: columns.decode(5).num_rows)
