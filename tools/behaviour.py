@@ -8,7 +8,10 @@
 A record has a line of JSON for each part and each hundred inputs: a hash of what became of them,
 and a short one for each input. So `compare` names the inputs that differ, and makes them again:
 drawn ones from the seed and their place, fixed ones from their files. It says how many inputs
-differ in each part, and ends with 1 where some do. Only what both records have is compared.
+differ in each part, and ends with 1 where some do. Only what both records have is compared. A fixed
+input is found wherever it stands; but a batch of translations that begins with another input is
+made in other profiles, so a tree with other cases or recordings is held to a record of `--part`s
+without batches, or gets the files of the other tree first.
 
 The parts are those of `behaviour_parts`, which has all imports of the package; the inputs are
 those of `behaviour_inputs`: every case of the corpus and of AMQP10MSG_VECTORS (a folder), every
@@ -415,13 +418,16 @@ def main(given: Sequence[str] | None = None) -> int:
     record_.add_argument("out", type=Path)
     record_.add_argument("--drawn", type=int, default=200_000, help="messages to draw")
     record_.add_argument("--seed", type=int, default=0, help="of what is drawn")
-    record_.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    names = f"of {', '.join(PARTS)}; all where not given"
+    record_.add_argument(
+        "--part", nargs="+", choices=PARTS, default=list(PARTS), metavar="PART", help=names
+    )
     compare_ = commands.add_parser("compare", help="say where two records differ")
     compare_.add_argument("first", type=Path)
     compare_.add_argument("second", type=Path)
     compare_.add_argument("--show", type=int, default=3, help="inputs of each part to print")
     show_ = commands.add_parser("show", help="print what this tree makes of one input")
-    show_.add_argument("part", choices=PARTS)
+    show_.add_argument("part", choices=PARTS, metavar="PART", help="as of record")
     show_.add_argument("where", nargs="+", help="a group and a place, or a name")
     show_.add_argument("--seed", type=int, default=0, help="of what is drawn")
     chosen = parser.parse_args(given)
