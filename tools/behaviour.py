@@ -28,7 +28,8 @@ Files and jobs run on the first drawn messages. The figures stand beside `PARTS`
 
 It is the package of this tree that runs, as it was compiled, or its sources with AMQP10MSG_PURE=1.
 Neither the seed of Python's hashes nor the build shows in a record, but for its first line; so
-what stands below nulls in Arrow's buffers, where the builds differ, is left out.
+what stands below nulls in Arrow's buffers, where the builds differ, is left out. One difference of
+the builds is by design: which values are nested too deeply for the interpreter's stack.
 """
 
 from __future__ import annotations
