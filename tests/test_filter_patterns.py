@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Properties
+from amqp10msg import Described, Message, Properties, UInt, ULong, encode_value
 from amqp10msg.delivery.filters import (
+    DirectBinding,
     EvaluationError,
     ExpressionError,
     FilterLimits,
@@ -267,6 +268,16 @@ def test_a_topic_matches_what_a_naive_matcher_does(subject: str, pattern: str) -
 )
 def test_topics_by_example(subject: str | None, pattern: str, expected: bool) -> None:
     assert expected is topic(subject, pattern)
+
+
+def test_a_subject_that_is_no_text_is_none() -> None:
+    """As it comes from lenient decoding: a string would have stood there."""
+    properties = encode_value(Described(ULong(0x73), [None, None, None, UInt(5)]))
+    message = Message.decode(properties + Message("x").encode(), strict=False)
+
+    assert not TopicBinding("*").matches(message)
+    assert TopicBinding("#").matches(message)
+    assert not DirectBinding("5").matches(message)
 
 
 def test_without_properties_only_a_single_hash_passes() -> None:

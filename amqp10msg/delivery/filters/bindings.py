@@ -30,7 +30,9 @@ _EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 
 
 def _subject_of(message: Message) -> str | None:
-    return None if message.properties is None else message.properties.subject
+    """Return the subject; None where there is none, or none of text in what was read leniently."""
+    subject = None if message.properties is None else message.properties.subject
+    return subject if isinstance(subject, str) else None
 
 
 @attrs.frozen
