@@ -139,6 +139,26 @@ def test_later_versions_take_no_text_for_a_uuid_that_is_none(text: str) -> None:
             to_amqp10(basic, "rabbitmq-4.0")
 
 
+@pytest.mark.parametrize(
+    "value, user",
+    [
+        *(("5405", None), ("43", None), ("45", None), ("c10100", None), ("7300000061", None)),
+        *(("a00161", "a"), ("a10161", "a"), ("a3026162", "ab"), ("41", ...), ("5601", ...)),
+        *(("827ff8000000000000", ...), ("e00401a30161", ...)),
+    ],
+)
+def test_a_user_id_behind_the_body_may_have_any_type(value: str, user: Any) -> None:
+    """As RabbitMQ 4.0.5 delivers it, or not: nobody checks it there."""
+    octets = f"005375a00162005373c0{2 + len(value) // 2:02x}0240{value}"
+    message = Message.decode(bytes.fromhex(octets), strict=False)
+
+    if user is ...:
+        with pytest.raises(TranslationError):
+            to_basic(message, "rabbitmq-4.0")
+    else:
+        assert user == to_basic(message, "rabbitmq-4.0").message.properties.user_id
+
+
 def annotated(value: Any) -> Message:
     return Message(b"", message_annotations={"x-v": value})
 

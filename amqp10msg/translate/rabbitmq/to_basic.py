@@ -133,9 +133,12 @@ def to_basic(
     made.headers = _sorted(extra, notes)
     made.message_id = written("message_id", message_id[0])
     made.correlation_id = written("correlation_id", correlation[0])
-    user_id = fields[USER_ID][1] if fields[USER_ID] else None
-    if user_id is not None and not (len(user_id) < 256 and utf8_without_nul(user_id)):
-        notes.dropped("properties.user-id", user_id, "no short string")
+    # Properties behind the body may have one of any type, which nobody has checked.
+    user_id = plain(fields[USER_ID])
+    if user_id is not None and not (
+        isinstance(user_id, bytes) and len(user_id) < 256 and utf8_without_nul(user_id)
+    ):
+        notes.dropped("properties.user-id", shown(fields[USER_ID]), "no short string")
         user_id = None
     made.user_id = written("user_id", user_id)
     made.reply_to = written("reply_to", _queue_of(broker, fields[REPLY_TO], notes))
