@@ -42,8 +42,8 @@ SCHEMA := $(BIN)/check-jsonschema --quiet --builtin-schema vendor.github
 SPHINX := $(PY) -m sphinx -n -W --keep-going -q
 
 # A kernel is a .py with a .pxd beside it, or a .pyx. A library older than these is stale code.
-PXD := $(wildcard amqp10msg/*.pxd amqp10msg/*/*.pxd)
-KERNELS := $(PXD) $(PXD:.pxd=.py) $(wildcard amqp10msg/*.pyx amqp10msg/*/*.pyx amqp10msg/*/*/*.pyx amqp10msg/*/*/*.pxi)
+PXD := $(shell find amqp10msg -name '*.pxd')
+KERNELS := $(PXD) $(wildcard $(PXD:.pxd=.py)) $(shell find amqp10msg -name '*.pyx' -o -name '*.pxi')
 
 # Whether C can be compiled here; in the stamps' names, so that a compiler installed later is used.
 C := $(if $(shell command -v "$${CC:-cc}" && $(PYTHON) -c 'import pathlib, sys, sysconfig; \

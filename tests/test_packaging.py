@@ -300,6 +300,30 @@ def test_the_demonstration_leaves_the_rest_to_setup(dry_make: Callable[..., str]
         assert step in planned
 
 
+def test_every_source_of_the_kernel_is_one_that_make_watches() -> None:
+    """A library older than its source is stale code."""
+    make = shutil.which("make")
+    if make is None:
+        pytest.skip("there is no make")
+    show = "include Makefile\n$(info watched: $(KERNELS))\n_:;\n"
+    command = [make, "--no-print-directory", "-f", "-", "_"]
+    done = subprocess.run(
+        command, cwd=ROOT, input=show, capture_output=True, text=True, check=False
+    )
+    watched = set(done.stdout.partition("watched: ")[2].split("\n")[0].split())
+    package = ROOT / "amqp10msg"
+    sources = {path.relative_to(ROOT).as_posix() for path in package.rglob("*.p[yx][xdi]")}
+    sources |= {
+        path.with_suffix(".py").relative_to(ROOT).as_posix()
+        for path in package.rglob("*.pxd")
+        if path.with_suffix(".py").exists()
+    }
+    sources = {path for path in sources if not path.endswith(".pyi")}
+
+    assert len(sources) > 50
+    assert sources == watched
+
+
 def test_behind_setup_the_demonstration_keeps_the_kernel_up_to_date(
     dry_make: Callable[..., str],
 ) -> None:
