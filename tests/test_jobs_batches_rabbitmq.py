@@ -62,7 +62,7 @@ OWN = st.dictionaries(
         [
             *("x-exchange", "x-routing-key", "x-basic-type", "x-basic-priority", "x-cc", "x-ccc"),
             *("x-death", "x-opt-deaths", "x-opt-rabbitmq-received-time", "x-opt-a", "x-'", "y"),
-            "x-stream-filter-value",
+            *("x-stream-filter-value", "x-basic-expiration"),
         ]
     ).map(Symbol),
     st.one_of(TEXTS, SIMPLE, st.none()),
@@ -71,7 +71,10 @@ OWN = st.dictionaries(
 ADDRESSES = st.sampled_from(["/queues/q", "/queues/a%20b", "/queues/", "/queue/q", "é" * 200])
 
 # Headers that version 4 knows, and those that 3.10 does.
-NEW_NAMES = ("BCC", "x-exchange", "x-basic-type", "x-stream-filter-value", "é", "x-é", "n'")
+NEW_NAMES = (
+    *("BCC", "x-exchange", "x-basic-type", "x-stream-filter-value", "é", "x-é", "n'"),
+    "x-basic-expiration",
+)
 OLD_NAMES = (
     *("x-amqp-1.0-message-annotations", "x-amqp-1.0-properties", "x-amqp-1.0-app-properties"),
     *("x-amqp-1.0-footer", "x-stream-offset"),
@@ -204,6 +207,15 @@ def test_usual_messages_are_no_odd_rows(name: str, profile: str) -> None:
     assert_same(TO_BASIC[profile], wire)
     assert [] == odd_rows("amqp10", profile, basic)
     assert_same(TO_AMQP10[profile], basic)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_an_expiration_among_the_headers(profile: str) -> None:
+    """A stream's consumer reads it where no ttl stands in the header, and ends for other texts."""
+    for value in ("abc", "5", ""):
+        headers = FieldTable.of([("x-basic-expiration", "S", value)])
+        basic = columns([BasicMessage(BasicProperties(headers=headers, delivery_mode=2), b"x")])
+        assert_same(TO_AMQP10[profile], basic)
 
 
 def test_what_brokers_were_sent() -> None:

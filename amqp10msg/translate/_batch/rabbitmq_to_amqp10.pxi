@@ -119,6 +119,7 @@ cdef class RabbitMQToAmqp10(ToAmqp10):
                     or is_text(entry.name, entry.size, b"x-routing-key")
                     or is_text(entry.name, entry.size, b"x-basic-type")
                     or (self.stream and entry.value.kind == NULL_KIND)
+                    or (self.stream and is_text(entry.name, entry.size, b"x-basic-expiration"))
                     or (
                         is_text(entry.name, entry.size, FILTER_VALUE)
                         and (entry.letter != c"S" or entry.kept)
