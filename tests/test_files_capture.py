@@ -158,6 +158,7 @@ def test_links_and_channels_interleave() -> None:
             "the session ended before the message did",
         ),
         (frame(None, b"\x00\x53"), b"\x00\x53", "a frame that cannot be read"),
+        (transfer(0, b"m", 0, more=True) + HEADER, b"m", "another protocol header follows"),
         (
             transfer(0, b"m", 0, more=True) + b"\0\0\0\x01garbage",
             b"m",

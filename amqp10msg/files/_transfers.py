@@ -165,6 +165,7 @@ class Frames:
             if len(buffer) < 8:
                 return False
             version = bytes(buffer[4:8])
+            yield from self._give_up("another protocol header follows", packet)
             if version[1:] == b"\x01\x00\x00":
                 self._protocol = _ONE
             elif version in _OLD_VERSIONS:
