@@ -35,10 +35,10 @@ cdef class Bounded(Cursor):
     cdef int enter(self, Py_ssize_t pos) except -1
 
     @cython.locals(pos=Py_ssize_t)
-    cdef Py_ssize_t take(self, Py_ssize_t n) except -1
+    cdef Py_ssize_t take(self, Py_ssize_t n) except? -1
 
     @cython.locals(pos=Py_ssize_t, stop=Py_ssize_t)
-    cdef Py_ssize_t span(self, int code) except -1
+    cdef Py_ssize_t span(self, int code) except? -1
 
     @cython.locals(pending=Py_ssize_t, pos=Py_ssize_t, code=int)
     cpdef skip(self)

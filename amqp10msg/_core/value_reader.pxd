@@ -41,10 +41,10 @@ cdef class ValueReader(Bounded):
     cdef int descriptor(self) except -2
 
     @cython.locals(pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, count="long long")
-    cdef Py_ssize_t open(self, int code) except -1
+    cdef Py_ssize_t open(self, int code) except? -1
 
     @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t)
-    cdef Py_ssize_t descend(self, int code) except -1
+    cdef Py_ssize_t descend(self, int code) except? -1
 
     cdef int ascend(self, Py_ssize_t outer) except -1
 

@@ -53,10 +53,10 @@ cdef class Reader(Cursor):
     @cython.locals(data=bytes, stop=Py_ssize_t, code=int, entries=list)
     cdef object array(self, int depth)
     @cython.locals(pos=Py_ssize_t, size=Py_ssize_t)
-    cdef Py_ssize_t enter(self, what, int depth) except -1
+    cdef Py_ssize_t enter(self, what, int depth) except? -1
     cdef too_many(self, Py_ssize_t at)
     @cython.locals(data=bytes, pos=Py_ssize_t, start=Py_ssize_t, size=Py_ssize_t,
                    outer=Py_ssize_t, width=int, signed=bint)
     cpdef object value(self, int code, Py_ssize_t stop, int depth)
     @cython.locals(pos=Py_ssize_t)
-    cdef Py_ssize_t take(self, int code, int size, Py_ssize_t stop) except -1
+    cdef Py_ssize_t take(self, int code, int size, Py_ssize_t stop) except? -1

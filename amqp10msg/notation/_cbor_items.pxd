@@ -25,7 +25,7 @@ cdef class ItemReader(ValueReader):
     @cython.locals(pos=Py_ssize_t, first=int, detail=int, high="unsigned long long",
                    low="unsigned long long")
     cdef int head(self) except -1
-    cdef Py_ssize_t content(self) except -1
+    cdef Py_ssize_t content(self) except? -1
     @cython.locals(pos=Py_ssize_t, major=int)
     cdef int item(self) except -1
     @cython.locals(number="long long")

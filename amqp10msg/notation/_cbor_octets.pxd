@@ -31,7 +31,7 @@ cdef class CborReader(ValueReader):
     @cython.locals(outer=Py_ssize_t, count="long long")
     cdef int compound(self, int code) except -1
     @cython.locals(code=int, count=Py_ssize_t)
-    cdef Py_ssize_t sections(self) except -1
+    cdef Py_ssize_t sections(self) except? -1
 
 
 @cython.locals(i=int, short=bytes)

@@ -168,7 +168,7 @@ class RouteOptions:
 
     @property
     def asks(self) -> bool:
-        """Whether the source is asked what it has: the route ends where it has nothing more."""
+        """Whether the source is asked what it has, and the route ends where it has nothing more."""
         return self.idle is not None or self.until_length
 
     @property

@@ -104,7 +104,7 @@ class Statistics:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the source has nothing more, as its broker said: nor have other consumers."""
+        """Whether the source, as its broker said, and its other consumers have nothing more."""
         return self.remaining == 0 and not self.is_shared
 
     @property

@@ -26,7 +26,7 @@ cdef class TermReader(Cursor):
     @cython.locals(form=int, width=int, pos=Py_ssize_t, start=Py_ssize_t, size="long long",
                    octets=bytes, flag=bint)
     cdef primitive(self, int code, Py_ssize_t end, int level)
-    cdef Py_ssize_t take(self, long long size, Py_ssize_t end) except -1
+    cdef Py_ssize_t take(self, long long size, Py_ssize_t end) except? -1
     @cython.locals(form=int, width=int, pos=Py_ssize_t, start=Py_ssize_t, stop=Py_ssize_t,
                    at=Py_ssize_t, count="long long", items=list)
     cdef compound(self, int code, Py_ssize_t end, int level)
