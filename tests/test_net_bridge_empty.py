@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import attrs
 import pytest
 
 pytest.importorskip("pika")
@@ -16,8 +17,10 @@ pytest.importorskip("pika")
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics, counting, parse_url, route
 from amqp10msg.net.bridge.counting import over_basic
+from amqp10msg.net.bridge.ends import open_source
 from amqp10msg.net.bridge.report import as_html, as_json
 from amqp10msg.net.bridge.running import status_of
+from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame
 from tests.bridging import bodies, bridged, numbered, options
@@ -166,7 +169,9 @@ def test_a_source_of_1_0_that_is_silent_for_a_while_is_emptied(server: Server) -
     async def made(broker: BasicBroker) -> Statistics:
         gate = Gate(server)
         async with gate as source:
-            moved = asyncio.ensure_future(bridged(source, broker.url("queue=to"), idle=0.1))
+            moved = asyncio.ensure_future(
+                bridged(source, broker.url("queue=to"), idle=0.1, sole_consumer=True)
+            )
             await until(lambda: len(broker.queues["to"]) >= 30)
             gate.is_open = False
             await asyncio.sleep(0.6)
@@ -264,6 +269,80 @@ def test_other_consumers_may_hold_messages(known: int | None, monkeypatch: Any) 
     ending = "stalled" if known else "empty"
     assert (ending, 0, known) == (counts.ending, counts.remaining, counts.unacknowledged)
     assert (3 if known else 0) == status_of([counts])
+
+
+@pytest.mark.parametrize("server", ["Broker"], indirect=True)
+@pytest.mark.parametrize("sole", [False, True])
+def test_nought_is_no_proof_where_nobody_says_what_others_hold(server: Server, sole: bool) -> None:
+    server.publish("a", Message(b"1"))
+
+    async def made(broker: BasicBroker) -> Statistics:
+        urls = (f"{server.url}/a", broker.url("queue=to"))
+        return await bridged(*urls, idle=0.1, stall=0.6, sole_consumer=sole)
+
+    _, counts = run(made)
+
+    assert 1 == counts.accepted
+    expected = ("empty", 0, 0, 0) if sole else ("stalled", 0, None, 4)
+    assert expected == (counts.ending, counts.remaining, counts.others, status_of([counts]))
+    assert sole == counts.is_empty
+
+
+@pytest.mark.parametrize("sole", [False, True])
+def test_rabbitmq_that_refuses_to_name_other_consumers_is_no_proof(sole: bool) -> None:
+    """Over 1.0 it says what is ready alone, and the way over 0-9-1 may be closed."""
+
+    @attrs.define
+    class Link:
+        product: str = "RabbitMQ 4.0.5"
+        incomplete: bool = False
+
+        async def count(self) -> Depth:
+            return Depth(ready=0)
+
+    async def asked() -> Depth:
+        closed = "amqp://127.0.0.1:1/queues/from"
+        asks = counting.Counting(parse_url(closed), None, sole=sole)
+        return await asks.ask(Link(), None, 0)  # type: ignore[arg-type]
+
+    depth = asyncio.run(asked())
+    counts = Statistics(asked=True, remaining=depth.ready, others=depth.others)
+
+    assert (0, 0 if sole else None) == (depth.ready, depth.others)
+    assert (0 if sole else 4) == status_of([counts])
+    assert bool(depth.why) != sole
+
+
+@pytest.mark.parametrize("server", ["amqp10msg"], indirect=True)
+def test_a_server_of_ours_says_what_others_hold(server: Server) -> None:
+    for number in range(5):
+        server.publish("a", Message(b"%d" % number))
+
+    async def made(broker: BasicBroker) -> Statistics:
+        held: list[Any] = []
+        other = await open_source(
+            SourceRequest(
+                endpoint=parse_url(f"{server.url}/a"),
+                receive=held.append,
+                on_lost=lambda _: None,
+                window=2,
+                max_message=1_000,
+                overflow=lambda: None,  # type: ignore[arg-type,return-value]
+            )
+        )
+        await until(lambda: len(held) == 2)
+        counts = await bridged(
+            f"{server.url}/a", broker.url("queue=to"), idle=0.1, stall=0.6, window=10
+        )
+        other.abort()
+        return counts
+
+    _, counts = run(made)
+
+    assert ("stalled", 3, 0, 2) == (
+        *(counts.ending, counts.accepted, counts.remaining, counts.unacknowledged),
+    )
+    assert 3 == status_of([counts])
 
 
 def test_a_management_api_that_does_not_answer_is_no_proof(monkeypatch: Any) -> None:

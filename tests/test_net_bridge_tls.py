@@ -243,7 +243,7 @@ def test_a_certificate_may_say_who_we_are_over_1_0(authority: Authority) -> None
             port = server.sockets[0].getsockname()[1]
             query = f"cacertfile={authority.trusted}&certfile={authority.client}"
             url = f"amqps://127.0.0.1:{port}/q?{query}&auth_mechanism=external"
-            return await bridged(url, "file:out.jsonl")
+            return await bridged(url, "file:out.jsonl", sole_consumer=True)
 
     counts = asyncio.run(run())
 

@@ -126,6 +126,8 @@ def _remains(one: Statistics) -> list[str]:
     elif one.others and one.unacknowledged is None:
         others = plural(one.others, "other consumer")
         said.append(f"{others} of the source may hold messages; --management counts them")
+    elif one.remaining is not None and one.is_shared:
+        said.append(f"the source: {one.uncounted}; --sole-consumer says that there are none")
     return said
 
 

@@ -24,7 +24,15 @@ _LOG = ("text", "json", "none")
 _OF_ROUTE = (
     *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
     *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
-    *("max_message", "until_length", "stall", "management", "connect_timeout", "deadline"),
+    *(
+        "max_message",
+        "until_length",
+        "stall",
+        "management",
+        "sole_consumer",
+        "connect_timeout",
+        "deadline",
+    ),
 )
 
 
@@ -104,6 +112,12 @@ Examples:
     "--management",
     metavar="URL",
     help="RabbitMQ's management API of the source, which counts what other consumers hold.",
+)
+@click.option(
+    "--sole-consumer",
+    is_flag=True,
+    default=None,
+    help="Nobody else takes from the source: what its broker does not say of others is none.",
 )
 @click.option(
     "--connect-timeout",

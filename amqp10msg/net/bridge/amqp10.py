@@ -155,7 +155,8 @@ class Amqp10Source(Peer):
             await self._asked(self.link.ask)
         available = self.link.available
         if available or self.product.startswith(_COUNTING):
-            return Depth(ready=available)
+            held = (self.link.properties or {}).get(transport.ACQUIRED_BY_OTHERS)
+            return Depth(ready=available, unacknowledged=held if isinstance(held, int) else None)
         if self._stopped or self.link.credit <= 0:
             return Depth(why="it does not say how many messages it has")
         self._owed = 0

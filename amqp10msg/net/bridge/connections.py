@@ -76,7 +76,7 @@ class Connections:
         self._most = options.max_messages
         self._until: int | None = None  # the position in a stream that it is read up to
         self._begun = not options.asks
-        self._counting = Counting(source, options.management)
+        self._counting = Counting(source, options.management, sole=options.sole_consumer)
         self._opened = 0.0  # the source, on the loop's clock
         self._aside: Aside | None = None
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -20,6 +19,7 @@ _ANSWER = 10.0
 #: Seconds after which RabbitMQ's management API knows what was delivered before.
 _BEHIND = 15.0
 _NOT_SAID = "it does not say how many messages it has"
+_OTHERS_NOT_SAID = "it does not say what other consumers hold"
 
 
 def over_basic(endpoint: Endpoint) -> Endpoint | None:
@@ -62,6 +62,8 @@ class Counting:
         source: where it is.
         management: the URL of RabbitMQ's management API, which knows what other consumers hold;
             None for none.
+        sole: whether the route is known to be the only consumer of the source, so that what it
+            does not say of others counts as none.
 
     Attributes:
         is_stream: whether it is a stream, which keeps what was read.
@@ -73,7 +75,8 @@ class Counting:
         ValueError: that is not the URL of a management API, or the source is no queue.
     """
 
-    def __init__(self, source: Endpoint, management: str | None) -> None:
+    def __init__(self, source: Endpoint, management: str | None, *, sole: bool = False) -> None:
+        self._sole = sole
         self._source = source
         self._over_basic = over_basic(source)
         self.is_stream = source.offset is not None and source.file is None
@@ -171,11 +174,17 @@ class Counting:
         now = asyncio.get_running_loop().time()
         self._nought_since = self._nought_since or now
         if depth.others is None and link.product.startswith("RabbitMQ") and self._over_basic:
-            with contextlib.suppress(LinkError):
+            try:
                 others = (await _declared(self._over_basic)).others or 0
                 depth = attrs.evolve(depth, others=max(others - 1, 0))
+            except LinkError as error:
+                depth = attrs.evolve(depth, why=f"{_OTHERS_NOT_SAID}: {error}")
         if self._management is not None:
             depth = await self._held_by_others(depth, now, held)
+        elif self._sole and depth.others is None and depth.unacknowledged is None:
+            depth = attrs.evolve(depth, others=0, why="")
+        elif depth.others is None and depth.unacknowledged is None and not depth.why:
+            depth = attrs.evolve(depth, why=_OTHERS_NOT_SAID)
         return depth
 
     async def _apart(self, why: str) -> Depth:

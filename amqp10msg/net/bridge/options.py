@@ -104,6 +104,8 @@ class RouteOptions:
             source has messages, or does not say.
         management: the URL of the source's management API (RabbitMQ), which knows the messages that
             other consumers hold; user and password are those of the source where it has none.
+        sole_consumer: nobody else takes from the source: what its broker does not say of other
+            consumers counts as none. Otherwise they may hold messages, and it is not empty.
         connect_timeout: seconds that an end which was never reached is tried for; None for 60 in a
             route that is to end, and for ever in others.
         deadline: seconds after which the route ends, as by `Route.stop`; None for none.
@@ -143,6 +145,7 @@ class RouteOptions:
     until_length: bool = False
     stall: float = attrs.field(default=60.0, validator=_range(0.01, 1e9))
     management: str | None = None
+    sole_consumer: bool = False
     connect_timeout: float | None = attrs.field(
         default=None, validator=attrs.validators.optional(_range(0.01, 1e9))
     )

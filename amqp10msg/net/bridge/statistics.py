@@ -53,7 +53,7 @@ class Statistics:
         others: how many other consumers it had then; None likewise.
         ending: why the route ended, a key of `ENDINGS`; empty while it runs.
         asked: whether the source was asked at the end how many messages remain.
-        uncounted: why the messages at the source could not be counted.
+        uncounted: why the messages at the source, or those that others hold, could not be counted.
         lag: messages in the source's queue, None where that is not known.
         state: what the route does, in words.
         seconds: that it ran.
@@ -109,8 +109,8 @@ class Statistics:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other consumers of the source hold messages, or may hold some."""
-        return bool(self.others if self.unacknowledged is None else self.unacknowledged)
+        """Whether other consumers of the source hold messages, or may: so where nobody knows."""
+        return (self.others if self.unacknowledged is None else self.unacknowledged) != 0
 
     @property
     def rate(self) -> float:

@@ -141,7 +141,7 @@ class Depth:
         ready: messages that it could deliver now; None where they cannot be counted.
         others: consumers besides this one, which may hold messages; None where that is not known.
         unacknowledged: messages that others hold; None where that is not known.
-        why: why `ready` cannot be counted.
+        why: why `ready` cannot be counted, or what others hold.
     """
 
     ready: int | None = None

@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol, transport.Handler):
         """Send as many messages as the credit allows."""
         end = self._links.get(link)
         if isinstance(end, Outgoing):
-            link.available = end.node.counts.available
+            end.tell_counts()
             self.server.turns.ready[end] = None
 
     def on_transfer(self, delivery: transport.Delivery) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import attrs
 
-from amqp10msg import Message
+from amqp10msg import Message, ULong
 from amqp10msg.delivery import (
     Accepted,
     Declared,
@@ -20,6 +20,7 @@ from amqp10msg.delivery import (
     Received,
     Rejected,
     Released,
+    StdDistMode,
     Step,
     TransactionalState,
     bytes_from,
@@ -106,6 +107,13 @@ class Outgoing:
     def node(self) -> DistributionNode:
         """The node that is the source."""
         return self.out.node
+
+    def tell_counts(self) -> None:
+        """Have the link's flows say what is available, and how much other links hold."""
+        counts = self.node.counts
+        ours = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
+        self.link.available = counts.available
+        self.link.properties = {transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - ours, 0))}
 
     def pump(self) -> bool:
         """Send a message if there is one and it may be sent; return whether one was sent."""

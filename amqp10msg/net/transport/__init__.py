@@ -7,7 +7,7 @@ and clients are made from the same parts. Messages are bytes here.
 
 from amqp10msg.net.transport.connection import AMQP_HEADER, Connection
 from amqp10msg.net.transport.handler import Handler
-from amqp10msg.net.transport.links import Delivery, Link
+from amqp10msg.net.transport.links import ACQUIRED_BY_OTHERS, Delivery, Link
 from amqp10msg.net.transport.performatives import (
     Attach,
     Begin,
@@ -32,6 +32,7 @@ from amqp10msg.net.transport.sasl import (
 from amqp10msg.net.transport.sessions import Session
 
 __all__ = [
+    "ACQUIRED_BY_OTHERS",
     "AMQP_HEADER",
     "SASL_HEADER",
     "Attach",

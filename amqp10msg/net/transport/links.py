@@ -16,6 +16,11 @@ from amqp10msg.net.transport.performatives import (
     SenderSettleMode,
     Transfer,
 )
+from amqp10msg.primitives import Symbol
+
+#: A property of a link's state: how many messages of its source other links hold unsettled, a
+#: ulong. This library's server tells it beside what is available.
+ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
 
 if TYPE_CHECKING:
     from amqp10msg.net.transport.sessions import Session
@@ -107,6 +112,8 @@ class Link:
         drain: whether the credit is to be used up; the receiver wants that.
         available: messages that wait for credit at the sender, None where nobody said; a sender
             sets it to tell its peer, whose `ask` it answers.
+        properties: the properties of the link's state that a sender tells with each flow, and that
+            a receiver was told last (Part 2, 2.7.4).
         snd_settle_mode: as attached; what the peer asked for before.
         rcv_settle_mode: likewise.
         max_message_size: of what is received, in bytes; 0 for no bound. A message of more ends the
@@ -133,6 +140,7 @@ class Link:
         "max_message_size",
         "name",
         "overflow",
+        "properties",
         "rcv_settle_mode",
         "remote",
         "remote_handle",
@@ -151,6 +159,7 @@ class Link:
         self.credit = 0
         self.drain = False
         self.available: int | None = None
+        self.properties: dict[str, Any] | None = None
         self.snd_settle_mode = SenderSettleMode.MIXED
         self.rcv_settle_mode = ReceiverSettleMode.FIRST
         self.max_message_size = 0

@@ -225,7 +225,8 @@ class Session:
             flow.delivery_count = link._count
             flow.link_credit = max(link.credit, 0)
             flow.drain = link.drain
-            flow.available = link.available if link.sends else None
+            if link.sends:
+                flow.available, flow.properties = link.available, link.properties
             flow.echo = echo
         self.write(flow)
 
@@ -351,7 +352,7 @@ class Session:
         if not link.is_open:
             return
         if not link.sends and flow.available is not None:
-            link.available = flow.available
+            link.available, link.properties = flow.available, flow.properties
         link.on_flow(flow.delivery_count, flow.link_credit, flow.drain)
         self.connection.handler.on_flow(link)
         if flow.echo and link.is_open:
