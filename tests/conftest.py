@@ -119,6 +119,11 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(3_000, 10, 100)
 
 
+def pytest_unconfigure() -> None:
+    """Give back to the collector what it left out: a library of tests reports it as leaked else."""
+    gc.unfreeze()
+
+
 @pytest.hookimpl(optionalhook=True)  # there is none with -p no:xdist
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Hand out files and groups to the workers, not single tests."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -110,3 +111,21 @@ def test_every_pass_runs_whatever_the_first_one_found(
     assert status == done.returncode, done.stderr
     assert passes == sum("-m pytest" in call for call in calls)
     assert calls[-1].startswith("-m tests.left_out ")
+
+
+def test_no_library_of_the_tests_reports_leaks() -> None:
+    """DuckDB's binding writes a line for all that is left when a worker ends."""
+    pytest.importorskip("duckdb")
+    pytest.importorskip("xdist")
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-n", "1", "-p", "no:cacheprovider"),
+            *("tests/test_columns_frames.py", "tests/test_bench_report.py"),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert 0 == done.returncode, done.stdout
+    assert "leaked" not in done.stdout + done.stderr

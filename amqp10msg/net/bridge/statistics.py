@@ -109,7 +109,7 @@ class Statistics:
 
     @property
     def is_shared(self) -> bool:
-        """Whether other consumers of the source hold messages, or may: so where nobody knows."""
+        """Whether other consumers of the source hold messages, or may hold some for all we know."""
         return (self.others if self.unacknowledged is None else self.unacknowledged) != 0
 
     @property
