@@ -72,7 +72,7 @@ setup: $(VENV)/.package $(KERNEL) $(PROTON) $(ARROW) $(SPARK)  ## .venv with eve
 
 # On its own it installs little and compiles nothing: a minute. Behind make setup it takes the kernel.
 demo: $(if $(wildcard $(VENV)/.kernel-*),setup,$(DEMO))  ## recorded messages, decoded, explained, through the pipeline and a bridge
-	@$(PY) -m amqp10msg.cli demo --pipeline --bridge
+	@$(PY) -m amqp10msg demo --pipeline --bridge
 	@$(COMPILED) || \
 	  echo "All this ran on the pure kernel. make setup compiles it, where there is a C compiler."
 
@@ -195,7 +195,7 @@ $(PROTON): $(VENV)/.package
 	  $(PY) -m pip cache remove 'python_qpid_proton*' >>build/proton.log 2>&1; \
 	done; \
 	if $(PY) -c 'import proton' 2>/dev/null; then : >$@; else \
-	  printf '%s\n' 'Left out: python-qpid-proton, and with it amqp10msg.proton and its tests. To compile it:' \
+	  printf '%s\n' 'Left out: python-qpid-proton, and with it amqp10msg.interop.proton and its tests. To compile it:' \
 	    '  apt install gcc g++ make pkg-config libssl-dev python3-dev' \
 	    '  rm -f $@ && make setup        (what failed: build/proton.log)' >$@; \
 	fi

@@ -30,7 +30,7 @@ def main() -> int:
     """Run the command line; Ctrl-C is one line also where it comes while all this is imported."""
     try:
         _begin()
-        from amqp10msg.cli import main as run  # noqa: PLC0415  (so that Ctrl-C finds this)
+        from amqp10msg.app.cli import main as run  # noqa: PLC0415  (so that Ctrl-C finds this)
 
         run()
     except KeyboardInterrupt:

@@ -1,7 +1,21 @@
 """What stands in ``amqp10msg`` itself: its public names, imported with all that they need."""
 
-from amqp10msg._core import COMPILED, decode_value, decode_values, encode_value, skip_value
-from amqp10msg.errors import (
+from amqp10msg.message import Message
+from amqp10msg.sections import (
+    AmqpSequence,
+    AmqpValue,
+    ApplicationProperties,
+    Data,
+    DeliveryAnnotations,
+    Footer,
+    Header,
+    MessageAnnotations,
+    Properties,
+)
+from amqp10msg.sections.lenient import Malformed
+from amqp10msg.sections.parts import Part, Scan, scan
+from amqp10msg.validation import Violation, validate
+from amqp10msg.wire.errors import (
     AmqpError,
     ChecksumError,
     ContentError,
@@ -9,11 +23,9 @@ from amqp10msg.errors import (
     EncodeError,
     ValidationError,
 )
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import Limits
-from amqp10msg.message import Message
-from amqp10msg.parts import Part, Scan, scan
-from amqp10msg.primitives import (
+from amqp10msg.wire.kernel import COMPILED, decode_value, decode_values, encode_value, skip_value
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
     Byte,
@@ -32,18 +44,6 @@ from amqp10msg.primitives import (
     ULong,
     UShort,
 )
-from amqp10msg.sections import (
-    AmqpSequence,
-    AmqpValue,
-    ApplicationProperties,
-    Data,
-    DeliveryAnnotations,
-    Footer,
-    Header,
-    MessageAnnotations,
-    Properties,
-)
-from amqp10msg.validation import Violation, validate
 
 __all__ = [
     "COMPILED",

@@ -70,7 +70,7 @@ def transfer(at: str, address: str, count: int) -> None:
     import proton.handlers  # noqa: PLC0415  (measured where it is installed)
     import proton.reactor  # noqa: PLC0415
 
-    from amqp10msg.proton import receive_octets, send  # noqa: PLC0415
+    from amqp10msg.interop.proton import receive_octets, send  # noqa: PLC0415
 
     handler: Any = proton.handlers.MessagingHandler  # the same with and without proton's types
 

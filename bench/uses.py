@@ -152,7 +152,7 @@ def run_translate(effort: Effort) -> Figure:
 
 def run_proton(effort: Effort) -> Figure:
     """Convert the general message to a proton.Message, beside one that is filled by hand."""
-    from amqp10msg.proton import from_proton, to_proton  # noqa: PLC0415 - without it no import
+    from amqp10msg.interop.proton import from_proton, to_proton  # noqa: PLC0415 - without it no import
 
     _, left_out = peers.load(peers.PROTON)
     message = Message.decode(GENERAL)

@@ -25,7 +25,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from amqp10msg.corpus import load
+from amqp10msg.interop.corpus import load
 from fuzz.kernels import BUILDS, FOLDER, ROOT, environment
 
 FINDINGS = ROOT / "fuzz" / "findings"

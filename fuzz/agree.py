@@ -20,7 +20,7 @@ from types import ModuleType
 
 import amqp10msg
 import amqp10msg.delivery  # registers its composites, as the other copy of the package does
-from amqp10msg.corpus import load
+from amqp10msg.interop.corpus import load
 from fuzz import builds
 from fuzz.check import agreement
 from fuzz.findings import Findings

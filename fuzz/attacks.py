@@ -41,11 +41,11 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.basic import BasicMessage, check_content_header, decode_content_header
-from amqp10msg.batch import unwrap
-from amqp10msg.checksums import with_checksum
 from amqp10msg.delivery import filters
 from amqp10msg.files.capture import read_capture
 from amqp10msg.files.containers import read_lines, read_prefixed
+from amqp10msg.message.batch import unwrap
+from amqp10msg.message.checksums import with_checksum
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
 
 __all__ = ["ATTACKS", "ENTRY_POINTS", "Attack", "Cost", "measure"]

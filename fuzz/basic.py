@@ -218,7 +218,7 @@ def _each(package: ModuleType, way: Any, given: Any) -> list[Any]:
     for profile in translate.PROFILES:
         try:
             made = way(given, profile, circumstances=circumstances)
-        except package.errors.TranslationError as error:
+        except package.wire.errors.TranslationError as error:
             found.append((error.path, error.reason))
         else:
             losses = [(loss.path, loss.action, loss.recoverable) for loss in made.losses]

@@ -59,7 +59,7 @@ def load(*, pure: bool) -> ModuleType:
         module = importlib.import_module(PACKAGE)
         # Before they are forgotten again: what is imported later would find the other package.
         for name in (
-            *("composite", "primitives", "limits", "errors", "sections", "delivery"),
+            *("wire.primitives", "wire.limits", "wire.errors", "composite", "sections", "delivery"),
             *("basic.classes", "translate"),
         ):
             importlib.import_module(f"{PACKAGE}.{name}")

@@ -25,10 +25,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg import EncodeError, Limits, corpus
+from amqp10msg import EncodeError, Limits
 from amqp10msg.columns import SCHEMA, MapsAs, _decode, _encode, decode, encode
 from amqp10msg.columns._schema import plan_of
-from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.interop import corpus
+from amqp10msg.wire.limits import DEFAULT_LIMITS
 from fuzz.mutate import mutate
 
 FINDINGS = Path(__file__).with_name("findings")

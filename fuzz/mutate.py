@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 _OCTETS = (0x00, 0x01, 0x7F, 0x80, 0xFF)
 _WORDS = (b"\0\0\0\0", b"\xff" * 4, b"\x7f\xff\xff\xff", b"\x80\0\0\0", b"\0\0\0\x01")

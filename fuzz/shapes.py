@@ -12,8 +12,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from amqp10msg._core.walk import walk
-from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.wire.kernel.walk import walk
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 Tree = list[Any]
 LEAF = -1

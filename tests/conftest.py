@@ -211,7 +211,7 @@ def pytest_sessionstart() -> None:
 def load_pure_kernel() -> ModuleType:
     """Load the kernel's sources beside the compiled one, for the same classes of values."""
     if not _PURE:
-        core = "amqp10msg._core"
+        core = "amqp10msg.wire.kernel"
         kept = {name: sys.modules.pop(name) for name in [*sys.modules] if name.startswith(core)}
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv(VARIABLE, "1")
@@ -220,7 +220,7 @@ def load_pure_kernel() -> ModuleType:
             if name.startswith(core):
                 del sys.modules[name]
         sys.modules.update(kept)
-        amqp10msg._core = kept[core]
+        amqp10msg.wire.kernel = kept[core]
         register_classes(_PURE[0])
     return _PURE[0]
 
@@ -248,7 +248,7 @@ def wire(request: pytest.FixtureRequest) -> ModuleType:
         return load_pure_kernel()
     if not amqp10msg.COMPILED:
         pytest.skip("the kernel is not compiled: it needs a C compiler and make setup")
-    return importlib.import_module("amqp10msg._core")
+    return importlib.import_module("amqp10msg.wire.kernel")
 
 
 @pytest.fixture

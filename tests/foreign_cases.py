@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from amqp10msg import Array, DecodeError, Described
-from amqp10msg.primitives import AmqpMap
+from amqp10msg.wire.primitives import AmqpMap
 
 FOLDER = os.environ.get("AMQP10MSG_VECTORS")
 if not FOLDER:

@@ -33,7 +33,7 @@ from amqp10msg import (
     ULong,
     UShort,
 )
-from amqp10msg.primitives import identical
+from amqp10msg.wire.primitives import identical
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 

@@ -17,7 +17,7 @@ handlers = pytest.importorskip("proton.handlers")
 reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
-from amqp10msg.proton import MessagingHandler, send  # noqa: E402  (needs proton)
+from amqp10msg.interop.proton import MessagingHandler, send  # noqa: E402  (needs proton)
 
 TIMEOUT = 20.0  # seconds; nothing here takes one
 

@@ -7,8 +7,8 @@ import os
 from collections.abc import Sequence
 from typing import TypeVar
 
-from amqp10msg import corpus
-from amqp10msg.corpus import Case
+from amqp10msg.interop import corpus
+from amqp10msg.interop.corpus import Case
 from tests.pure_build import wanted
 
 __all__ = ["corpus_cases", "some"]

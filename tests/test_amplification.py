@@ -31,7 +31,7 @@ from amqp10msg import (
     skip_value,
     validate,
 )
-from amqp10msg.primitives import identical
+from amqp10msg.wire.primitives import identical
 from tests.hostile import (
     INNERMOST,
     KEYS_UNITS,

@@ -32,8 +32,8 @@ from amqp10msg.basic import (
     encode_properties,
     encode_table,
 )
-from amqp10msg.primitives import identical
 from amqp10msg.testing import basic_properties, field_tables
+from amqp10msg.wire.primitives import identical
 
 
 @given(field_tables())

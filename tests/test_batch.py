@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from amqp10msg import Data, DecodeError, Message, Properties
-from amqp10msg.batch import BATCH_FORMAT, is_batch, unwrap, wrap
+from amqp10msg.message.batch import BATCH_FORMAT, is_batch, unwrap, wrap
 
 MESSAGES = [Message(body=f"m{i}", properties=Properties(message_id=i)) for i in range(3)]
 

@@ -176,7 +176,7 @@ def test_what_stands_in_columns_together_is_compared(
 
 def cases(root: Path, *names: str) -> Path:
     """Write a corpus of so many cases."""
-    folder = root / "amqp10msg" / "corpus" / "data"
+    folder = root / "amqp10msg" / "interop" / "corpus" / "data"
     folder.mkdir(parents=True)
     lines = [
         json.dumps({"id": name, "kind": "value", "data": name.encode().hex()}) for name in names

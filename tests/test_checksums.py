@@ -27,7 +27,7 @@ from amqp10msg import (
     UInt,
     scan,
 )
-from amqp10msg.checksums import HMAC_KEY, faults, require, sign, verify, with_checksum
+from amqp10msg.message.checksums import HMAC_KEY, faults, require, sign, verify, with_checksum
 
 MESSAGE = Message(body="text", properties=Properties(message_id="m-1"), header=None)
 CRC, ADLER = "x-opt-crc-32", "x-opt-adler-32"

@@ -25,9 +25,9 @@ pytest.importorskip("proton")
 pytest.importorskip("prometheus_client")
 
 from amqp10msg import Message, Properties, Symbol  # noqa: E402
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.app.cli._live import LiveLine, log_lines  # noqa: E402
 from amqp10msg.basic import BasicMessage, BasicProperties  # noqa: E402
-from amqp10msg.cli import main  # noqa: E402
-from amqp10msg.cli._live import LiveLine, log_lines  # noqa: E402
 from amqp10msg.net.bridge import RouteOptions, Statistics, read_quarantine  # noqa: E402
 from amqp10msg.net.bridge.config import read_routes  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402
@@ -184,7 +184,7 @@ def test_a_filter_and_what_is_too_large(server: Server) -> None:
 
 
 def test_sigterm_ends_it_with_status_0_and_metrics_say_what_it_did(server: Server) -> None:
-    command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--listen", "127.0.0.1:0"]
+    command = [sys.executable, "-m", "amqp10msg", "bridge", "--listen", "127.0.0.1:0"]
     command += ["--from", f"{server.url}/a", "--to", f"{server.url}/b"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
@@ -290,7 +290,7 @@ def test_a_management_api_is_of_a_queue(source: str, management: str, said: str)
 def test_the_line_fits_and_says_the_rate_of_late(
     columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("amqp10msg.cli._live._width", lambda: columns)
+    monkeypatch.setattr("amqp10msg.app.cli._live._width", lambda: columns)
     clock = iter([0.0, 1.0, 2.0, 3.0, 4.0, 5.0])
     line = LiveLine(lambda: next(clock))
     one = Statistics(lag=7_000, in_flight=400, waiting=3, state="running")

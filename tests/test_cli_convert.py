@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Header, Message, Properties, Symbol, UInt, decode_values, encode_value
-from amqp10msg.cli import main
-from amqp10msg.cli._options import TARGETS
-from amqp10msg.inspector.judging import is_message
+from amqp10msg.app.cli import main
+from amqp10msg.app.cli._options import TARGETS
+from amqp10msg.app.inspector.judging import is_message
 from amqp10msg.notation import to_typed
 from tests.samples import corpus_cases
 

@@ -13,8 +13,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from amqp10msg import Message
-from amqp10msg.cli import main
-from amqp10msg.corpus import demo_messages
+from amqp10msg.app.cli import main
+from amqp10msg.interop.corpus import demo_messages
 from amqp10msg.net import bridge
 from amqp10msg.net.bridge import read_quarantine
 from amqp10msg.validation import validate
@@ -84,7 +84,7 @@ def test_the_bridge_needs_neither_pika_nor_proton_and_says_what_was_left_out(
         "import importlib.util\n"
         "importlib.util.find_spec = lambda name, _of=importlib.util.find_spec: (\n"
         "    None if name == 'pika' else _of(name))\n"
-        "from amqp10msg.cli import main\n"
+        "from amqp10msg.app.cli import main\n"
         "main(['demo', '--bridge'])\n"
     )
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}

@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from amqp10msg import Header, Message, Properties, UInt
-from amqp10msg.cli import main
-from amqp10msg.cli._options import LANGUAGES
+from amqp10msg.app.cli import main
+from amqp10msg.app.cli._options import LANGUAGES
 from amqp10msg.delivery import filters
 
 pytestmark = pytest.mark.once

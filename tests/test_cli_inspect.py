@@ -12,8 +12,9 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Header, Message, Properties, UInt, corpus, delivery, encode_value, validate
-from amqp10msg.cli import main
+from amqp10msg import Header, Message, Properties, UInt, delivery, encode_value, validate
+from amqp10msg.app.cli import main
+from amqp10msg.app.inspector.judging import is_message
 from amqp10msg.composite import rows
 from amqp10msg.delivery import (
     Accepted,
@@ -29,7 +30,7 @@ from amqp10msg.delivery import (
     Target,
     TransactionalState,
 )
-from amqp10msg.inspector.judging import is_message
+from amqp10msg.interop import corpus
 from amqp10msg.notation import from_plain, from_typed, parse_tree, render_text
 from amqp10msg.testing import delivery_states, termini
 from tests.samples import corpus_cases

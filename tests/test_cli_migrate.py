@@ -16,6 +16,7 @@ pytest.importorskip("jinja2")
 pytest.importorskip("pika")
 pytest.importorskip("proton")
 
+from amqp10msg.app.cli import main  # noqa: E402
 from amqp10msg.basic import (  # noqa: E402
     BasicMessage,
     BasicProperties,
@@ -23,7 +24,6 @@ from amqp10msg.basic import (  # noqa: E402
     decode_content_header,
     encode_content_header,
 )
-from amqp10msg.cli import main  # noqa: E402
 from amqp10msg.translate import to_amqp10  # noqa: E402
 from tests.basic_broker import BasicBroker, Stored, running  # noqa: E402
 from tests.management_api import management  # noqa: E402

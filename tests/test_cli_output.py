@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from amqp10msg import Message
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 
 pytestmark = pytest.mark.once
 

@@ -27,7 +27,7 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from click.testing import CliRunner, Result  # noqa: E402
 
-from amqp10msg.cli import _engines, main  # noqa: E402
+from amqp10msg.app.cli import _engines, main  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
@@ -256,7 +256,7 @@ def test_what_only_spark_can_read_goes_to_spark(tmp_path: Path, spark_session: A
 def without_pyspark(*arguments: object) -> subprocess.CompletedProcess[str]:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
-        "from amqp10msg.cli import main\n"
+        "from amqp10msg.app.cli import main\n"
         "if __name__ == '__main__': main()"
     )
     return subprocess.run(

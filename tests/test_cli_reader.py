@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties, files
+from amqp10msg.app.cli import main
+from amqp10msg.app.cli._input import Inputs
+from amqp10msg.app.cli._selection import Selection
+from amqp10msg.app.inspector.items import Item
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.cli import main
-from amqp10msg.cli._input import Inputs
-from amqp10msg.cli._selection import Selection
 from amqp10msg.files import recognition
-from amqp10msg.inspector.items import Item
 
 ROOT = Path(__file__).parents[1]
 CAPTURE = ROOT / "tests" / "vectors" / "capture.pcap"

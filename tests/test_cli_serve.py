@@ -17,13 +17,13 @@ import pytest
 from click.testing import CliRunner
 
 from amqp10msg import Header, Message
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 utils = pytest.importorskip("proton.utils")
 
+from amqp10msg.interop.proton import send, sendable  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
-from amqp10msg.proton import send, sendable  # noqa: E402
 
 pytestmark = pytest.mark.once
 

@@ -12,24 +12,24 @@ from pathlib import Path
 
 import pytest
 
-from amqp10msg.cli import _app, main
+from amqp10msg.app.cli import _app, main
 
 ROOT = Path(__file__).parents[1]
 #: What takes long to import: the rest of the library, and what draws tables.
 HEAVY = {
     *("rich", "jinja2", "pyarrow", "cbor2", "proton"),
     *("amqp10msg.notation", "amqp10msg.delivery", "amqp10msg.translate", "amqp10msg.files"),
-    *("amqp10msg.jobs", "amqp10msg.basic", "amqp10msg.corpus", "amqp10msg.pages"),
+    *("amqp10msg.jobs", "amqp10msg.basic", "amqp10msg.interop.corpus", "amqp10msg.app.pages"),
 }
 REPORT = (
     "import atexit, json, os, sys\n"
     "atexit.register(lambda: open(os.environ['LOADED'], 'w').write(json.dumps([*sys.modules])))\n"
-    "from amqp10msg.cli import main\n"
+    "from amqp10msg.app.cli import main\n"
     "sys.argv[:] = ['amqp10msg', *sys.argv[1:]]\n"
     "main()\n"
 )
 #: What messages need: neither ``--help`` nor the names of the commands wait for it.
-KERNEL = {"attr", "amqp10msg._core", "amqp10msg.message", "amqp10msg.validation"}
+KERNEL = {"attr", "amqp10msg.wire.kernel", "amqp10msg.message", "amqp10msg.validation"}
 BOTH = HEAVY | KERNEL
 
 
@@ -112,8 +112,14 @@ def test_type_checkers_know_every_module() -> None:
 @pytest.mark.parametrize(
     "module",
     [
-        *("amqp10msg.cli", "click", "amqp10msg.cli._app", "attr", "amqp10msg.primitives"),
-        *("rich.console", "amqp10msg.notation", "amqp10msg.cli.inspect"),
+        *(
+            "amqp10msg.app.cli",
+            "click",
+            "amqp10msg.app.cli._app",
+            "attr",
+            "amqp10msg.wire.primitives",
+        ),
+        *("rich.console", "amqp10msg.notation", "amqp10msg.app.cli.inspect"),
     ],
 )
 def test_ctrl_c_while_something_is_imported_is_one_line(module: str) -> None:

@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from amqp10msg import Message, Properties, ULong
+from amqp10msg.app.cli import main
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.cli import main
 
 pytestmark = pytest.mark.once
 

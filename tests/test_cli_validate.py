@@ -15,9 +15,10 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import Message, Properties, corpus
-from amqp10msg.cli import _judging, _report, main
-from amqp10msg.inspector.items import Item
+from amqp10msg import Message, Properties
+from amqp10msg.app.cli import _judging, _report, main
+from amqp10msg.app.inspector.items import Item
+from amqp10msg.interop import corpus
 from amqp10msg.testing import messages
 from amqp10msg.validation import PROFILES, RULES, validate
 from tests.samples import corpus_cases

@@ -17,8 +17,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from amqp10msg import AmqpSequence, ContentError, Data, Message, Properties, Symbol, UInt, validate
-from amqp10msg.codings import DEFAULT_LIMIT, compress, decompress
 from amqp10msg.testing import messages
+from amqp10msg.wire.codings import DEFAULT_LIMIT, compress, decompress
 from tests.effort import calls
 
 CODINGS: Any = st.sampled_from(["gzip", "deflate", "zstd"])

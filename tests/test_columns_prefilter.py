@@ -32,9 +32,9 @@ from amqp10msg import (
     Violation,
     validate,
 )
-from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.testing import encodings, malformed, messages, mutated
 from amqp10msg.validation import PROFILES, RULES, ProfileName, prefilter
+from amqp10msg.wire.limits import DEFAULT_LIMITS
 from bench.messages import REFERENCE
 from tests.hostile import MESSAGES
 from tests.samples import corpus_cases, some

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from amqp10msg import Message, encode_value
-from amqp10msg.batch import BATCH_FORMAT, wrap
+from amqp10msg.message.batch import BATCH_FORMAT, wrap
 from tests.column_rows import BAD, VALUES
 
 columns = pytest.importorskip("amqp10msg.columns")

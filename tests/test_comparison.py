@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from amqp10msg import Message, corpus
+from amqp10msg import Message
+from amqp10msg.interop import corpus
 from amqp10msg.validation import RULES
 
 pytestmark = pytest.mark.once

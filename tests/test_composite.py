@@ -36,9 +36,9 @@ from amqp10msg.composite import (
     rows,
 )
 from amqp10msg.composite import composite as registered
-from amqp10msg.primitives import string, symbols, uint
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import sections
+from amqp10msg.wire.primitives import string, symbols, uint
 
 # Field name, type, mandatory, multiple, default: from the XML of Part 3 (and of Part 2, 2.8.14,
 # and Part 4 for error and the transactions), by hand.
@@ -403,7 +403,7 @@ print(from_described(Described(ULong(0x34), [b"t"])))
 """
 IN_NOTATIONS = """
 from amqp10msg.notation import parse_tree, to_plain, value_from_plain
-from amqp10msg._core import decode_value
+from amqp10msg.wire.kernel import decode_value
 octets = bytes.fromhex("00532445")
 print(parse_tree(octets).nodes[0].name, to_plain(decode_value(octets)))
 print(value_from_plain({"$declare": {}}).descriptor)
@@ -411,7 +411,7 @@ print(value_from_plain({"$declare": {}}).descriptor)
 BY_ATTRIBUTE = """
 import amqp10msg
 print(amqp10msg.delivery.Accepted())
-print("delivery" in dir(amqp10msg), "_core" in dir(amqp10msg), hasattr(amqp10msg, "nothing"))
+print("delivery" in dir(amqp10msg), "_names" in dir(amqp10msg), hasattr(amqp10msg, "nothing"))
 """
 
 

@@ -19,10 +19,10 @@ import attrs
 import pytest
 from click.testing import CliRunner
 
-from amqp10msg import conformance, corpus
-from amqp10msg.cli import main
-from amqp10msg.conformance import Peer, PeerResults, Result
-from amqp10msg.corpus import Case, Fault
+from amqp10msg.app.cli import main
+from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.conformance import Peer, PeerResults, Result
+from amqp10msg.interop.corpus import Case, Fault
 
 
 def case(name: str, **changes: Any) -> Case:
@@ -220,9 +220,9 @@ def test_ctrl_c_ends_the_processes_and_keeps_what_was_judged(driver: Path, tmp_p
     corpus.dump(made, cases)
     program = (
         "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        "from amqp10msg.conformance import peers\n"
+        "from amqp10msg.interop.conformance import peers\n"
         f"peers.PEERS['odd'] = peers.Peer('odd', {str(driver)!r}, ({str(asked)!r},))\n"
-        "from amqp10msg.cli import main\n"
+        "from amqp10msg.app.cli import main\n"
         "main(sys.argv[1:])\n"
     )
     arguments = ["conformance", "run", "--peer", "odd", "--cases", str(cases), "--jobs", "1"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import attrs
 import pytest
 
-from amqp10msg import conformance, corpus
-from amqp10msg.corpus import Case
+from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.corpus import Case
 from tests.samples import corpus_cases
 
 # What each of them reads, keeps and writes; and what it must refuse.

@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqp10msg import DecodeError, conformance, corpus, decode_value
+from amqp10msg import DecodeError, decode_value
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
-from amqp10msg.conformance.meaning import apart, meaning
-from amqp10msg.corpus import Case, agreement
+from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.conformance.meaning import apart, meaning
+from amqp10msg.interop.corpus import Case, agreement
 from amqp10msg.notation import to_typed
 from amqp10msg.testing import composites
 from tests.samples import corpus_cases

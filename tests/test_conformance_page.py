@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 pytest.importorskip("jinja2")
 
-from amqp10msg import conformance, corpus
-from amqp10msg.conformance import PeerResults, Result
-from amqp10msg.conformance.results import percent
-from amqp10msg.corpus import Case, Fault
+from amqp10msg.interop import conformance, corpus
+from amqp10msg.interop.conformance import PeerResults, Result
+from amqp10msg.interop.conformance.results import percent
+from amqp10msg.interop.corpus import Case, Fault
 from tests.browser import Browser, find_chromium
 from tests.pages import Page
 from tests.samples import corpus_cases

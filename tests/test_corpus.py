@@ -17,18 +17,19 @@ from typing import Any
 import attrs
 import pytest
 
-from amqp10msg import DecodeError, Limits, Message, corpus
-from amqp10msg.corpus import QUESTIONS, Case, RefusedError, UnsupportedError
-from amqp10msg.corpus.implementations import COMPOSITE_RULES
+from amqp10msg import DecodeError, Limits, Message
 from amqp10msg.delivery import TERMINUS_RULES, filters
+from amqp10msg.interop import corpus
+from amqp10msg.interop.corpus import QUESTIONS, Case, RefusedError, UnsupportedError
+from amqp10msg.interop.corpus.implementations import COMPOSITE_RULES
 from amqp10msg.notation import from_typed, to_typed
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS as SECTIONS
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.validation import PROFILES, RULES
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "amqp10msg" / "corpus" / "data"
+DATA = ROOT / "amqp10msg" / "interop" / "corpus" / "data"
 
 
 @cache

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqp10msg import corpus
-from amqp10msg.corpus import Case, CorpusError, Fault
+from amqp10msg.interop import corpus
+from amqp10msg.interop.corpus import Case, CorpusError, Fault
 
 
 def case(**changes: Any) -> Case:

@@ -16,7 +16,7 @@ pytest.importorskip("release_corpus", reason="the tools are not here: it takes a
 
 from release_corpus import release
 
-from amqp10msg import corpus
+from amqp10msg.interop import corpus
 
 pytestmark = pytest.mark.once
 

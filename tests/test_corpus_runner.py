@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from amqp10msg import corpus
-from amqp10msg.corpus import Case, Fault, RefusedError, UnsupportedError
+from amqp10msg.interop import corpus
+from amqp10msg.interop.corpus import Case, Fault, RefusedError, UnsupportedError
 
 ROOT = Path(__file__).parents[1]
 
@@ -206,7 +206,7 @@ def test_proton_that_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PROGRAM = """
 import json, sys, time
-from amqp10msg import corpus
+from amqp10msg.interop import corpus
 ours = corpus.Amqp10msg()
 for line in sys.stdin:
     asked = json.loads(line)

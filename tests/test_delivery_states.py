@@ -51,8 +51,8 @@ from amqp10msg.delivery import (
     TxnCapability,
     apply,
 )
-from amqp10msg.primitives import identical, ulong
 from amqp10msg.testing import composites, delivery_states, encodings, messages, mutated, outcomes
+from amqp10msg.wire.primitives import identical, ulong
 
 OUTCOMES = (Accepted, Rejected, Released, Modified, Declared)
 EMPTY = (

@@ -28,9 +28,9 @@ from doc_examples import (
 
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import TERMINUS_RULES
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 from amqp10msg.validation import RULES
+from amqp10msg.wire.primitives import FORMAT_CODES
 from tests.doc_peers import Peers, peers_of
 
 ROOT = Path(__file__).parents[1]
@@ -87,7 +87,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ``python`` is the interpreter that runs the tests, as it is in an environment that is active; a
     link to it would be another one, without what is installed here.
     """
-    commands = {"amqp10msg": "-m amqp10msg.cli", "python": ""}
+    commands = {"amqp10msg": "-m amqp10msg", "python": ""}
     (tmp_path / ".bin").mkdir()
     for name, arguments in commands.items():
         command = tmp_path / ".bin" / name

@@ -16,7 +16,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from amqp10msg import Limits, Message, Properties, columns, files, jobs
-from amqp10msg.cli._input import Inputs
+from amqp10msg.app.cli._input import Inputs
 from amqp10msg.files import Range, Record, streams, tables
 from amqp10msg.files.text import octets_of_hex
 from amqp10msg.jobs.inputs import Reading

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Array, Described, Message, Symbol, UInt, ULong, files
+from amqp10msg.app.cli import main
 from amqp10msg.basic import decode_content_header
-from amqp10msg.cli import main
 from amqp10msg.files import Record, _segments, capture
 from fuzz.files import run
 from tests.captures import (

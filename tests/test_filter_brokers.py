@@ -33,7 +33,7 @@ from amqp10msg.delivery.filters import (
     XQuery,
     parse,
 )
-from amqp10msg.primitives import identical
+from amqp10msg.wire.primitives import identical
 
 
 def at(offset: Any = None, value: Any = None) -> Message:

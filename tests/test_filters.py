@@ -50,8 +50,8 @@ from amqp10msg.delivery.filters import (
     XQuery,
     parse,
 )
-from amqp10msg.primitives import identical
 from amqp10msg.testing import messages, values
+from amqp10msg.wire.primitives import identical
 
 # The registry: symbolic descriptor, numeric one, a filter, and its value on the wire.
 TYPES: list[tuple[str, int | None, Filter, Any]] = [

@@ -107,10 +107,10 @@ def test_functions_of_the_package_are_found() -> None:
     assert {
         ("amqp10msg.message", "Message.evolve"),
         ("amqp10msg.message", "Message.violations"),
-        ("amqp10msg._core.path", "path_of"),
+        ("amqp10msg.wire.kernel.path", "path_of"),
     } <= found
     assert (
-        ("amqp10msg._core.value_reader", "ValueReader.read_map") in found
+        ("amqp10msg.wire.kernel.value_reader", "ValueReader.read_map") in found
     ) is not amqp10msg.COMPILED
 
 

@@ -115,7 +115,7 @@ def test_edges_are_encodings() -> None:
     for edge in shapes.EDGES:
         assert len(edge) == amqp10msg.skip_value(edge), edge
     codes = {edge[0] for edge in shapes.EDGES}
-    assert not [hex(code) for code in amqp10msg.primitives.FORMAT_CODES if code not in codes]
+    assert not [hex(code) for code in amqp10msg.wire.primitives.FORMAT_CODES if code not in codes]
 
 
 def test_inputs_are_short_varied_and_repeatable(known: list[bytes]) -> None:

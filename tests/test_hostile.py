@@ -31,8 +31,8 @@ from amqp10msg import (
     skip_value,
     validate,
 )
-from amqp10msg.primitives import FORMAT_CODES, identical
 from amqp10msg.testing import encodings, messages
+from amqp10msg.wire.primitives import FORMAT_CODES, identical
 from tests.hostile import (
     FAST,
     HAND,

@@ -23,8 +23,8 @@ pytest.importorskip("jinja2")
 from build_inspector import MissingError, build, pyodide
 
 from amqp10msg import Header, Message, Properties, validate
-from amqp10msg.inspector.page import examples, page
-from amqp10msg.inspector.session import TRANSLATION
+from amqp10msg.app.inspector.page import examples, page
+from amqp10msg.app.inspector.session import TRANSLATION
 from amqp10msg.translate import to_basic
 from amqp10msg.translate.profiles import ProfileName
 from tests.browser import Browser, find_chromium
@@ -176,7 +176,7 @@ def test_the_folder_is_the_same_each_time_and_holds_the_pure_build(
     for name in names:
         assert (folder / name).read_bytes() == (tmp_path / name).read_bytes()
     inside = zipfile.ZipFile(folder / "amqp10msg.zip").namelist()
-    assert {"amqp10msg/_core/reader.py", "amqp10msg/inspector/session.py"} <= set(inside)
+    assert {"amqp10msg/wire/kernel/reader.py", "amqp10msg/app/inspector/session.py"} <= set(inside)
     assert {"licenses/attrs/LICENSE", "licenses/Jinja2/LICENSE.txt"} <= set(inside)
     assert not [name for name in inside if name.endswith((".so", ".pyd", ".pyc", ".pyx"))]
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import ULong
-from amqp10msg.jms import from_jms_id, to_jms_correlation_id, to_jms_message_id
+from amqp10msg.interop.jms import from_jms_id, to_jms_correlation_id, to_jms_message_id
 
 UUID = uuid.UUID("00112233-4455-6677-8899-aabbccddeeff")
 FORMS = [

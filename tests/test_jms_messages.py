@@ -32,11 +32,11 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.jms import Destination, JmsMessage, from_jms, message_type, to_jms
-from amqp10msg.jms.typed import read_map, read_stream, write_map, write_stream
-from amqp10msg.primitives import identical
+from amqp10msg.interop.jms import Destination, JmsMessage, from_jms, message_type, to_jms
+from amqp10msg.interop.jms.typed import read_map, read_stream, write_map, write_stream
 from amqp10msg.testing import messages
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.wire.primitives import identical
 
 SERIALIZED = "application/x-java-serialized-object"
 texts = st.text(st.characters(codec="utf-8", exclude_characters="\0"))

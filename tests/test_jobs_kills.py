@@ -86,7 +86,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[str]:
     try:
         return subprocess.Popen(
             [
-                *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "validate"),
+                *(sys.executable, "-m", "amqp10msg", "pipeline", "validate"),
                 *("in.parquet", "out", "--workers", "2", *options),
             ],
             cwd=folder,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 pa = pytest.importorskip("pyarrow")
 
 from amqp10msg import Message  # noqa: E402
+from amqp10msg.app.pages import printable  # noqa: E402
+from amqp10msg.app.pages.charts import Bar, columns  # noqa: E402
 from amqp10msg.jobs import Job, Run, Stats, examples_of, page, run  # noqa: E402
-from amqp10msg.pages import printable  # noqa: E402
-from amqp10msg.pages.charts import Bar, columns  # noqa: E402
 from amqp10msg.validation import RULES  # noqa: E402
 from amqp10msg.validation.counts import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402

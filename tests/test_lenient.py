@@ -38,9 +38,9 @@ from amqp10msg import (
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Modified, Received, Rejected, Source
 from amqp10msg.notation import from_plain, from_typed, to_plain, to_typed
-from amqp10msg.primitives import identical
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import delivery_states, encodings, mutated, sections, values
+from amqp10msg.wire.primitives import identical
 
 NAMES = [kind.name for kind in KINDS]
 #: Values that are none, of intact size, each with its rule and where in it that is broken.

@@ -45,11 +45,11 @@ from amqp10msg import (
     encode_value,
 )
 from amqp10msg.composite import COMPOSITES
-from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.notation import to_typed
-from amqp10msg.parts import read_section
 from amqp10msg.sections import KINDS, SectionKind
+from amqp10msg.sections.parts import read_section
 from amqp10msg.testing import messages, mutated, sections
+from amqp10msg.wire.limits import DEFAULT_LIMITS
 
 # Quick readers: what they give is what the thorough ones give, faults included.
 

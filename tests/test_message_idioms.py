@@ -35,9 +35,9 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.reprs import short_repr
 from amqp10msg.testing import bodies, encodings, malformed, messages, sections, values
 from amqp10msg.translate import to_amqp10, to_basic
+from amqp10msg.wire.reprs import short_repr
 from tests.effort import calls
 
 any_octets = messages(body=st.none() | bodies()).flatmap(encodings)

@@ -29,9 +29,9 @@ from amqp10msg import (
     scan,
     validate,
 )
-from amqp10msg.primitives import identical
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import bodies, encodings, malformed, messages, mutated, sections
+from amqp10msg.wire.primitives import identical
 from fuzz.builds import alike, load
 
 SECTIONS = tuple(kind.attribute for kind in KINDS if kind.attribute != "body")

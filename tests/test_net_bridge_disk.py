@@ -45,7 +45,7 @@ def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> Non
     )
     broker.refuses = lambda _: "nack"
     with running(broker):
-        command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--patience", "0"]
+        command = [sys.executable, "-m", "amqp10msg", "bridge", "--patience", "0"]
         command += ["--from", broker.url("queue=from"), "--to", broker.url("queue=to")]
         command += ["--window", "20", "--until-empty", "--idle", "0.3"]
         done = subprocess.run(

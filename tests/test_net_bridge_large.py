@@ -131,7 +131,7 @@ def test_what_has_no_room_on_disk_goes_back(server: Server, protocol: str) -> No
 _MEASURED = """
 import sys
 from pathlib import Path
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 try:
     main()
 finally:

@@ -18,7 +18,7 @@ from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
 from amqp10msg.net.bridge.positions import Positions, StateFile, position_of
 from amqp10msg.net.bridge.terms import Delivery
-from amqp10msg.primitives import Symbol, ULong
+from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored
 
 

@@ -262,7 +262,7 @@ def test_whatever_kills_it_nothing_is_missing(queues: Queues) -> None:
         properties = BasicProperties(message_id=f"m-{number}", delivery_mode=2)
         queues.publish(BasicMessage(properties, b"%d" % number))
     order = Random(KILLS)
-    command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--window", str(window)]
+    command = [sys.executable, "-m", "amqp10msg", "bridge", "--window", str(window)]
     command += ["--from", BASIC + first, "--to", MESSAGING + middle, "--log", "text"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     killed = 0

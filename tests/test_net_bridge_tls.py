@@ -294,7 +294,7 @@ def test_credentials_are_in_no_log_title_report_or_error(tmp_path: Path) -> None
     secrets = [PASSWORD, QUOTED, USER]
     seen: dict[str, str] = {}
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "amqp10msg.cli"]
+    command = [sys.executable, "-m", "amqp10msg"]
 
     def run(name: str, *arguments: str) -> None:
         done = subprocess.run(

@@ -239,7 +239,7 @@ def test_whatever_a_peer_closes_with_is_an_error(
 def spooler(url: str, folder: Path, *options: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [
-            *(sys.executable, "-m", "amqp10msg.cli", "spool", url, "q", str(folder)),
+            *(sys.executable, "-m", "amqp10msg", "spool", url, "q", str(folder)),
             *("--rows", "50", "--seconds", "0.05", *options),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},

@@ -272,7 +272,7 @@ def test_whatever_kills_it_nothing_is_lost(queue: Queue, tmp_path: Path) -> None
         queue.publish(BasicProperties(message_id=f"m-{number}"), b"x" * (number % 300))
     order = Random(KILLS)
     command = [
-        *(sys.executable, "-m", "amqp10msg.cli", "spool", "--protocol", "0-9-1"),
+        *(sys.executable, "-m", "amqp10msg", "spool", "--protocol", "0-9-1"),
         *(queue.url, queue.name, str(tmp_path), "--rows", "50", "--seconds", "0.05"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}

@@ -38,8 +38,8 @@ from amqp10msg import (
     encode_value,
 )
 from amqp10msg.notation import NotationError, from_cbor, from_typed, to_cbor, to_typed
-from amqp10msg.primitives import identical
 from amqp10msg.testing import encodings, messages, mutated, values
+from amqp10msg.wire.primitives import identical
 
 cbor2 = pytest.importorskip("cbor2", reason="CBOR needs amqp10msg[cbor]")
 

@@ -39,8 +39,8 @@ from amqp10msg import (
 )
 from amqp10msg.delivery import Accepted, Error, Received, Rejected, Source
 from amqp10msg.notation import from_plain, from_typed, to_plain, value_from_plain
-from amqp10msg.primitives import identical
 from amqp10msg.testing import encodings, messages, values
+from amqp10msg.wire.primitives import identical
 
 
 def through_json(plain: Any) -> Any:

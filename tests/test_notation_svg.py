@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 pytest.importorskip("jinja2")
 
 from amqp10msg import Message
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 from amqp10msg.notation import render_svg
 
 pytestmark = pytest.mark.once

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import DecodeError, Message, decode_value, encode_value
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation import (
     NotationError,
     from_cbor,
@@ -24,6 +23,7 @@ from amqp10msg.notation import (
     value_from_plain,
 )
 from amqp10msg.testing import encodings, messages, mutated, values
+from amqp10msg.wire.limits import UNLIMITED
 
 # Not as attributes of the package: its functions have some of their names.
 plain = importlib.import_module("amqp10msg.notation.plain")

@@ -27,8 +27,8 @@ from amqp10msg import (
 )
 from amqp10msg.delivery import Error, Rejected
 from amqp10msg.notation import Node, Tree, parse_tree
-from amqp10msg.primitives import identical
 from amqp10msg.testing import encodings, malformed, messages, mutated, values
+from amqp10msg.wire.primitives import identical
 from tests.effort import calls
 
 

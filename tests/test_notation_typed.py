@@ -39,8 +39,8 @@ from amqp10msg import (
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.delivery import Accepted, Error, Rejected
 from amqp10msg.notation import NotationError, _typed_octets, from_typed, to_typed
-from amqp10msg.primitives import identical
 from amqp10msg.testing import composites, encodings, messages, values
+from amqp10msg.wire.primitives import identical
 from bench.messages import GENERAL_VALUE
 
 

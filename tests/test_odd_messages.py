@@ -19,11 +19,11 @@ from amqp10msg import (
     Message,
     Properties,
     Symbol,
-    checksums,
-    jms,
 )
 from amqp10msg.delivery import filters
-from amqp10msg.systems import azure
+from amqp10msg.interop import jms
+from amqp10msg.interop.systems import azure
+from amqp10msg.message import checksums
 from fuzz.shapes import EDGES
 
 pytestmark = pytest.mark.once
@@ -185,7 +185,7 @@ class TestClients:
     @pytest.mark.parametrize("body", [b"5", b"[" * 3_000, b"[]", b'"x"', b"null", b"{}", b"\xff"])
     def test_bodies_that_are_no_event(self, body: bytes) -> None:
         pytest.importorskip("cloudevents.core")
-        from amqp10msg.systems import cloudevents  # noqa: PLC0415
+        from amqp10msg.interop.systems import cloudevents  # noqa: PLC0415
 
         message = Message(body, properties=Properties(content_type="application/cloudevents+json"))
         exceptions: Any = pytest.importorskip("cloudevents.core.exceptions")
@@ -197,7 +197,7 @@ class TestClients:
     @pytest.mark.parametrize("name", ["id", "source", "specversion", "type", "time", "x"])
     def test_attributes_of_any_type(self, name: str, value: bytes) -> None:
         pytest.importorskip("cloudevents.core")
-        from amqp10msg.systems import cloudevents  # noqa: PLC0415
+        from amqp10msg.interop.systems import cloudevents  # noqa: PLC0415
 
         exceptions: Any = pytest.importorskip("cloudevents.core.exceptions")
         given = dict.fromkeys(("id", "source", "type"), b"\xa1\x01x")

@@ -32,12 +32,12 @@ NO_COMPILER = {"CC": shutil.which("false") or "/bin/false"}
 STAND_IN = {
     "__init__.py": f'__version__ = "{amqp10msg.__version__}"\n',
     "py.typed": "",
-    "_core/__init__.py": "",
-    "_core/reader.py": "def first(data):\n    octet = data[0]\n    return octet\n",
-    "_core/reader.pxd": "cpdef object first(bytes data)\n",
-    "_core/twin.py": "def size(data):\n    return len(data)\n",
-    "_core/twin.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
-    "_core/twin.pxd": "cpdef Py_ssize_t size(bytes data)\n",
+    "wire/kernel/__init__.py": "",
+    "wire/kernel/reader.py": "def first(data):\n    octet = data[0]\n    return octet\n",
+    "wire/kernel/reader.pxd": "cpdef object first(bytes data)\n",
+    "wire/kernel/twin.py": "def size(data):\n    return len(data)\n",
+    "wire/kernel/twin.pyx": "cpdef Py_ssize_t size(bytes data):\n    return len(data)\n",
+    "wire/kernel/twin.pxd": "cpdef Py_ssize_t size(bytes data)\n",
     "columns/__init__.py": "",
     "columns/_kernel/__init__.py": "",
     "columns/_kernel/scan.pyx": "def last(bytes data):\n    return data[len(data) - 1]\n",
@@ -104,7 +104,7 @@ def test_a_compiler_makes_a_platform_wheel_with_the_compiled_kernel(stand_in: Pa
 
     assert done.returncode == 0, done.stderr
     names = names_in(only(stand_in, "*.whl"))
-    assert any(re.fullmatch(r"amqp10msg/_core/reader\..*\.(so|pyd)", name) for name in names)
+    assert any(re.fullmatch(r"amqp10msg/wire/kernel/reader\..*\.(so|pyd)", name) for name in names)
     assert {f"amqp10msg/{name}" for name in STAND_IN} <= names
     assert list((stand_in / "amqp10msg").rglob("*.c")) == []
 
@@ -114,9 +114,9 @@ def test_no_compiler_means_the_pure_build_and_a_warning(stand_in: Path) -> None:
 
     assert done.returncode == 0, done.stderr
     assert "installing the pure Python build" in done.stderr
-    assert "amqp10msg._core.reader (CompileError" in done.stderr
+    assert "amqp10msg.wire.kernel.reader (CompileError" in done.stderr
     names = names_in(only(stand_in, "*.whl"))
-    assert "amqp10msg/_core/reader.py" in names
+    assert "amqp10msg/wire/kernel/reader.py" in names
     assert [name for name in names if name.endswith((".so", ".pyd"))] == []
 
 
@@ -126,14 +126,14 @@ def test_a_build_in_place_without_a_compiler_tries_one_module_and_leaves_the_res
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
     environment = {**os.environ, **NO_COMPILER, "AMQP10MSG_EXT": "auto"}
     for number in range(20):  # more than any number of cores has been tried
-        (stand_in / "amqp10msg" / f"more{number}.pyx").write_text("def f():\n    return 1\n")
+        (stand_in / "amqp10msg" / f"x{number}.pyx").write_text("def f():\n    return 1\n")
 
     done = subprocess.run(
         command, cwd=stand_in, env=environment, capture_output=True, text=True, check=False
     )
 
     assert done.returncode == 0, done.stderr
-    assert "amqp10msg._core.reader (CompileError" in done.stderr
+    assert "amqp10msg.wire.kernel.reader (CompileError" in done.stderr
     assert 0 == len([*stand_in.rglob("*.so")])
     assert done.stdout.count("Cythonizing") <= (os.cpu_count() or 1) + 1
 
@@ -177,7 +177,7 @@ def test_a_failed_build_in_place_removes_the_stale_library(stand_in: Path) -> No
         pytest.skip("the kernel is not compiled here: it needs a C compiler")
     command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
     environment = {**os.environ, "AMQP10MSG_EXT": "auto"}
-    library = stand_in / "amqp10msg" / "_core"
+    library = stand_in / "amqp10msg" / "wire" / "kernel"
 
     subprocess.run(command, cwd=stand_in, env=environment, check=True, capture_output=True)
     assert len(list(library.glob("reader.*.so"))) == 1
@@ -220,9 +220,9 @@ def test_the_sdist_holds_everything_that_builds_and_tests_it(tree: Path) -> None
         "CHANGELOG.md",
         "CONTRIBUTING.md",
         "Makefile",
-        "amqp10msg/_core/__init__.py",
-        "amqp10msg/_core/twin.pxd",
-        "amqp10msg/_core/twin.pyx",
+        "amqp10msg/wire/kernel/__init__.py",
+        "amqp10msg/wire/kernel/twin.pxd",
+        "amqp10msg/wire/kernel/twin.pyx",
         "amqp10msg/py.typed",
         "tests/conftest.py",
         "docs/index.md",
@@ -287,7 +287,7 @@ def test_the_demonstration_alone_installs_little_and_compiles_nothing(
     planned = dry_make("demo")
 
     assert ".[cli,cbor,arrow]" in planned
-    assert "cli demo --pipeline" in planned
+    assert "demo --pipeline" in planned
     for costly in ("build_ext", "--group dev", "--group frames", "proton", "spark"):
         assert costly not in planned
 
@@ -331,4 +331,4 @@ def test_behind_setup_the_demonstration_keeps_the_kernel_up_to_date(
 
     assert "--group dev" in planned  # there is no stamp of that
     assert "build_ext" in planned  # and the package is newer than the kernel, then
-    assert planned.index("build_ext") < planned.index("cli demo --pipeline")
+    assert planned.index("build_ext") < planned.index("demo --pipeline")

@@ -15,9 +15,9 @@ pytest.importorskip("jinja2")
 
 from markupsafe import Markup
 
-from amqp10msg import pages
+from amqp10msg.app import pages
+from amqp10msg.app.pages.charts import SLIM, WIDE, Bar, columns, proportions
 from amqp10msg.notation import render_html
-from amqp10msg.pages.charts import SLIM, WIDE, Bar, columns, proportions
 from tests.pages import Page
 
 pytestmark = pytest.mark.once

@@ -36,8 +36,8 @@ from amqp10msg import (
     decode_value,
     encode_value,
 )
-from amqp10msg.primitives import FORMAT_CODES, identical, plain
 from amqp10msg.testing import TYPES, maps, simple_values, values, values_of
+from amqp10msg.wire.primitives import FORMAT_CODES, identical, plain
 
 INTEGERS = {
     UByte: (0, 2**8 - 1),

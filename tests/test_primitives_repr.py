@@ -13,8 +13,8 @@ from hypothesis import given
 
 import amqp10msg
 from amqp10msg import AmqpMap, Array, Described, encode_value
-from amqp10msg.primitives import identical
 from amqp10msg.testing import values
+from amqp10msg.wire.primitives import identical
 
 NAMES = {**vars(builtins), "UUID": uuid.UUID, "datetime": datetime}
 NESTED: dict[str, Callable[[Any], Any]] = {

@@ -40,11 +40,11 @@ from amqp10msg import (
     ULong,
     UShort,
 )
-from amqp10msg.primitives import identical
+from amqp10msg.wire.primitives import identical
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
-from amqp10msg.proton import (  # noqa: E402  (needs proton)
+from amqp10msg.interop.proton import (  # noqa: E402  (needs proton)
     Loss,
     from_proton,
     losses,
@@ -440,7 +440,7 @@ def test_without_proton_the_error_names_the_extra() -> None:
 import sys
 sys.modules["proton"] = None
 try:
-    import amqp10msg.proton
+    import amqp10msg.interop.proton
 except ModuleNotFoundError as error:
     print(error)
 """

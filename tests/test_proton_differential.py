@@ -19,7 +19,7 @@ from bench.messages import GENERAL, GENERAL_VALUE, REFERENCE
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
-from amqp10msg.proton import convert, from_proton, losses, to_proton  # noqa: E402  (needs proton)
+from amqp10msg.interop.proton import convert, from_proton, losses, to_proton  # noqa: E402  (needs proton)
 from tests.proton_comparison import decoded_by_proton, disagreements, same_message  # noqa: E402
 from tests.proton_strategies import attributes, messages, odd_messages, widest_message  # noqa: E402
 

@@ -31,7 +31,7 @@ handlers = pytest.importorskip("proton.handlers")
 reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
-from amqp10msg.proton import (  # noqa: E402  (needs proton)
+from amqp10msg.interop.proton import (  # noqa: E402  (needs proton)
     MessagingHandler,
     install,
     receive,

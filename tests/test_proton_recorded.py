@@ -15,7 +15,7 @@ from amqp10msg import AmqpError, DecodeError, Message
 
 proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 
-from amqp10msg.proton import from_proton, losses, to_proton  # noqa: E402  (needs proton)
+from amqp10msg.interop.proton import from_proton, losses, to_proton  # noqa: E402  (needs proton)
 from tests.proton_comparison import decoded_by_proton, disagreements, same_message  # noqa: E402
 
 

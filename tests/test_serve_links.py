@@ -26,8 +26,8 @@ proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
+from amqp10msg.interop.proton import sendable  # noqa: E402
 from amqp10msg.net.serve import Server  # noqa: E402  (needs proton)
-from amqp10msg.proton import sendable  # noqa: E402
 from amqp10msg.testing.fixtures import amqp_server, amqp_server_options  # noqa: E402, F401
 from tests.serve_client import (  # noqa: E402
     connected,

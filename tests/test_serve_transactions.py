@@ -16,8 +16,8 @@ proton = pytest.importorskip("proton", reason="needs python-qpid-proton")
 reactor = pytest.importorskip("proton.reactor")
 utils = pytest.importorskip("proton.utils")
 
+from amqp10msg.interop.proton import install, sendable  # noqa: E402
 from amqp10msg.net.serve import Server, Token  # noqa: E402  (needs proton)
-from amqp10msg.proton import install, sendable  # noqa: E402
 
 pytestmark = pytest.mark.once
 

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from amqp10msg import Message
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed: make setup")
 
@@ -89,7 +89,7 @@ def test_executors_of_their_own_do_a_job(environment: dict[str, str], tmp_path: 
 
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "decode", "in", "out"),
+            *(sys.executable, "-m", "amqp10msg", "pipeline", "decode", "in", "out"),
             *("--master", "local-cluster[2,1,1024]", "--json"),
         ],
         cwd=tmp_path,
@@ -151,7 +151,7 @@ def test_the_runtime_of_a_wheel_is_enough(
 
     done = subprocess.run(
         [
-            *(sys.executable, "-m", "amqp10msg.cli", "pipeline", "decode", "in.bin", "out"),
+            *(sys.executable, "-m", "amqp10msg", "pipeline", "decode", "in.bin", "out"),
             *("--master", "local[1]", "--json"),
         ],
         cwd=tmp_path,

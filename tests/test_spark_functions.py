@@ -10,8 +10,9 @@ from typing import Any, cast
 import attrs
 import pytest
 
-from amqp10msg import Message, Properties, encode_value, primitives, validate
+from amqp10msg import Message, Properties, encode_value, validate
 from amqp10msg.validation import PROFILES, ProfileName
+from amqp10msg.wire import primitives
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[spark]'")

@@ -20,9 +20,9 @@ import spark_jvm_tables  # noqa: E402
 
 from amqp10msg import __version__, spark  # noqa: E402
 from amqp10msg.columns import SCHEMA  # noqa: E402
-from amqp10msg.primitives import FORMAT_CODES  # noqa: E402
 from amqp10msg.sections import KINDS  # noqa: E402
 from amqp10msg.spark import _jvm  # noqa: E402
+from amqp10msg.wire.primitives import FORMAT_CODES  # noqa: E402
 from fuzz.spark_jvm import PROJECTIONS  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("spark")

@@ -166,7 +166,7 @@ class Chain:
         return self.folder / "out"
 
     def spooler(self, *options: object) -> subprocess.Popen[bytes]:
-        arguments = ("amqp10msg.cli", "spool", self.url, "q", self.landing)
+        arguments = ("amqp10msg", "spool", self.url, "q", self.landing)
         return start(
             self.folder / "spooler.log", *arguments, "--rows", 60, "--seconds", 0.05, *options
         )
@@ -302,7 +302,7 @@ def test_a_job_leaves_what_was_there_or_all_that_it_made(tmp_path: Path) -> None
 
     def run() -> subprocess.Popen[bytes]:
         options = ("--master", "local[2]", "--columns", "message_id,body", "--overwrite")
-        return start(log, "amqp10msg.cli", "pipeline", "decode", source, out, *options)
+        return start(log, "amqp10msg", "pipeline", "decode", source, out, *options)
 
     begun = time.monotonic()
     assert 1 == run().wait(300), log.read_text()  # messages are in quarantine

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.systems import adapters
+from amqp10msg.interop.systems import adapters
 from amqp10msg.translate import to_amqp10
 
 texts = st.text("abcxyz", min_size=1)

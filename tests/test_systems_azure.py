@@ -29,10 +29,10 @@ from amqp10msg import (
     UInt,
     ULong,
     UShort,
-    batch,
     validate,
 )
-from amqp10msg.systems import azure
+from amqp10msg.interop.systems import azure
+from amqp10msg.message import batch
 from amqp10msg.testing import messages
 
 MOMENT = datetime.datetime(2026, 7, 1, 12, tzinfo=datetime.UTC)

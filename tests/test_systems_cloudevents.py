@@ -20,7 +20,7 @@ from cloudevents.core.bindings import amqp as theirs
 from cloudevents.core.exceptions import CloudEventValidationError
 from cloudevents.core.v1.event import CloudEvent
 
-from amqp10msg.systems import cloudevents
+from amqp10msg.interop.systems import cloudevents
 
 NAMES = {
     *{"id", "source", "type", "specversion", "time", "subject", "datacontenttype"},

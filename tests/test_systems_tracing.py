@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Symbol, validate
-from amqp10msg.systems import tracing
-from amqp10msg.systems.tracing import TraceParent
+from amqp10msg.interop.systems import tracing
+from amqp10msg.interop.systems.tracing import TraceParent
 from amqp10msg.testing import messages
 
 TEXT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"

@@ -39,7 +39,6 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite, rows
-from amqp10msg.primitives import FORMAT_CODES, identical
 from amqp10msg.sections import KINDS
 from amqp10msg.testing import (
     SIMPLE_TYPES,
@@ -59,6 +58,7 @@ from amqp10msg.testing import (
     values,
     values_of,
 )
+from amqp10msg.wire.primitives import FORMAT_CODES, identical
 from tests import reference_codec as reference
 from tests.drawing import can_draw, missing
 

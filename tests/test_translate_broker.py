@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from amqp10msg import AmqpValue, Array, Header, Message, Properties, encode_value
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, encode_properties
 from amqp10msg.basic.tables import OddTrue, ScaledDecimal
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
 from amqp10msg.testing import basic_messages, messages
 from amqp10msg.translate import Translation, residual, to_amqp10, to_basic
 from amqp10msg.translate.rabbitmq.writing import rewritten

@@ -32,10 +32,10 @@ from amqp10msg import (
     UShort,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.jms.coded import read_list, read_map, write_list, write_map
-from amqp10msg.jms.typed import write_stream
-from amqp10msg.primitives import identical
+from amqp10msg.interop.jms.coded import read_list, read_map, write_list, write_map
+from amqp10msg.interop.jms.typed import write_stream
 from amqp10msg.translate import TranslationError, to_amqp10, to_basic
+from amqp10msg.wire.primitives import identical
 
 QPID: Final = "qpid-broker-j"
 OBJECT, JAVA = "application/x-java-serialized-object", "application/java-object-stream"

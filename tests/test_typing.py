@@ -21,7 +21,8 @@ ROOT = Path(__file__).parents[1]
 BEGINNING = """
 import attrs
 from amqp10msg import *
-from amqp10msg import batch, checksums, delivery, notation
+from amqp10msg import delivery, notation
+from amqp10msg.message import batch, checksums
 from amqp10msg.basic import BasicMessage, BasicProperties
 from amqp10msg.translate import PROFILES, to_amqp10, to_basic
 from amqp10msg.validation import RULES

@@ -36,9 +36,9 @@ from amqp10msg import (
     encode_value,
     validate,
 )
-from amqp10msg._core import path_of
 from amqp10msg.sections import SPECS
 from amqp10msg.validation import PROFILES, RULES, Profile, ProfileName
+from amqp10msg.wire.kernel import path_of
 from tests.damaged import LIMITS, OCTETS, SCALARS, VALUES, hexed, messages, rules_of
 from tests.samples import corpus_cases, some
 from tests.thorough import judged_thoroughly

@@ -334,7 +334,7 @@ ELSEWHERE = {"trailing-bytes", "mandatory-field-missing", "field-key-type"}
 
 def faults_of_the_kernel() -> set[str]:
     """The names in ``rule=`` and in front of the colon in ``exceeded(...)``, from the source."""
-    sources = sorted((Path(amqp10msg.__file__).parent / "_core").glob("*.py"))
+    sources = sorted((Path(amqp10msg.__file__).parent / "wire" / "kernel").glob("*.py"))
     nodes = [
         node for file in sources for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
     ]

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import amqp10msg._core.path
 import amqp10msg.validation._view
+import amqp10msg.wire.kernel.path
 from amqp10msg import (
     AmqpMap,
     Array,
@@ -22,11 +22,11 @@ from amqp10msg import (
     skip_value,
     validate,
 )
-from amqp10msg._core.path import path_of
-from amqp10msg._core.walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
-from amqp10msg.errors import DecodeError
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.testing import messages, mutated, values
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel.path import path_of
+from amqp10msg.wire.kernel.walk import CONSTRUCTOR, LEVELS, TOO_DEEP, VALUE, Value, end_of, walk
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 OCTETS = st.binary(max_size=80) | messages().map(Message.encode).flatmap(mutated)
 
@@ -165,8 +165,8 @@ class Steps:
         def watched(data: bytes, pos: int, limit: int) -> int:
             return end_of(_Watched(self, data), pos, limit)
 
-        monkeypatch.setattr(amqp10msg._core.path, "walk", counted)
-        monkeypatch.setattr(amqp10msg._core.path, "end_of", watched)
+        monkeypatch.setattr(amqp10msg.wire.kernel.path, "walk", counted)
+        monkeypatch.setattr(amqp10msg.wire.kernel.path, "end_of", watched)
         monkeypatch.setattr(amqp10msg.validation._view, "end_of", watched)
 
 

@@ -28,7 +28,6 @@ from amqp10msg import (
     UInt,
     ULong,
 )
-from amqp10msg.primitives import FORMAT_CODES, identical
 from amqp10msg.testing import (
     constructors_for,
     encodings,
@@ -37,6 +36,7 @@ from amqp10msg.testing import (
     values,
     values_of,
 )
+from amqp10msg.wire.primitives import FORMAT_CODES, identical
 from tests import reference_codec as reference
 
 
@@ -287,7 +287,7 @@ def both_builds(request: pytest.FixtureRequest) -> tuple[ModuleType, ModuleType]
         for plugin in request.config.pluginmanager.get_plugins()
         if hasattr(plugin, "load_pure_kernel")
     )
-    return conftest.load_pure_kernel(), amqp10msg._core
+    return conftest.load_pure_kernel(), amqp10msg.wire.kernel
 
 
 @pytest.fixture(scope="session", name="builds")

@@ -28,10 +28,10 @@ from amqp10msg import (
     validate,
 )
 from amqp10msg.basic import BasicMessage, BasicProperties
-from amqp10msg.batch import wrap
-from amqp10msg.checksums import sign, verify, with_checksum
 from amqp10msg.delivery import DistributionNode, Modified, Rejected, Source
 from amqp10msg.delivery.filters import FilterSet, Selector, SqlFilter
+from amqp10msg.message.batch import wrap
+from amqp10msg.message.checksums import sign, verify, with_checksum
 from amqp10msg.translate import to_amqp10, to_basic
 
 anything: Any = None

@@ -352,7 +352,7 @@ class Run:
                 (self.source, self.target), self.queues, self.protocols, self.proxies, strict=True
             )
         ]
-        command = [sys.executable, "-m", "amqp10msg.cli", "bridge", "--window", str(WINDOW)]
+        command = [sys.executable, "-m", "amqp10msg", "bridge", "--window", str(WINDOW)]
         command += ["--from", urls[0], "--to", urls[1], "--outcome-timeout", "2", "--log", "none"]
         command += ["--quarantine", str(self.folder / "quarantine.jsonl")]
         command += ["--report", str(self.folder / "report.json")]

@@ -114,7 +114,7 @@ def processor(pids: dict[str, int]) -> Counter[str]:
 @contextlib.contextmanager
 def bridge(source: Side, target: Side, window: int) -> Iterator[dict[str, int]]:
     """Run the bridge."""
-    command = ["-m", "amqp10msg.cli", "bridge", "--from", source.url, "--to", target.url]
+    command = ["-m", "amqp10msg", "bridge", "--from", source.url, "--to", target.url]
     with process([*command, "--log", "none", "--window", str(window)]) as pids:
         yield pids
 

@@ -51,8 +51,8 @@ from odd_messages import basic_message, sections, written
 from amqp10msg import AmqpError, Header, Message
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable, decode_properties
 from amqp10msg.basic import encode_properties as encoded
+from amqp10msg.interop.proton import send
 from amqp10msg.net.bridge import Bridge, RouteOptions, Statistics, read_quarantine
-from amqp10msg.proton import send
 from amqp10msg.translate import Circumstances, as_published, to_amqp10, to_basic
 
 _NUMBER = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|\d+")

@@ -22,8 +22,8 @@ import proton
 from pika.exceptions import AMQPError
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_properties
+from amqp10msg.interop.proton import receive_octets, send
 from amqp10msg.net._basic import ExactConnection, header_of
-from amqp10msg.proton import receive_octets, send
 from amqp10msg.translate import PROFILES, TranslationProfile
 
 __all__ = ["Basic", "Broker", "Ended", "Outcome", "Peer", "profile_of", "queue"]

@@ -3,8 +3,8 @@
     python tools/build_corpus.py [FOLDER]
 
 The sources are the chapters of ``corpus_source``, written by hand or generated from the tables of
-the specification, and what is recorded in ``tests/vectors``. FOLDER is ``amqp10msg/corpus/data``
-where it is not given.
+the specification, and what is recorded in ``tests/vectors``. FOLDER is
+``amqp10msg/interop/corpus/data`` where it is not given.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from corpus_source import (
     wrong_sections,
 )
 
-from amqp10msg.corpus import Case, dump
+from amqp10msg.interop.corpus import Case, dump
 
 ROOT = Path(__file__).parents[1]
 
@@ -93,5 +93,6 @@ def build(folder: Path) -> int:
 
 
 if __name__ == "__main__":
-    target = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "amqp10msg" / "corpus" / "data"
+    data = ROOT / "amqp10msg" / "interop" / "corpus" / "data"
+    target = Path(sys.argv[1]) if len(sys.argv) > 1 else data
     sys.stdout.write(f"{build(target)} cases in {target}\n")

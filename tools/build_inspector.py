@@ -18,8 +18,8 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from amqp10msg.app.inspector.page import page, worker
 from amqp10msg.files.atomic import write_whole
-from amqp10msg.inspector.page import page, worker
 
 ROOT = Path(__file__).parents[1]
 NODE = ROOT / "build" / "node"
@@ -35,8 +35,8 @@ REQUIRED = {"attrs": ("attr", "attrs"), "Jinja2": ("jinja2",), "MarkupSafe": ("m
 # Of this library, what stands to the right of the inspector, or reads Arrow.
 LEFT_OUT = frozenset(
     (
-        *("cli", "columns", "conformance", "corpus", "jobs", "net"),
-        *("proton", "spark", "systems", "testing"),
+        *("app/cli", "columns", "interop/conformance", "interop/corpus", "interop/proton"),
+        *("interop/systems", "jobs", "net", "spark", "testing"),
     )
 )
 KINDS = frozenset((".py", ".css", ".html", ".js"))
@@ -108,9 +108,11 @@ def _zip(path: Path) -> None:
 
 def _contents() -> Iterator[tuple[str, Path]]:
     """Yield the files by their names in the ZIP file."""
-    for folder in sorted((ROOT / "amqp10msg").iterdir()):
-        if folder.name not in LEFT_OUT:
-            yield from _files(folder, ROOT)
+    package = ROOT / "amqp10msg"
+    left_out = [package / name for name in LEFT_OUT]
+    for name, file in _files(package, ROOT):
+        if not any(map(file.is_relative_to, left_out)):
+            yield name, file
     yield "licenses/amqp10msg/LICENSE", ROOT / "LICENSE"
     for name, packages in REQUIRED.items():
         for package in packages:

@@ -35,7 +35,6 @@ from odd_messages import Sections, basic_message, sections, written
 from smaller_messages import least
 
 from amqp10msg import DecodeError, Message, decode_value
-from amqp10msg._core import skip_value
 from amqp10msg.basic import BasicMessage, decode_properties, encode_properties
 from amqp10msg.translate import (
     Circumstances,
@@ -44,6 +43,7 @@ from amqp10msg.translate import (
     to_amqp10,
     to_basic,
 )
+from amqp10msg.wire.kernel import skip_value
 
 #: What there is of a message: its octets, for 0-9-1 those of properties and body; None where none.
 Seen = bytes | tuple[bytes, bytes] | None

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from amqp10msg import conformance, corpus
 from amqp10msg.files.atomic import write_whole
+from amqp10msg.interop import conformance, corpus
 from amqp10msg.net.conformance import hold_broker
 from amqp10msg.net.serve import Server
 
@@ -34,10 +34,10 @@ described lists that they are, and need not refuse what only a declaration forbi
 brokers, through which the messages among the cases went; of a broker, a *crash* is a session or
 connection that it ended with an internal error or without any, while its other connections went on.
 
-These are facts about the versions named, as far as the drivers in `amqp10msg/corpus/drivers` reach,
-not a judgement of whole products: peers may never send many of these bytes, and what an application
-sees depends on more than a codec. A finding that is wrong is a fault of the driver or
-of the corpus, so please report it.
+These are facts about the versions named, as far as the drivers in
+`amqp10msg/interop/corpus/drivers` reach, not a judgement of whole products: peers may never send
+many of these bytes, and what an application sees depends on more than a codec. A finding that is
+wrong is a fault of the driver or of the corpus, so please report it.
 
 Of many cases of one clause the smallest is shown, with its bytes; one cause may stand in several
 rows.

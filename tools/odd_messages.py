@@ -19,7 +19,7 @@ from amqp10msg.basic import (
     OddTrue,
     ScaledDecimal,
 )
-from amqp10msg.primitives import Float
+from amqp10msg.wire.primitives import Float
 
 __all__ = [
     "NULL",

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PYTHONS = ("python3.11", "python3.12", "python3.13", "python3.14")
 CORPUS = """
 import amqp10msg
-from amqp10msg import corpus
+from amqp10msg.interop import corpus
 
 report = corpus.run(corpus.load())
 print(", ".join(f"{count} {outcome}" for outcome, count in report.counts().items() if count))
@@ -138,8 +138,8 @@ def try_core(python: Path, wheel: Path, compiled: bool) -> str:
 def try_command(python: Path, wheel: Path) -> str:
     """Install the command and run the demonstration; return what it calls itself."""
     call(python, "-m", "pip", "install", "--quiet", f"amqp10msg[cli,cbor] @ {wheel.as_uri()}")
-    call(python, "-I", "-m", "amqp10msg.cli", "demo", cwd=python.parent)
-    return call(python, "-I", "-m", "amqp10msg.cli", "--version", cwd=python.parent).strip()
+    call(python, "-I", "-m", "amqp10msg", "demo", cwd=python.parent)
+    return call(python, "-I", "-m", "amqp10msg", "--version", cwd=python.parent).strip()
 
 
 def interpreters(named: list[str]) -> Iterator[tuple[str, str]]:

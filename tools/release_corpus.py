@@ -16,7 +16,7 @@ from pathlib import Path
 
 from build_corpus import ROOT, build
 
-from amqp10msg import corpus
+from amqp10msg.interop import corpus
 
 VERSION = "1.0.0"
 _ABOUT = "Encoded AMQP messages and values, what they say, and why they must be refused"
@@ -65,7 +65,7 @@ def release(folder: Path) -> int:
     cases = corpus.load(folder / "data")
     corpus.dump(cases, folder / "corpus.cborseq")
     corpus.dump(cases, folder / "corpus.parquet")
-    shutil.copy(ROOT / "amqp10msg" / "corpus" / "data" / "README.md", folder)
+    shutil.copy(ROOT / "amqp10msg" / "interop" / "corpus" / "data" / "README.md", folder)
     shutil.copy(ROOT / "docs" / "reference" / "corpus.md", folder / "FORMAT.md")
     shutil.copy(ROOT / "LICENSE", folder)
     package = {

@@ -12,15 +12,15 @@ import pyspark
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqp10msg import __version__
-from amqp10msg._core.codes import FOLLOWERS
 from amqp10msg.columns import MAPS, SCHEMA, VALUE, pick_of, schema_of
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.columns._schema import COMPOSITES
 from amqp10msg.columns._variant import MOST
 from amqp10msg.composite import Field, rows
-from amqp10msg.limits import DEFAULT_LIMITS
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
+from amqp10msg.wire.kernel.codes import FOLLOWERS
+from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 # Columns that Spark has already, or that only Python fills.
 _NOT_DECODED = {"message_format", "error_code", "error_clause", "error_offset"}

@@ -18,7 +18,7 @@ from proton.reactor import Container
 from proton.utils import BlockingConnection
 
 from amqp10msg import Message, Properties, Symbol, Timestamp
-from amqp10msg.proton import install, sendable
+from amqp10msg.interop.proton import install, sendable
 
 QUEUE = "orders"
 #: Octets of a frame of AMQP 1.0, so that a message takes several transfers.

@@ -5,8 +5,8 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Cursor
-from amqp10msg._core.twin cimport Layout as Attributes
+from amqp10msg.wire.kernel.twin cimport Cursor
+from amqp10msg.wire.kernel.twin cimport Layout as Attributes
 
 cdef dict _KNOWN
 cdef bytes _WIDTHS

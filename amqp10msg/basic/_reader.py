@@ -12,8 +12,6 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from amqp10msg._core.twin import Cursor
-from amqp10msg._core.twin import Layout as Attributes
 from amqp10msg.basic.tables import (
     Dialect,
     FieldArray,
@@ -21,9 +19,11 @@ from amqp10msg.basic.tables import (
     OddTrue,
     ScaledDecimal,
 )
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.primitives import Float
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.kernel.twin import Cursor
+from amqp10msg.wire.kernel.twin import Layout as Attributes
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.primitives import Float
 
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")

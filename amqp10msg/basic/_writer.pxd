@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport FieldOutput
+from amqp10msg.wire.kernel.twin cimport FieldOutput
 from amqp10msg.basic._reader cimport Layout
 
 cdef bytes octets_of(text, path)

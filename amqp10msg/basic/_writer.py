@@ -15,9 +15,9 @@ from typing import Any
 
 from amqp10msg.basic._reader import FIXED, LETTERS, SPEC_FIXED, Layout
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal
-from amqp10msg.errors import EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS
-from amqp10msg.primitives import Float, Timestamp
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.primitives import Float, Timestamp
 
 _U8 = struct.Struct(">B")
 _U32 = struct.Struct(">I")

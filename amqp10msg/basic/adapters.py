@@ -12,7 +12,7 @@ from typing import Any
 
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties
 from amqp10msg.basic.tables import FieldArray, FieldTable, OddTrue, ScaledDecimal, as_table
-from amqp10msg.primitives import Float
+from amqp10msg.wire.primitives import Float
 
 __all__ = [
     "from_pamqp",

@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from amqp10msg._core.twin import FieldOutput
 from amqp10msg.basic._reader import Layout, Reader
 from amqp10msg.basic._writer import (
     write_longstr,
@@ -27,8 +26,9 @@ from amqp10msg.basic._writer import (
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, _rows, input_octets
 from amqp10msg.basic.tables import Dialect, FieldTable
-from amqp10msg.errors import EncodeError
-from amqp10msg.limits import Limits
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel.twin import FieldOutput
+from amqp10msg.wire.limits import Limits
 
 __all__ = [
     "CLASSES",

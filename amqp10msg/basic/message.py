@@ -7,14 +7,14 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.twin import Layout
 from amqp10msg.basic._reader import Reader
 from amqp10msg.basic.properties import BASIC, BasicProperties, encode_properties, input_octets
 from amqp10msg.basic.tables import Dialect
-from amqp10msg.errors import EncodeError, expect
-from amqp10msg.limits import Limits
-from amqp10msg.reprs import shown
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError, expect
+from amqp10msg.wire.kernel.twin import Layout
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.reprs import shown
 
 #: The number of class basic.
 BASIC_CLASS = 60
@@ -22,7 +22,7 @@ BASIC_CLASS = 60
 
 @shown
 @attrs.define(repr=False)
-class BasicMessage(_core.Record):
+class BasicMessage(kernel.Record):
     """A message of class basic: properties, body, and the exchange and routing key it was sent to.
 
     Attributes:
@@ -89,7 +89,7 @@ class BasicMessage(_core.Record):
         return to_pamqp(self.properties)
 
 
-_core.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytearray))
+kernel.make_fast(BasicMessage, properties=(BasicProperties,), body=(bytes, bytearray))
 
 
 def _whence(method: Any) -> tuple[str, str, bool]:

@@ -9,13 +9,13 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.twin import FieldOutput
 from amqp10msg.basic._reader import Layout, Reader
 from amqp10msg.basic._writer import write_rows, write_table, write_value
 from amqp10msg.basic.tables import Dialect, FieldTable
-from amqp10msg.errors import expect
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import expect
+from amqp10msg.wire.kernel.twin import FieldOutput
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 
 @attrs.frozen
@@ -65,7 +65,7 @@ _MILLISECONDS = {int: "text of milliseconds, such as '5000'"}
 
 
 @attrs.define(weakref_slot=False)
-class BasicProperties(_core.Record):
+class BasicProperties(kernel.Record):
     """The properties of one message of class basic; None where a property is not present.
 
     Text is str; bytes of a peer that are no UTF-8 stand in it as lone surrogates (PEP 383) and
@@ -120,7 +120,7 @@ class BasicProperties(_core.Record):
         return f"BasicProperties({shown})"
 
 
-_core.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
+kernel.make_fast(BasicProperties, expiration=(NoneType, str, bytes))
 #: The layout of class basic.
 BASIC = Layout(BasicProperties, PROPERTIES)
 

@@ -14,8 +14,8 @@ from typing import Any, Literal, Self, TypeAlias
 
 import attrs
 
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import Float, identical
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Float, identical
 
 #: How letters are read. ``rabbitmq``: s int16, U int16, l and L int64, x octets. ``spec``, as the
 #: text of 0-9-1 says: s short string, U int16, l uint64, L int64, no x. ``qpid``: s int16, l int64,

@@ -9,13 +9,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg._core import COMPILED
 from amqp10msg.columns import _prefilter
 from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import judged, row, text_size
 from amqp10msg.columns._schema import ERROR, ERRORS, VALUE, VARIANT, MapsAs, Plan, plan_of
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
 from amqp10msg.validation import PROFILES, ProfileName
+from amqp10msg.wire.kernel import COMPILED
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: Reads an array with the kernel, which runs compiled only; None if `_plain` reads them all.
 scanned: Callable[[pa.Array, Plan, Limits], tuple[pa.RecordBatch, list[int]]] | None = None

@@ -10,15 +10,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg._core import COMPILED
 from amqp10msg.columns._cells import entries_of, identifier_of
 from amqp10msg.columns._decode import replaced
 from amqp10msg.columns._schema import ERRORS, MAPS, SCHEMA, WIRE
 from amqp10msg.composite import rows
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.notation import from_typed
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel import COMPILED
 
 #: Writes the usual rows with the kernel, which runs compiled only; None if none are usual.
 kernel: Callable[[pa.RecordBatch], tuple[pa.Array, list[int]]] | None = None

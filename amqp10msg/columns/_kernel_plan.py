@@ -12,8 +12,8 @@ import amqp10msg.columns._kernel.scan as scan  # noqa: PLR0402
 from amqp10msg.columns._memory_limit import room_for
 from amqp10msg.columns._schema import COMPOSITES, MAPS, VARIANT, WIRE, Plan
 from amqp10msg.composite import Field, rows
-from amqp10msg.limits import Limits
 from amqp10msg.sections import BODY_KINDS, KINDS
+from amqp10msg.wire.limits import Limits
 
 _INDEXES = {kind.attribute: i for i, kind in enumerate(KINDS)}
 _BODY = ("body_kind", "body_sections", "body", "body_json", "body_text", "body_value")

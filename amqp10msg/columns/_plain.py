@@ -10,20 +10,20 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
-from amqp10msg import _core
-from amqp10msg._core.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS, entries, identifier, json_text
 from amqp10msg.columns._schema import MAPS, VARIANT, Plan
 from amqp10msg.columns._variant import VariantSizeError, section_variant, variant
 from amqp10msg.composite import rows
-from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
-from amqp10msg.parts import FIELD_NAMES
-from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import BODY_CODES, CODES, KIND_OF, KINDS, SPECS, Header, Properties
+from amqp10msg.sections.parts import FIELD_NAMES
 from amqp10msg.validation import PROFILES, RULES, rule_of, validate
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
+from amqp10msg.wire.limits import UNLIMITED, Limits
+from amqp10msg.wire.primitives import Symbol, ULong
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -85,7 +85,7 @@ def _cells(octets: bytes, plan: Plan, limits: Limits) -> dict[str, Any]:
     message: Any
     if plan.whole:
         message = Message.decode(octets, limits=limits)
-        parts = _core.Reader(octets, 0, UNLIMITED).scan()
+        parts = kernel.Reader(octets, 0, UNLIMITED).scan()
     else:
         message, parts = _walk(octets, plan.needs, limits)
     cells: dict[str, Any] = {}
@@ -159,8 +159,8 @@ def _add_body(cells: dict[str, Any], body: Any, codes: list[int], wanted: list[s
 
 def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message, list[_Part]]:
     """Decode the sections that are needed into a message, and list all of them."""
-    octets = _core.octets_of(octets, limits)
-    reader = _core.Reader(octets, 0, limits)
+    octets = kernel.octets_of(octets, limits)
+    reader = kernel.Reader(octets, 0, limits)
     found: dict[int, Any] = {}
     body: list[Any] = []
     parts: list[_Part] = []
@@ -187,7 +187,7 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
             else:
                 found[index] = reader.section(SPECS[index])
             parts.append((FIRST_CODE + index, start, content, reader.pos))
-    except _core.READ_FAULTS as error:
+    except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
     message = Message()
     for index in needs & found.keys():

@@ -6,17 +6,17 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqp10msg import _core
-from amqp10msg.batch import BATCH_FORMAT
 from amqp10msg.columns._cells import value_cell
 from amqp10msg.columns._decode import binary_chunks, formats_of, octets_in
 from amqp10msg.columns._memory_limit import TooMuchError, bounded, room_for
 from amqp10msg.columns._plain import error_cells
 from amqp10msg.columns._schema import ERRORS, VALUE, WIRE
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 from amqp10msg.message import Message
+from amqp10msg.message.batch import BATCH_FORMAT
 from amqp10msg.sections import BODY_CODES, Data
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS, UNLIMITED, Limits
 
 #: What `decode_values` returns for each value.
 DECODED_VALUE: pa.StructType = pa.struct(
@@ -77,7 +77,7 @@ def _value(octets: bytes, plain: str, limits: Limits) -> dict[str, Any]:
         if text is not None and not any(ord(c) < 32 and c not in "\t\n\r" for c in text):
             return {"s": text}
     try:
-        return value_cell(_core.decode_value(octets, limits=limits))
+        return value_cell(kernel.decode_value(octets, limits=limits))
     except DecodeError as error:
         if plain == "error":
             return error_cells(error)
@@ -139,7 +139,7 @@ def _messages(octets: bytes, limits: Limits) -> list[dict[str, Any]]:
     messages = [part.data for part in parts if isinstance(part, Data)]
     if len(messages) == len(parts):
         return [{"position": i, "wire": wire} for i, wire in enumerate(messages)]
-    sections = _core.Reader(octets, 0, UNLIMITED).scan()
+    sections = kernel.Reader(octets, 0, UNLIMITED).scan()
     at = next((part[1] for part in sections if part[0] in BODY_CODES), len(octets))
     return [
         {

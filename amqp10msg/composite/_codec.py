@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
-from amqp10msg import _core
 from amqp10msg.composite._declarations import (
     BY_CLASS,
     FIELD_NAMES,
@@ -14,9 +13,10 @@ from amqp10msg.composite._declarations import (
     composite_of,
     composite_with,
 )
-from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.primitives import HEAD_SIZES, Array, Described, Symbol
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import INVALID_FIELD, NOT_IMPLEMENTED, DecodeError, EncodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.primitives import HEAD_SIZES, Array, Described, Symbol
 
 
 def decode_composite(data: Any, *, limits: Limits | None = None, strict: bool = True) -> Any:
@@ -48,8 +48,8 @@ def read_composite(data: bytes, *, limits: Limits | None = None) -> tuple[Any, i
 
 def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tuple[Any, int]:
     limits = limits or DEFAULT_LIMITS
-    octets = _core.octets_of(data, limits)
-    reader = _core.Reader(octets, 0, limits)
+    octets = kernel.octets_of(data, limits)
+    reader = kernel.Reader(octets, 0, limits)
     reader.lenient = not strict
     try:
         if octets[:1] != b"\x00":
@@ -64,7 +64,7 @@ def _read(data: Any, limits: Limits | None, *, whole: bool, strict: bool) -> tup
             raise reader.trailing()
         refined = _refined(made, entry, octets, start) if strict else _loosely_refined(made, entry)
         return refined, end
-    except _core.READ_FAULTS as error:
+    except kernel.READ_FAULTS as error:
         raise reader.fault(error, FIELD_NAMES) from None
 
 
@@ -80,11 +80,11 @@ def from_described(value: Described, *, limits: Limits | None = None, strict: bo
         DecodeError: no composite has this descriptor, or the fields break its declaration. Its
             offset counts in the value's own encoding, since there is no input.
     """
-    writer = _core.Writer(not strict)
+    writer = kernel.Writer(not strict)
     try:
         writer.value(value)
     except (RecursionError, UnicodeEncodeError) as error:
-        raise _core.encode_fault(error) from None
+        raise kernel.encode_fault(error) from None
     return decode_composite(writer.finish(), limits=limits, strict=strict)
 
 
@@ -130,7 +130,7 @@ def _placed(error: DecodeError, octets: bytes, at: int) -> DecodeError:
         return error
     # The composite in the field was read from an encoding of our own: read the octets that came.
     try:
-        decode_composite(octets[at : _core.skip_value(octets, at)])
+        decode_composite(octets[at : kernel.skip_value(octets, at)])
     except DecodeError as inner:
         inner.offset += at
         return inner
@@ -145,7 +145,7 @@ def offset_of_field(octets: bytes, start: int, index: int) -> int:
     """
     pos = start + HEAD_SIZES[octets[start]]
     for _ in range(index):
-        pos = _core.skip_value(octets, pos)
+        pos = kernel.skip_value(octets, pos)
     return pos
 
 
@@ -197,7 +197,7 @@ def encode_composite(value: Any) -> bytes:
         TypeError: the class of the value is not registered.
     """
     composite_of(type(value))
-    octets: bytes = _core.encode_value(value)
+    octets: bytes = kernel.encode_value(value)
     _check(value)
     return octets
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg.primitives import (
+from amqp10msg.wire import kernel
+from amqp10msg.wire.primitives import (
     Symbol,
     ULong,
     Wire,
@@ -19,7 +19,7 @@ from amqp10msg.primitives import (
     string,
     symbol,
 )
-from amqp10msg.reprs import cut, short_repr
+from amqp10msg.wire.reprs import cut, short_repr
 
 T = TypeVar("T")
 
@@ -150,11 +150,11 @@ def composite(
         if code in COMPOSITES or symbol in COMPOSITES or reserved != {cls.__module__}:
             raise TypeError(f"{symbol} (0x{code:X}) is registered already")
         fields = tuple(_fields_of(cls))
-        spec = _core.Spec(
+        spec = kernel.Spec(
             symbol.split(":")[-2],
             code,
             symbol,
-            _core.SHAPE_COMPOSITE,
+            kernel.SHAPE_COMPOSITE,
             cls,
             "",
             tuple(field.wire_name for field in fields),
@@ -167,7 +167,7 @@ def composite(
         entry = Composite(cls, spec.name, code, symbol, provides, fields, spec, refined)
         COMPOSITES[code] = COMPOSITES[symbol] = BY_CLASS[cls] = entry
         FIELD_NAMES[code] = FIELD_NAMES[symbol] = (spec.name, spec.names)
-        _core.register(cls, spec)
+        kernel.register(cls, spec)
         cls.__rich_repr__ = _rich_repr  # type: ignore[attr-defined]
         cls.__repr__ = short_repr  # type: ignore[method-assign]
         return cls
@@ -185,10 +185,10 @@ def _rich_repr(self: Any) -> Iterator[tuple[Any, ...]]:
 def _kind_of(field: Field) -> int:
     if field.type == "map":
         # Every map in a composite of the specification has symbols as keys.
-        return _core.TYPE_IDS["fields"]
+        return kernel.TYPE_IDS["fields"]
     if field.requires in _KERNEL_ARCHETYPES:
-        return _core.TYPE_IDS[field.requires]
-    return _core.TYPE_IDS[field.type]
+        return kernel.TYPE_IDS[field.requires]
+    return kernel.TYPE_IDS[field.type]
 
 
 def _fields_of(cls: type) -> Iterator[Field]:
@@ -198,7 +198,7 @@ def _fields_of(cls: type) -> Iterator[Field]:
         if wire is None:
             raise TypeError(
                 f"{cls.__name__}.{attribute.name} does not say its AMQP type: annotate it with "
-                "an alias of amqp10msg.primitives"
+                "an alias of amqp10msg.wire.primitives"
             )
         mandatory = attribute.default is attrs.NOTHING
         yield Field(

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg.composite import COMPOSITES, composite_of
 from amqp10msg.delivery.node_properties import (
     LIFETIME_POLICY,
@@ -15,8 +14,9 @@ from amqp10msg.delivery.node_properties import (
     policy_fault,
 )
 from amqp10msg.delivery.transactions import Coordinator, TxnCapability
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import Array, Described, Symbol, ULong
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Array, Described, Symbol, ULong
 
 
 class Found(NamedTuple):
@@ -117,7 +117,7 @@ def filters(view: View) -> Iterator[Found]:
         return
     for key, held in filters.items():
         try:
-            value = _core.decode_value(_core.encode_value(held))
+            value = kernel.decode_value(kernel.encode_value(held))
         except EncodeError:
             continue  # reported as not-encodable
         text = ""

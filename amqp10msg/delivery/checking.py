@@ -7,16 +7,16 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-from amqp10msg import _core
 from amqp10msg.composite import encode_composite, offset_of_field, rows
 from amqp10msg.delivery._terminus_checks import View
 from amqp10msg.delivery.codec import decode
 from amqp10msg.delivery.termini import Source, Target
 from amqp10msg.delivery.terminus_rules import BOTH_CLAUSES, TERMINUS_RULES
 from amqp10msg.delivery.transactions import Coordinator, Declare
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.validation import Violation
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 _ROLES = ("sender", "receiver")
 _OCTETS = (bytes, bytearray, memoryview)
@@ -158,7 +158,7 @@ def _offset(octets: bytes, index: int) -> int:
     """Return the offset of a field; 0 if it is not encoded."""
     if not octets:
         return 0
-    start = _core.skip_value(octets, 1)
+    start = kernel.skip_value(octets, 1)
     width = FORMAT_CODES[octets[start]].width  # 0 of an empty list
     count = int.from_bytes(octets[start + 1 + width : start + 1 + 2 * width], "big")
     return offset_of_field(octets, start, index) if index < count else 0

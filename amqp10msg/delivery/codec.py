@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _core
 from amqp10msg.composite import composite_of, decode_composite, encode_composite
 from amqp10msg.delivery.transactions import Declare, Discharge
-from amqp10msg.errors import NOT_IMPLEMENTED, DecodeError
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import NOT_IMPLEMENTED, DecodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 # Archetypes of this package that frames carry.
 _ARCHETYPES = frozenset(
@@ -44,7 +44,7 @@ def decode(
     Raises:
         DecodeError: the bytes are malformed, are none of these, or break their declaration.
     """
-    octets = _core.octets_of(data, limits or DEFAULT_LIMITS)
+    octets = kernel.octets_of(data, limits or DEFAULT_LIMITS)
     made = decode_composite(octets, limits=limits, strict=strict)
     if not _belongs(type(made)):
         raise DecodeError(

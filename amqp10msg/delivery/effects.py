@@ -8,11 +8,11 @@ from typing import Any, TypeVar
 from amqp10msg.delivery.outcomes import Accepted, Modified, Received, Rejected, Released
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.transactions import TransactionalState
-from amqp10msg.errors import EncodeError
-from amqp10msg.limits import Limits
 from amqp10msg.message import Message
-from amqp10msg.parts import scan
 from amqp10msg.sections import Header, MessageAnnotations
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.limits import Limits
 
 AnyMessage = TypeVar("AnyMessage", Message, bytes)
 

@@ -8,8 +8,8 @@ from typing import Any, Self
 import attrs
 
 from amqp10msg.composite import COMPOSITES, composite_of, from_described
-from amqp10msg.errors import INVALID_FIELD, DecodeError
-from amqp10msg.primitives import Array, Described, Symbol
+from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
+from amqp10msg.wire.primitives import Array, Described, Symbol
 
 LIFETIME_POLICY = "lifetime-policy"
 SUPPORTED_DIST_MODES = "supported-dist-modes"

@@ -8,7 +8,7 @@ import attrs
 
 from amqp10msg.composite import Error, composite
 from amqp10msg.delivery.states import DeliveryState, Shared
-from amqp10msg.primitives import Wire, boolean, fields, uint, ulong
+from amqp10msg.wire.primitives import Wire, boolean, fields, uint, ulong
 
 error = Annotated[Error, Wire("*", "error", requires="error")]
 _OUTCOME = ("delivery-state", "outcome")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from amqp10msg import _core
 from amqp10msg.delivery.outcomes import Received
-from amqp10msg.errors import INVALID_FIELD, DecodeError
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import INVALID_FIELD, DecodeError
+from amqp10msg.wire.limits import UNLIMITED
 
 
 def _octets(message: Message | bytes | bytearray | memoryview) -> bytes:
     if isinstance(message, Message):
         return message.encode()
-    octets: bytes = _core.octets_of(message, UNLIMITED)
+    octets: bytes = kernel.octets_of(message, UNLIMITED)
     return octets
 
 
@@ -113,7 +113,7 @@ def _sections_of(count: int) -> str:
 def _end(octets: bytes, start: int) -> int | None:
     """Return the end of a section; None if the bytes at hand end before it."""
     try:
-        end: int = _core.skip_value(octets, start)
+        end: int = kernel.skip_value(octets, start)
     except DecodeError as error:
         if error.rule == "truncated":
             return None

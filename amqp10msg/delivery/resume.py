@@ -17,9 +17,9 @@ from amqp10msg.delivery.outcomes import Received
 from amqp10msg.delivery.positions import octets_before
 from amqp10msg.delivery.states import DeliveryState
 from amqp10msg.delivery.transactions import TransactionalState
-from amqp10msg.errors import INVALID_FIELD, DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Described
+from amqp10msg.wire.errors import INVALID_FIELD, DecodeError, EncodeError
+from amqp10msg.wire.primitives import Described
 
 _START = Received(0, 0)
 _MAX_TAG = 32  # Part 2, 2.8.7

@@ -9,7 +9,7 @@ import attrs
 
 from amqp10msg.composite import composite
 from amqp10msg.delivery.states import DeliveryState
-from amqp10msg.primitives import Wire, boolean, symbols
+from amqp10msg.wire.primitives import Wire, boolean, symbols
 
 
 class TxnCapability(StrEnum):

@@ -12,12 +12,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core import decode_value, skip_value
-from amqp10msg.errors import DecodeError
 from amqp10msg.files._packets import Packet
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import too_large
-from amqp10msg.primitives import Described
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import decode_value, skip_value
+from amqp10msg.wire.primitives import Described
 
 # The largest frame where the negotiated size is not known; more is not a frame.
 _MAX_FRAME = 64 << 20

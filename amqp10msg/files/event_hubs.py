@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping
 from typing import IO, Any
 
 from amqp10msg.composite import rows
-from amqp10msg.errors import EncodeError
 from amqp10msg.files._record import Record
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol, Timestamp, UInt
 from amqp10msg.sections import Data, Properties
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Symbol, Timestamp, UInt
 
 #: The fields of a record, as Capture writes them.
 FIELDS = (

@@ -16,7 +16,7 @@ from amqp10msg.files.event_hubs import read_avro
 from amqp10msg.files.recognition import HEAD, advice, form_of_head
 from amqp10msg.files.streams import GZIP, DamagedGzipError, opened
 from amqp10msg.files.tables import read_parquet
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 _SUFFIXES = {
     ".jsonl": "jsonl",

@@ -7,7 +7,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
 
 #: What a gzip file begins with (RFC 1952, 2.3.1).
 GZIP = b"\x1f\x8b"

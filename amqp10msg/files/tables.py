@@ -8,7 +8,7 @@ from typing import IO, Any
 
 from amqp10msg.files._record import Record
 from amqp10msg.files.containers import too_large
-from amqp10msg.limits import Limits
+from amqp10msg.wire.limits import Limits
 
 #: Columns that hold an encoded message; the first that is there is read.
 COLUMNS = ("wire", "raw")

@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
-from amqp10msg.errors import DecodeError
 from amqp10msg.files.recognition import advice
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
@@ -23,6 +22,7 @@ from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.counts import MAX_TEXT, RuleCount
+from amqp10msg.wire.errors import DecodeError
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")

@@ -9,12 +9,12 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import pages
+from amqp10msg.app import pages
+from amqp10msg.app.pages.charts import COLORS, SLIM, WIDE, Bar, columns, proportions
 from amqp10msg.jobs._job import DAMAGED, UNREADABLE
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
-from amqp10msg.pages.charts import COLORS, SLIM, WIDE, Bar, columns, proportions
 from amqp10msg.validation import RULES, validate
 from amqp10msg.validation.counts import RuleCount
 

@@ -20,14 +20,14 @@ import pyarrow.parquet as pq
 
 from amqp10msg import files
 from amqp10msg.delivery.filters import Selector
-from amqp10msg.errors import DecodeError
 from amqp10msg.files import Record
 from amqp10msg.files.recognition import PARQUET as MAGIC
 from amqp10msg.files.tables import check_expansion, rows_of_batch
 from amqp10msg.jobs.options import number_of
-from amqp10msg.limits import DEFAULT_LIMITS
 from amqp10msg.message import Message
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS
 
 #: The columns of messages from files; see `amqp10msg.files.Record`.
 MESSAGES = pa.schema(

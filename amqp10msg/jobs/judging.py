@@ -13,7 +13,7 @@ from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, suspects
 from amqp10msg.columns import decode as columns_decode
 from amqp10msg.files.text import printable
-from amqp10msg.limits import DEFAULT_LIMITS
+from amqp10msg.wire.limits import DEFAULT_LIMITS
 
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")

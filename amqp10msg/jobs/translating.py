@@ -9,14 +9,14 @@ from typing import Any
 import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.errors import AmqpError, DecodeError, EncodeError
 from amqp10msg.files.text import printable
 from amqp10msg.jobs._buffers import arrays_of, column_of, mended, whole
 from amqp10msg.message import Message
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel
 from amqp10msg.validation import rule_of
+from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
 
 _LOSSES = pa.list_(
     pa.struct(

@@ -17,17 +17,10 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overloa
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg.errors import EncodeError
-from amqp10msg.lenient import Malformed, parts_of, read_message, value_at
-from amqp10msg.limits import Limits
 from amqp10msg.message import _content
 from amqp10msg.message._bodies import BODY_SPECS, Body, body_sections, to_body
 from amqp10msg.message._changes import SECTION_KINDS, body_parts, encode_changes, holders
 from amqp10msg.message._writing import write
-from amqp10msg.parts import octets_of_sections
-from amqp10msg.primitives import AmqpMap, Timestamp, plain
-from amqp10msg.reprs import Text, short_repr
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
@@ -39,10 +32,17 @@ from amqp10msg.sections import (
     MessageAnnotations,
     Properties,
 )
+from amqp10msg.sections.lenient import Malformed, parts_of, read_message, value_at
+from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.validation import Violation, validate
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import AmqpMap, Timestamp, plain
+from amqp10msg.wire.reprs import Text, short_repr
 
 if TYPE_CHECKING:
-    from amqp10msg.codings import Coding
+    from amqp10msg.wire.codings import Coding
 
 __all__ = ["Body", "Message", "MessageChanges"]
 
@@ -63,7 +63,7 @@ class MessageChanges(TypedDict, total=False):
 
 
 @attrs.define(eq=False, repr=False, init=False, weakref_slot=False)
-class Message(_core.Record):
+class Message(kernel.Record):
     """One annotated message: up to seven sections, each None where it is absent.
 
         Message(body="text")
@@ -158,7 +158,7 @@ class Message(_core.Record):
 
     else:
         # The kernel's own function, since one around it would cost every message a call.
-        decode = classmethod(_core.decode_message)
+        decode = classmethod(kernel.decode_message)
 
     @property
     def violations(self) -> tuple[Violation, ...]:
@@ -177,11 +177,11 @@ class Message(_core.Record):
         def encode(self) -> bytes: ...  # noqa: D102  (the kernel's function has the docstring)
 
     else:
-        encode = _core.encode_message
+        encode = kernel.encode_message
 
     def _encode_new(self) -> bytes:
         """Encode one section after the other, to take what a user may have set or say where."""
-        writer = _core.Writer(self._lenient)
+        writer = kernel.Writer(self._lenient)
         for kind in SECTION_KINDS:
             if kind.attribute == "footer":
                 for part in body_sections(self):
@@ -229,9 +229,9 @@ class Message(_core.Record):
 
     def _canonical(self) -> bytes:
         if not self._lenient or self._wire is None:
-            octets: bytes | None = _core.write_message(self)
+            octets: bytes | None = kernel.write_message(self)
             return octets or self._encode_new()
-        writer = _core.Writer(True)
+        writer = kernel.Writer(True)
         written = []
         for _, section in self.sections():
             if type(section) is Malformed:
@@ -492,7 +492,7 @@ def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_forma
 
 
 # What `__init__` takes as it is.
-_core.make_fast(
+kernel.make_fast(
     Message,
     delivery_annotations=(NoneType, DeliveryAnnotations),
     message_annotations=(NoneType, MessageAnnotations),
@@ -500,4 +500,4 @@ _core.make_fast(
     body=(NoneType, *BODY_SPECS),
     footer=(NoneType, Footer),
 )
-_core.register_message(Message, _read_leniently)
+kernel.register_message(Message, _read_leniently)

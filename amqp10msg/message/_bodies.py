@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from amqp10msg.errors import EncodeError, wrong_type
 from amqp10msg.sections import BODY_KINDS, SPEC_OF, AmqpSequence, AmqpValue, Data
+from amqp10msg.wire.errors import EncodeError, wrong_type
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message

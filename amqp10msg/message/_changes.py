@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from amqp10msg.lenient import is_cut, parts_of, read_again, with_surplus
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message._bodies import BODY_SPECS, body_sections
 from amqp10msg.message._writing import encoded
-from amqp10msg.parts import read_section
-from amqp10msg.primitives import HEAD_SIZES
 from amqp10msg.sections import BODY_CODES, BODY_KINDS, KIND_OF, KINDS, Data, SectionKind
+from amqp10msg.sections.lenient import is_cut, parts_of, read_again, with_surplus
+from amqp10msg.sections.parts import read_section
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import HEAD_SIZES
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message

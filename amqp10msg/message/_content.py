@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args
 
 import attrs
 
-from amqp10msg.errors import ContentError
 from amqp10msg.message._bodies import body_sections
-from amqp10msg.primitives import Symbol, plain
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Properties
+from amqp10msg.wire.errors import ContentError
+from amqp10msg.wire.primitives import Symbol, plain
 
 if TYPE_CHECKING:
-    from amqp10msg.codings import Coding
     from amqp10msg.message import Message
+    from amqp10msg.wire.codings import Coding
 
 M = TypeVar("M", bound="Message")
 
@@ -45,7 +45,7 @@ def content(message: Message, limit: int | None) -> bytes:
         return octets
     if not isinstance(coding, str):
         raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
-    codings = importlib.import_module("amqp10msg.codings")
+    codings = importlib.import_module("amqp10msg.wire.codings")
     made: bytes = codings.decompress(
         octets, coding, limit=codings.DEFAULT_LIMIT if limit is None else limit
     )
@@ -104,7 +104,7 @@ def compressed(message: M, coding: Coding, level: int | None) -> M:
     own = message.properties or Properties()
     if own.content_encoding:
         raise ContentError(f"the body is {own.content_encoding} already")
-    codings = importlib.import_module("amqp10msg.codings")
+    codings = importlib.import_module("amqp10msg.wire.codings")
     octets = codings.compress(body_bytes(message), coding, level)
     properties = attrs.evolve(own, content_encoding=Symbol(coding))
     return message.evolve(body=Data(octets), properties=properties)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqp10msg import _core
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import AmqpMap, Array, Described, ULong
 from amqp10msg.sections import SPEC_OF, SectionKind
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import AmqpMap, Array, Described, ULong
 
 
 def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
     """Encode one section."""
-    writer = _core.Writer(lenient)
+    writer = kernel.Writer(lenient)
     write(writer, SPEC_OF[kind.code], section)
     return writer.finish()
 
@@ -25,14 +25,14 @@ def write(writer: Any, spec: Any, section: Any) -> None:
             # What a section that is a map holds, and no dict can.
             writer.value(Described(ULong(spec.code), section))
             return
-        _core.check_section(spec, section)
+        kernel.check_section(spec, section)
         writer.section(spec, section)
     except EncodeError as error:
         if error.path.startswith(spec.name):
             raise
         raise _located(spec, section, error) from None
     except (RecursionError, UnicodeEncodeError) as error:
-        raise _located(spec, section, _core.encode_fault(error)) from None
+        raise _located(spec, section, kernel.encode_fault(error)) from None
 
 
 def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
@@ -60,7 +60,7 @@ def _place(value: Any, level: int = 0) -> str:
         return _place(value.value, level)
     for key, item in entries:
         try:
-            _core.encode_value(item)
+            kernel.encode_value(item)
         except EncodeError:
             return f"[{key!r:.80}]" + (_place(item, level + 1) if level < _MOST_PLACES else "")
     return ""

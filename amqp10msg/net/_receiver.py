@@ -8,10 +8,10 @@ import proton.handlers
 import proton.reactor
 from proton import Delivery
 
-from amqp10msg.errors import AmqpError
+from amqp10msg.interop.proton import receive_octets
 from amqp10msg.net.landing import Spooled
-from amqp10msg.parts import scan
-from amqp10msg.proton import receive_octets
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import AmqpError
 
 _MessagingHandler: Any = proton.handlers.MessagingHandler
 _IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler

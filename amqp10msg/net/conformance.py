@@ -16,10 +16,9 @@ from typing import Any, NoReturn, Self
 
 import attrs
 
-from amqp10msg.conformance import PeerError, PeerResults, Result
-from amqp10msg.conformance.meaning import apart, meaning
-from amqp10msg.corpus import Amqp10msg, Case, RefusedError, agreement
-from amqp10msg.errors import DecodeError
+from amqp10msg.interop.conformance import PeerError, PeerResults, Result
+from amqp10msg.interop.conformance.meaning import apart, meaning
+from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.amqp10 import (
     Amqp10Source,
@@ -37,7 +36,8 @@ from amqp10msg.net.bridge.terms import (
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint, parse_url
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError
 
 #: What becomes of a message, and what that means.
 VERDICTS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 
 from amqp10msg.basic import BasicProperties
-from amqp10msg.parts import Scan
-from amqp10msg.primitives import ULong
+from amqp10msg.sections.parts import Scan
+from amqp10msg.wire.primitives import ULong
 
 #: The types of a message-id (Part 3, 3.2.11).
 _TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqp10msg._core.value_reader cimport ValueReader
-from amqp10msg._core.value_writer cimport ValueWriter
+from amqp10msg.wire.kernel.value_reader cimport ValueReader
+from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef int DETAIL, EIGHT_BYTES, FOUR_BYTES, ITEM_DOUBLE, ITEM_FALSE, ITEM_HALF, ITEM_NULL
 cdef int ITEM_SINGLE, ITEM_TRUE, MAJOR, MAJOR_ARRAY, MAJOR_BYTES, MAJOR_NEGATIVE, MAJOR_SIMPLE

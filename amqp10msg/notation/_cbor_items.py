@@ -12,11 +12,6 @@ import math
 import struct
 from typing import Any
 
-from amqp10msg._core.bounded import READ_FAULTS
-from amqp10msg._core.codes import KIND_LONG, TYPE_IDS
-from amqp10msg._core.value_reader import ValueReader
-from amqp10msg._core.value_writer import ValueWriter
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation._cbor_tags import (
     CHAR,
     DECIMAL,
@@ -52,6 +47,11 @@ from amqp10msg.notation.cbor_heads import (
 )
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS
+from amqp10msg.wire.kernel.bounded import READ_FAULTS
+from amqp10msg.wire.kernel.codes import KIND_LONG, TYPE_IDS
+from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.limits import UNLIMITED
 
 _KINDS = bytes(TYPE_IDS[name] for name in INTEGERS)
 #: By tag: the format code for each size that a byte string may have behind it.

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Output
-from amqp10msg._core.value_reader cimport ValueReader
+from amqp10msg.wire.kernel.twin cimport Output
+from amqp10msg.wire.kernel.value_reader cimport ValueReader
 
 cdef int EIGHT_BYTES, FOUR_BYTES, ITEM_FALSE, ITEM_NULL, ITEM_TRUE, MAJOR_ARRAY, MAJOR_BYTES
 cdef int MAJOR_NEGATIVE, MAJOR_TAG, MAJOR_TEXT, MAJOR_UNSIGNED, ONE_BYTE, TWO_BYTES

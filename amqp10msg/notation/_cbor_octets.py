@@ -11,31 +11,6 @@ import math
 import struct
 from typing import Any
 
-from amqp10msg._core.bounded import READ_FAULTS
-from amqp10msg._core.codes import (
-    KIND_BINARY,
-    KIND_BOOLEAN,
-    KIND_CHAR,
-    KIND_DECIMAL32,
-    KIND_DECIMAL64,
-    KIND_DECIMAL128,
-    KIND_DOUBLE,
-    KIND_FLOAT,
-    KIND_LIST,
-    KIND_LONG,
-    KIND_MAP,
-    KIND_NULL,
-    KIND_OF,
-    KIND_STRING,
-    KIND_SYMBOL,
-    KIND_TIMESTAMP,
-    KIND_UBYTE,
-    KIND_UUID,
-    TYPE_IDS,
-)
-from amqp10msg._core.twin import Output
-from amqp10msg._core.value_reader import ValueReader
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.notation._cbor_tags import (
     CHAR,
     DECIMAL,
@@ -65,6 +40,31 @@ from amqp10msg.notation.cbor_heads import (
 )
 from amqp10msg.notation.type_names import INTEGERS, WIDTHS
 from amqp10msg.sections import KINDS
+from amqp10msg.wire.kernel.bounded import READ_FAULTS
+from amqp10msg.wire.kernel.codes import (
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_CHAR,
+    KIND_DECIMAL32,
+    KIND_DECIMAL64,
+    KIND_DECIMAL128,
+    KIND_DOUBLE,
+    KIND_FLOAT,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_NULL,
+    KIND_OF,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    KIND_UUID,
+    TYPE_IDS,
+)
+from amqp10msg.wire.kernel.twin import Output
+from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.limits import UNLIMITED
 
 #: By kind: the tag, 0 for what is CBOR's own; and of what is written by its bits, their size.
 _TAGS = [0] * 256

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from amqp10msg.errors import AmqpError
+from amqp10msg.wire.errors import AmqpError
 
 
 class NotationError(AmqpError, ValueError):

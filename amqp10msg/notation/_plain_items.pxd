@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.value_writer cimport ValueWriter
+from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef bytes PLACES
 cdef list _SOURCES, _HEADS, _NAMES, _KINDS, _FIELDS, _NULLS

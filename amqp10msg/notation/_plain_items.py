@@ -13,7 +13,18 @@ import math
 import uuid
 from typing import Any
 
-from amqp10msg._core.codes import (
+from amqp10msg.notation._plain_reader import PlainReader
+from amqp10msg.notation._plain_tables import (
+    FIELD_KINDS,
+    FIELD_NAMES,
+    FIRST,
+    PROPERTIES,
+    SHOWN,
+    SOURCES,
+    VALUE,
+)
+from amqp10msg.notation.type_names import TYPES
+from amqp10msg.wire.kernel.codes import (
     KIND_ADDRESS,
     KIND_BINARY,
     KIND_BOOLEAN,
@@ -31,20 +42,9 @@ from amqp10msg._core.codes import (
     PLACES,
     TYPE_IDS,
 )
-from amqp10msg._core.conversions import timestamp_of
-from amqp10msg._core.value_writer import ValueWriter
-from amqp10msg.notation._plain_reader import PlainReader
-from amqp10msg.notation._plain_tables import (
-    FIELD_KINDS,
-    FIELD_NAMES,
-    FIRST,
-    PROPERTIES,
-    SHOWN,
-    SOURCES,
-    VALUE,
-)
-from amqp10msg.notation.type_names import TYPES
-from amqp10msg.primitives import UInt
+from amqp10msg.wire.kernel.conversions import timestamp_of
+from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.primitives import UInt
 
 #: The kinds by marker.
 _MARKED = {f"${name}": TYPE_IDS[name] for name in TYPES.values()}

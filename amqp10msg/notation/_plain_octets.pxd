@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.value_reader cimport ValueReader
+from amqp10msg.wire.kernel.value_reader cimport ValueReader
 
 cdef bytes KIND_OF, IS_MESSAGE_ID, PLACES
 cdef list _MARKERS, _SOURCES, _SHOWN, _NAMES, _KINDS

@@ -10,8 +10,24 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from amqp10msg._core.bounded import READ_FAULTS
-from amqp10msg._core.codes import (
+from amqp10msg.notation._plain_tables import (
+    FIELD_KINDS,
+    FIELD_NAMES,
+    FIRST,
+    PROPERTIES,
+    SHOWN,
+    SOURCES,
+    VALUE,
+)
+from amqp10msg.notation._plain_writer import (
+    generic,
+    natural,
+    shown_binary,
+    shown_float,
+    shown_time,
+)
+from amqp10msg.wire.kernel.bounded import READ_FAULTS
+from amqp10msg.wire.kernel.codes import (
     IS_MESSAGE_ID,
     KIND_ADDRESS,
     KIND_ARRAY,
@@ -34,25 +50,9 @@ from amqp10msg._core.codes import (
     PLACES,
     TYPE_NAMES,
 )
-from amqp10msg._core.value_reader import ValueReader
-from amqp10msg._core.values import decode_value
-from amqp10msg.limits import UNLIMITED
-from amqp10msg.notation._plain_tables import (
-    FIELD_KINDS,
-    FIELD_NAMES,
-    FIRST,
-    PROPERTIES,
-    SHOWN,
-    SOURCES,
-    VALUE,
-)
-from amqp10msg.notation._plain_writer import (
-    generic,
-    natural,
-    shown_binary,
-    shown_float,
-    shown_time,
-)
+from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.values import decode_value
+from amqp10msg.wire.limits import UNLIMITED
 
 #: The marker of what each format code constructs.
 _MARKERS = [f"${TYPE_NAMES[kind]}" if kind else "" for kind in KIND_OF]

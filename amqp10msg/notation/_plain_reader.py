@@ -11,12 +11,12 @@ import re
 import uuid
 from typing import Any
 
-from amqp10msg._core import encode_value
 from amqp10msg.composite import Composite, Field, from_described, named_composite
-from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.notation._error import Reader, shown
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
-from amqp10msg.primitives import (
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.primitives import (
     FORMAT_CODES,
     AmqpMap,
     Array,

@@ -10,11 +10,19 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from amqp10msg._core import encode_value
 from amqp10msg.composite import Field, composite_with, from_described
-from amqp10msg.errors import DecodeError
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, bits_of
-from amqp10msg.primitives import FORMAT_CODES, HEAD_SIZES, AmqpMap, Array, Described, Symbol, ULong
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.primitives import (
+    FORMAT_CODES,
+    HEAD_SIZES,
+    AmqpMap,
+    Array,
+    Described,
+    Symbol,
+    ULong,
+)
 
 # The types that JSON has, and those whose values are integers or texts there.
 _SAME = frozenset(("null", "boolean", "string"))

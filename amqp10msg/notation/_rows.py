@@ -8,11 +8,19 @@ from collections.abc import Iterator
 
 import attrs
 
+from amqp10msg.app.pages import printable
 from amqp10msg.message import Message
 from amqp10msg.notation.tree import Node, Tree, parse_tree
-from amqp10msg.pages import printable
-from amqp10msg.primitives import Char, Decimal32, Decimal64, Decimal128, Float, Symbol, Timestamp
 from amqp10msg.validation import Violation, validate
+from amqp10msg.wire.primitives import (
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Float,
+    Symbol,
+    Timestamp,
+)
 
 
 @attrs.frozen

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _core
-from amqp10msg.errors import DecodeError
-from amqp10msg.lenient import Malformed, located, parts_of
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import KIND_OF, SectionKind
+from amqp10msg.sections.lenient import Malformed, located, parts_of
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.limits import UNLIMITED
 
 
 def exact(value: Any) -> Any:
@@ -20,7 +20,7 @@ def exact(value: Any) -> Any:
     Raises:
         EncodeError: the value has no AMQP type, or is out of its range.
     """
-    return _core.decode_value(_core.encode_value(value), limits=UNLIMITED)
+    return kernel.decode_value(kernel.encode_value(value), limits=UNLIMITED)
 
 
 def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
@@ -29,13 +29,13 @@ def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
     What is not a section of Part 3 is there as a whole, with its descriptor, and None as its kind;
     what is no encoding to the letter is `Malformed`.
     """
-    reader = _core.Reader(octets, 0, UNLIMITED)
+    reader = kernel.Reader(octets, 0, UNLIMITED)
     made = []
     for code, start, content, end in parts_of(octets):
         reader.pos = start if code < 0 else content
         try:
             value = reader.value()
-        except _core.READ_FAULTS as error:
+        except kernel.READ_FAULTS as error:
             value = Malformed(octets[start:end], located(octets, start, end, reader.pos, error))
             reader.end, reader.depth = len(octets), UNLIMITED.depth
         made.append((None if code < 0 else KIND_OF[code], value))
@@ -48,7 +48,7 @@ def written(kind: SectionKind | None, value: Any) -> bytes:
     Raises:
         EncodeError: an array's constructor does not fit its elements.
     """
-    octets = _core.encode_value(value)
+    octets = kernel.encode_value(value)
     return octets if kind is None else b"\x00\x53" + bytes((kind.code,)) + octets
 
 

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqp10msg._core.value_reader cimport ValueReader
-from amqp10msg._core.value_writer cimport ValueWriter
+from amqp10msg.wire.kernel.value_reader cimport ValueReader
+from amqp10msg.wire.kernel.value_writer cimport ValueWriter
 
 cdef list _NAMES
 cdef bytes KIND_OF

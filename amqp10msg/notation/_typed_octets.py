@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg._core.bounded import READ_FAULTS
-from amqp10msg._core.codes import (
+from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
+from amqp10msg.sections import KINDS
+from amqp10msg.wire.kernel.bounded import READ_FAULTS
+from amqp10msg.wire.kernel.codes import (
     KIND_BINARY,
     KIND_BOOLEAN,
     KIND_CHAR,
@@ -27,12 +29,10 @@ from amqp10msg._core.codes import (
     TYPE_IDS,
     TYPE_NAMES,
 )
-from amqp10msg._core.value_reader import ValueReader
-from amqp10msg._core.value_writer import ValueWriter
-from amqp10msg.limits import UNLIMITED
-from amqp10msg.notation.type_names import TYPES, WIDTHS, bits_of
-from amqp10msg.primitives import FORMAT_CODES, AmqpMap
-from amqp10msg.sections import KINDS
+from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import FORMAT_CODES, AmqpMap
 
 _NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
 _NAMES[0] = "described"

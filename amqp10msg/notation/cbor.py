@@ -47,10 +47,6 @@ import math
 import uuid
 from typing import Any
 
-from amqp10msg._core import decode_value, encode_value
-from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._cbor_check import MAX_DEPTH, check
 from amqp10msg.notation._cbor_items import octets_of_cbor
@@ -79,8 +75,12 @@ from amqp10msg.notation.type_names import (
     integer_range,
     of_bits,
 )
-from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 from amqp10msg.sections import KINDS
+from amqp10msg.sections.lenient import Malformed
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Float, Symbol
 
 _DECIMALS = {cls.width: name for name, cls in DECIMALS.items()}
 #: The tag of each type; what has none is CBOR's own.

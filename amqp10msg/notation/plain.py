@@ -51,11 +51,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from amqp10msg._core import decode_value, encode_value
 from amqp10msg.composite import COMPOSITES
-from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError
 from amqp10msg.notation._plain_items import octets_of_message, octets_of_value
@@ -64,8 +60,12 @@ from amqp10msg.notation._plain_reader import PlainReader, is_marker
 from amqp10msg.notation._plain_tables import SHOWN
 from amqp10msg.notation._plain_writer import entries, fields_of, generic, marked, natural
 from amqp10msg.notation._sections import message_of, sections_of, written
-from amqp10msg.primitives import AmqpMap, Symbol
 from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
+from amqp10msg.sections.lenient import Malformed
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import AmqpMap, Symbol
 
 _SHOWN = {kind.name: shown for kind, shown in zip(KINDS, SHOWN, strict=True)}
 _NAMES = dict(zip(SHOWN, KINDS, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import pages
+from amqp10msg.app import pages
 from amqp10msg.notation._rows import tree_of
 from amqp10msg.notation.html import annotated
 

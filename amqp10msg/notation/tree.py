@@ -7,8 +7,13 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core import decode_value
-from amqp10msg._core.walk import (
+from amqp10msg.composite import composite_with
+from amqp10msg.message import Message
+from amqp10msg.sections import CODES, KIND_OF
+from amqp10msg.validation import Violation
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import decode_value
+from amqp10msg.wire.kernel.walk import (
     CONSTRUCTOR,
     CUT_OFF,
     LEFT_OVER,
@@ -20,13 +25,8 @@ from amqp10msg._core.walk import (
     Value,
     walk,
 )
-from amqp10msg.composite import composite_with
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import UNLIMITED
-from amqp10msg.message import Message
-from amqp10msg.primitives import FORMAT_CODES, Symbol, ULong
-from amqp10msg.sections import CODES, KIND_OF
-from amqp10msg.validation import Violation
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import FORMAT_CODES, Symbol, ULong
 
 # A node takes some 300 octets of memory, and nobody reads more lines than this.
 _MAX_NODES = 100_000

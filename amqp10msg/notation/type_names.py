@@ -6,7 +6,7 @@ import struct
 import uuid
 from typing import Any
 
-from amqp10msg.primitives import (
+from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
     Byte,

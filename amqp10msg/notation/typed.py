@@ -43,10 +43,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from amqp10msg._core import decode_value, encode_value
-from amqp10msg.errors import EncodeError
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
 from amqp10msg.notation._sections import message_of, sections_of, written
@@ -58,8 +54,12 @@ from amqp10msg.notation._typed_octets import (
     typed_value,
 )
 from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, integer_range, of_bits
-from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 from amqp10msg.sections import KINDS, SectionKind
+from amqp10msg.sections.lenient import Malformed
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
 
 _KINDS = {kind.name: kind for kind in KINDS}
 

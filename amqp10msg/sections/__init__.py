@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import FIRST_CODE, PLACES, REPEATABLE
 from amqp10msg.composite import composite_of
 from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
 from amqp10msg.sections.header import Header
@@ -16,6 +14,8 @@ from amqp10msg.sections.mappings import (
     MessageAnnotations,
 )
 from amqp10msg.sections.properties import Properties
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import FIRST_CODE, PLACES, REPEATABLE
 
 __all__ = [
     "BARE_CODES",
@@ -113,23 +113,23 @@ BARE_CODES = frozenset(kind.code for kind in KINDS if kind.bare)
 CODES: dict[int | str, int] = {key: kind.code for kind in KINDS for key in (kind.code, kind.symbol)}
 
 _SHAPES = {
-    "delivery-annotations": _core.SHAPE_ANNOTATIONS,
-    "message-annotations": _core.SHAPE_ANNOTATIONS,
-    "application-properties": _core.SHAPE_PROPERTIES,
-    "data": _core.SHAPE_BINARY,
-    "amqp-sequence": _core.SHAPE_SEQUENCE,
-    "amqp-value": _core.SHAPE_VALUE,
-    "footer": _core.SHAPE_ANNOTATIONS,
+    "delivery-annotations": kernel.SHAPE_ANNOTATIONS,
+    "message-annotations": kernel.SHAPE_ANNOTATIONS,
+    "application-properties": kernel.SHAPE_PROPERTIES,
+    "data": kernel.SHAPE_BINARY,
+    "amqp-sequence": kernel.SHAPE_SEQUENCE,
+    "amqp-value": kernel.SHAPE_VALUE,
+    "footer": kernel.SHAPE_ANNOTATIONS,
 }
 _CONTENT: dict[type, str] = {Data: "data", AmqpSequence: "values", AmqpValue: "value"}
 
 
-def _spec_of(kind: SectionKind) -> _core.Spec:
+def _spec_of(kind: SectionKind) -> kernel.Spec:
     if kind.source == "list" and kind.name not in _SHAPES:
-        known: _core.Spec = composite_of(kind.cls).spec
-        _core.register_section(kind.cls, known)
+        known: kernel.Spec = composite_of(kind.cls).spec
+        kernel.register_section(kind.cls, known)
         return known
-    spec = _core.Spec(
+    spec = kernel.Spec(
         kind.name,
         kind.code,
         kind.symbol,
@@ -137,11 +137,11 @@ def _spec_of(kind: SectionKind) -> _core.Spec:
         kind.cls,
         _CONTENT.get(kind.cls, ""),
     )
-    _core.register_section(kind.cls, spec)
+    kernel.register_section(kind.cls, spec)
     return spec
 
 
 #: The kernel's row tables, in the order of the codes.
-SPECS: tuple[_core.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
+SPECS: tuple[kernel.Spec, ...] = tuple(_spec_of(kind) for kind in KINDS)
 #: The same, by code.
-SPEC_OF: dict[int, _core.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}
+SPEC_OF: dict[int, kernel.Spec] = {kind.code: spec for kind, spec in zip(KINDS, SPECS, strict=True)}

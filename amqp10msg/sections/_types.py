@@ -6,10 +6,10 @@ import uuid
 from types import NoneType
 from typing import Any
 
-from amqp10msg import _core
 from amqp10msg.composite import composite_of
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import Symbol, Timestamp, UByte, UInt, ULong
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Symbol, Timestamp, UByte, UInt, ULong
 
 # By AMQP type: the Python types of which every value fits, but for its range.
 _FITTING: dict[str, tuple[type, ...]] = {
@@ -48,7 +48,7 @@ def check_types(section: Any, cls: type) -> None:
         value = getattr(section, field.name)
         if value is None or type(value) in _FITTING[field.requires or field.type]:
             continue
-        writer = _core.Writer()
+        writer = kernel.Writer()
         try:
             writer.typed(kind, value)
         except EncodeError as error:

@@ -6,13 +6,13 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg.reprs import shown
+from amqp10msg.wire import kernel
+from amqp10msg.wire.reprs import shown
 
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class Data(_core.Record):
+class Data(kernel.Record):
     """Opaque binary data (Part 3, 3.2.6). A body may have several, which belong together.
 
     What it holds is checked when it is encoded (`EncodeError`).
@@ -23,7 +23,7 @@ class Data(_core.Record):
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class AmqpSequence(_core.Record):
+class AmqpSequence(kernel.Record):
     """A list of values (Part 3, 3.2.7). A body may have several, which belong together.
 
     What it holds is checked when it is encoded (`EncodeError`).
@@ -34,12 +34,12 @@ class AmqpSequence(_core.Record):
 
 @shown
 @attrs.define(weakref_slot=False, repr=False)
-class AmqpValue(_core.Record):
+class AmqpValue(kernel.Record):
     """One AMQP value of any type (Part 3, 3.2.8), checked when it is encoded (`EncodeError`)."""
 
     value: Any = None
 
 
-_core.make_fast(Data)
-_core.make_fast(AmqpSequence, values=(list, tuple))
-_core.make_fast(AmqpValue)
+kernel.make_fast(Data)
+kernel.make_fast(AmqpSequence, values=(list, tuple))
+kernel.make_fast(AmqpValue)

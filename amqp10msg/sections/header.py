@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg.composite import composite
-from amqp10msg.primitives import boolean, milliseconds, ubyte, uint
 from amqp10msg.sections._types import check_types, fitting_types
+from amqp10msg.wire import kernel
+from amqp10msg.wire.primitives import boolean, milliseconds, ubyte, uint
 
 
 @composite("amqp:header:list", 0x70, provides=("section",))
 @attrs.define(weakref_slot=False)
-class Header(_core.Record):
+class Header(kernel.Record):
     """Standard delivery details about the transfer of a message (Part 3, 3.2.1).
 
     Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
@@ -37,4 +37,4 @@ class Header(_core.Record):
         check_types(self, Header)
 
 
-_core.make_fast(Header, **fitting_types(Header))
+kernel.make_fast(Header, **fitting_types(Header))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from amqp10msg import _core
+from amqp10msg.wire import kernel
 
 
-class DeliveryAnnotations(_core.Mapping):
+class DeliveryAnnotations(kernel.Mapping):
     """What the sending peer tells the receiving peer, for this hop only (Part 3, 3.2.2).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
@@ -15,7 +15,7 @@ class DeliveryAnnotations(_core.Mapping):
     __slots__ = ()
 
 
-class MessageAnnotations(_core.Mapping):
+class MessageAnnotations(kernel.Mapping):
     """What is aimed at the infrastructure, propagated across every hop (Part 3, 3.2.3).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a
@@ -25,7 +25,7 @@ class MessageAnnotations(_core.Mapping):
     __slots__ = ()
 
 
-class ApplicationProperties(_core.Mapping):
+class ApplicationProperties(kernel.Mapping):
     """Structured application data for filtering and routing (Part 3, 3.2.5).
 
     A dict with str keys; values are of simple types, not list, map or array. The Python type of a
@@ -36,7 +36,7 @@ class ApplicationProperties(_core.Mapping):
     __slots__ = ()
 
 
-class Footer(_core.Mapping):
+class Footer(kernel.Mapping):
     """What can only be known once the bare message is complete: checksums (Part 3, 3.2.9).
 
     A dict. A key that is a str is a symbol, one that is an int is a ulong; the Python type of a

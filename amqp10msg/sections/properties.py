@@ -8,9 +8,10 @@ from typing import Annotated
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg.composite import composite
-from amqp10msg.primitives import (
+from amqp10msg.sections._types import check_types, fitting_types
+from amqp10msg.wire import kernel
+from amqp10msg.wire.primitives import (
     Timestamp,
     Wire,
     binary,
@@ -19,7 +20,6 @@ from amqp10msg.primitives import (
     symbol,
     timestamp,
 )
-from amqp10msg.sections._types import check_types, fitting_types
 
 identifier = Annotated[int | uuid.UUID | bytes | str, Wire("*", requires="message-id")]
 address = Annotated[str, Wire("*", requires="address")]
@@ -36,7 +36,7 @@ def to_milliseconds(moment: int | datetime.datetime | None) -> int | None:
 # Converting in assignments too would need a __setattr__ in Python, at six times the decoding time;
 # a datetime that is assigned later is converted when it is encoded.
 @attrs.define(on_setattr=attrs.setters.NO_OP, weakref_slot=False)
-class Properties(_core.Record):
+class Properties(kernel.Record):
     """The standard properties of the bare message (Part 3, 3.2.4).
 
     Types are checked at once, ranges and what is assigned later when it is encoded: `EncodeError`
@@ -79,4 +79,4 @@ class Properties(_core.Record):
         check_types(self, Properties)
 
 
-_core.make_fast(Properties, **fitting_types(Properties))
+kernel.make_fast(Properties, **fitting_types(Properties))

@@ -9,9 +9,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql.types import BinaryType, DataType, LongType, MapType, StringType, StructType
 
-from amqp10msg.errors import EncodeError
 from amqp10msg.files.event_hubs import FIELDS, message_of
 from amqp10msg.spark._frames import kept_names, mapped, required
+from amqp10msg.wire.errors import EncodeError
 
 _MAPS = ("SystemProperties", "Properties")
 _TYPES: dict[str, DataType] = {

@@ -20,7 +20,6 @@ from pyspark.sql.types import (
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
-from amqp10msg.errors import EncodeError
 from amqp10msg.jobs.judging import VALIDATED, decoded, judged
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
@@ -34,6 +33,7 @@ from amqp10msg.spark._frames import (
 from amqp10msg.spark._jvm import Engine, is_chosen, marks
 from amqp10msg.spark._typed import converter
 from amqp10msg.translate import Circumstances, ProfileName
+from amqp10msg.wire.errors import EncodeError
 
 
 def decode(

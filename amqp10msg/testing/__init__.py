@@ -3,7 +3,7 @@
 For testing code that handles AMQP messages: `messages` draws valid messages with every section and
 type, `encodings` every encoding that a peer may choose, `malformed` bytes that a decoder must
 refuse, and `mutated` bytes that were damaged in transit. Values have the types in which they are
-decoded, so that comparing with `amqp10msg.primitives.identical` is exact.
+decoded, so that comparing with `amqp10msg.wire.primitives.identical` is exact.
 
     from hypothesis import given
     from amqp10msg import Message

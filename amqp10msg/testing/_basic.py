@@ -19,12 +19,12 @@ from amqp10msg.basic import (
     OddTrue,
     ScaledDecimal,
 )
-from amqp10msg.primitives import Float
 from amqp10msg.sections import KINDS
 from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import bodies as section_bodies
 from amqp10msg.testing._sections import messages
 from amqp10msg.testing._values import built, named
+from amqp10msg.wire.primitives import Float
 
 _RANGES = {
     "b": (-(2**7), 2**7 - 1),

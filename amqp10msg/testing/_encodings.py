@@ -20,11 +20,19 @@ from hypothesis.strategies import SearchStrategy
 
 from amqp10msg import decode_value, encode_value
 from amqp10msg.composite import Field, composite_of
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
 from amqp10msg.notation.type_names import TYPES, bits_of
-from amqp10msg.primitives import FORMAT_CODES, AmqpMap, Array, Described, Symbol, Timestamp, ULong
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import (
+    FORMAT_CODES,
+    AmqpMap,
+    Array,
+    Described,
+    Symbol,
+    Timestamp,
+    ULong,
+)
 
 T = TypeVar("T")
 

@@ -11,7 +11,8 @@ from hypothesis.strategies import SearchStrategy
 
 from amqp10msg import decode_value
 from amqp10msg.notation.type_names import INTEGERS
-from amqp10msg.primitives import (
+from amqp10msg.testing._encodings import Canonical, constructors_for
+from amqp10msg.wire.primitives import (
     FORMAT_CODES,
     AmqpMap,
     Array,
@@ -25,7 +26,6 @@ from amqp10msg.primitives import (
     UInt,
     ULong,
 )
-from amqp10msg.testing._encodings import Canonical, constructors_for
 
 #: The types of Part 1 by name, ``described`` included.
 TYPES: tuple[str, ...] = (*dict.fromkeys(row.type for row in FORMAT_CODES.values()), "described")
@@ -298,7 +298,7 @@ def values(*, max_leaves: int = 20) -> SearchStrategy[Any]:
     Example:
         >>> from hypothesis import given
         >>> from amqp10msg import decode_value, encode_value
-        >>> from amqp10msg.primitives import identical
+        >>> from amqp10msg.wire.primitives import identical
         >>> @given(values())
         ... def test_round_trip(value):
         ...     assert identical(decode_value(encode_value(value)), value)

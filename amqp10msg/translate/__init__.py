@@ -17,13 +17,13 @@ from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
-from amqp10msg.errors import TranslationError, expect
 from amqp10msg.message import Message
 from amqp10msg.translate._published import as_published
 from amqp10msg.translate.account import explain
 from amqp10msg.translate.circumstances import Circumstances, Death
 from amqp10msg.translate.profiles import PROFILES, ProfileName, TranslationProfile
 from amqp10msg.translate.report import Action, Loss, Notes, Translation
+from amqp10msg.wire.errors import TranslationError, expect
 
 __all__ = [
     "PROFILES",

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Output
+from amqp10msg.wire.kernel.twin cimport Output
 
 cdef int DETAIL, EIGHT_BYTES, FOUR_BYTES, ITEM_NULL, MAJOR, MAJOR_ARRAY, MAJOR_BYTES, MAJOR_MAP
 cdef int MAJOR_TEXT, MAJOR_UNSIGNED, ONE_BYTE, TWO_BYTES

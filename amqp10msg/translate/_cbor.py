@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg._core.twin import Output
 from amqp10msg.notation.cbor_heads import (
     DETAIL,
     EIGHT_BYTES,
@@ -27,6 +26,7 @@ from amqp10msg.notation.cbor_heads import (
     ONE_BYTE,
     TWO_BYTES,
 )
+from amqp10msg.wire.kernel.twin import Output
 
 _MAX_DEPTH = 8
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.codes import (
+from amqp10msg.basic.properties import decode_field, decode_table
+from amqp10msg.sections import BODY_CODES, KIND_OF, Properties
+from amqp10msg.translate.table import ROWS
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel.codes import (
     AMQP_VALUE_CODE,
     APPLICATION_PROPERTIES_CODE,
     DATA_CODE,
     PROPERTIES_CODE,
 )
-from amqp10msg.basic.properties import decode_field, decode_table
-from amqp10msg.errors import DecodeError
-from amqp10msg.sections import BODY_CODES, KIND_OF, Properties
-from amqp10msg.translate.table import ROWS
 
 # Keys of the residual on the 1.0 side, besides the numbers of the properties.
 TABLE = 3  # the whole table of headers, encoded

@@ -11,15 +11,15 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldArray, FieldTable
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.primitives import Array, UInt
 from amqp10msg.sections import Header
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import DEFAULT_PRIORITY
+from amqp10msg.wire import kernel
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import Array, UInt
 
 #: The offset in a stream, and the number of earlier deliveries from a quorum queue.
 OFFSET = "x-stream-offset"
@@ -50,7 +50,7 @@ def decorated(header: Header) -> bytes:
     """Encode a header section with all fields, as RabbitMQ 4 writes it at delivery."""
     out = b"\x41" if header.durable else b"\x42"
     out += b"\x40" if header.priority == DEFAULT_PRIORITY else b"\x50" + bytes([header.priority])
-    out += b"\x40" if header.ttl is None else _core.encode_value(UInt(header.ttl))
+    out += b"\x40" if header.ttl is None else kernel.encode_value(UInt(header.ttl))
     out += (b"\x41" if header.first_acquirer else b"\x42") + b"\x43"
     return b"\x00\x53\x70\xc0" + bytes([len(out) + 1, 5]) + out
 

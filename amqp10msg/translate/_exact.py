@@ -5,14 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    DATA_CODE,
-    HEADER_CODE,
-    PROPERTIES_CODE,
-)
-from amqp10msg.limits import UNLIMITED
-from amqp10msg.primitives import HEAD_SIZES
 from amqp10msg.sections import KIND_OF, SPEC_OF
 from amqp10msg.translate._contents import (
     SHAPE,
@@ -22,11 +14,19 @@ from amqp10msg.translate._delivery import decorated
 from amqp10msg.translate._padding import NULL, nulls_behind
 from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._to_amqp10 import is_delivered
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import (
+    DATA_CODE,
+    HEADER_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import HEAD_SIZES
 
 
 def exact_octets(made: Reading) -> None:
     """Carry the bytes of sections in other encodings than this library's, and the heads."""
-    for code, start, content, end in _core.Reader(made.raw, 0, UNLIMITED).scan():
+    for code, start, content, end in kernel.Reader(made.raw, 0, UNLIMITED).scan():
         octets = made.raw[start:end]
         kind = KIND_OF[code]
         if kind.attribute == "body":
@@ -56,7 +56,7 @@ def decorated_of(made: Reading) -> bytes | None:
 
 
 def _section_octets(code: int, section: Any) -> bytes:
-    writer = _core.Writer(False)
+    writer = kernel.Writer(False)
     writer.section(SPEC_OF[code], section)
     return writer.finish()
 

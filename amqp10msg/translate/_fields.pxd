@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout, Text
-from amqp10msg._core.writer cimport Writer
+from amqp10msg.wire.kernel.twin cimport Layout, Text
+from amqp10msg.wire.kernel.writer cimport Writer
 from amqp10msg.translate._reading cimport Reading
 from amqp10msg.translate.report cimport Notes
 

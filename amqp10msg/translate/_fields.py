@@ -10,11 +10,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    PROPERTIES_CODE,
-)
-from amqp10msg._core.twin import Layout, Text
 from amqp10msg.sections import SPEC_OF, Data, Properties
 from amqp10msg.translate._contents import (
     SPARSE_PROPERTIES,
@@ -23,6 +18,11 @@ from amqp10msg.translate._reading import Reading
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import BYTES, ID, KNOWN, ROWS, SECONDS, SHORT_REPLY
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import (
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.kernel.twin import Layout, Text
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _MAPPED = {row.field: row for row in ROWS if row.section == "properties"}
@@ -78,7 +78,7 @@ def set_properties(made: Reading, properties: Any, notes: Notes) -> None:
                 recoverable=True,
             )
     if empty:
-        made.carried[PROPERTIES_CODE] = _core.encode_value(properties)
+        made.carried[PROPERTIES_CODE] = kernel.encode_value(properties)
     elif sparse:
         made.carried[SPARSE_PROPERTIES] = sparse
 
@@ -129,7 +129,7 @@ def _usual(made: Reading, index: int, value: Any) -> Any:
 
 def _field_octets(index: int, value: Any) -> bytes:
     """Encode a field as its declaration says, so that it can be read without it."""
-    writer = _core.Writer(False)
+    writer = kernel.Writer(False)
     writer.typed(_KINDS[index], value)
     return writer.finish()
 

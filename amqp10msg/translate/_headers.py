@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg.primitives import Symbol
 from amqp10msg.translate._delivery import COUNTS, HEADERS
 from amqp10msg.translate._values import NOTHING, to_field, to_value
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, Row
+from amqp10msg.wire.primitives import Symbol
 
 BY_ANNOTATION: dict[str, Row] = {row.annotation: row for row in ROWS}
 _TAKEN = {NAME, *BY_ANNOTATION}

@@ -13,19 +13,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    APPLICATION_PROPERTIES_CODE,
-    DELIVERY_ANNOTATIONS_CODE,
-    FIRST_CODE,
-    FOOTER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-)
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
-from amqp10msg.errors import AmqpError, DecodeError, EncodeError
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import SPEC_OF
 from amqp10msg.translate import residual
@@ -56,6 +46,16 @@ from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import read, usual
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
+from amqp10msg.wire.kernel.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FIRST_CODE,
+    FOOTER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+)
+from amqp10msg.wire.limits import UNLIMITED
 
 #: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
 MOST_PROPERTIES = 131_072 - 8 - 12
@@ -156,7 +156,7 @@ def _finished(made: Reading, message: Message, notes: Notes, canonical: bool) ->
     annotations = message.message_annotations
     if annotations is not None and any(entry[0] in HEADERS for entry in made.entries):
         # Behind a broker they could not be told from what that adds.
-        made.carried.setdefault(MESSAGE_ANNOTATIONS_CODE, _core.encode_value(annotations))
+        made.carried.setdefault(MESSAGE_ANNOTATIONS_CODE, kernel.encode_value(annotations))
     places = name_order(made.entries)
     is_ordered = places == list(range(len(places)))
     if not is_ordered:
@@ -270,13 +270,13 @@ def _all_of(wire: bytes, format_: int) -> dict[int, Any]:
 def _whole(wire: bytes, format_: int, notes: Notes) -> BasicMessage:
     """Translate as much as possible of a message that breaks Part 3, and carry all of it."""
     good: list[bytes] = []
-    allowed = _core.FOLLOWERS[0]
-    for code, start, content, end in _core.Reader(wire, 0, UNLIMITED).scan():
+    allowed = kernel.FOLLOWERS[0]
+    for code, start, content, end in kernel.Reader(wire, 0, UNLIMITED).scan():
         # Each section by itself and by its place: an attempt at the whole would be quadratic.
         if code < 0 or not allowed[code] or not _is_section(wire, code, content, end):
             continue
         good.append(wire[start:end])
-        allowed = _core.FOLLOWERS[code - FIRST_CODE + 1]
+        allowed = kernel.FOLLOWERS[code - FIRST_CODE + 1]
     octets = b"".join(good)
     made = read(Message.decode(octets, limits=UNLIMITED), octets, notes)
     notes.carried("", len(wire), "the message breaks rules of Part 3: all of it is carried")
@@ -304,10 +304,10 @@ def _fitting(basic: BasicMessage, wire: bytes, format_: int, notes: Notes) -> Ba
 
 def _is_section(wire: bytes, code: int, content: int, end: int) -> bool:
     """Whether what follows a section's descriptor is the section that Part 3 describes."""
-    reader = _core.Reader(wire, content, UNLIMITED)
+    reader = kernel.Reader(wire, content, UNLIMITED)
     reader.end = end
     try:
         reader.section(SPEC_OF[code])
-    except _core.READ_FAULTS:
+    except kernel.READ_FAULTS:
         return False
     return bool(reader.pos == end)

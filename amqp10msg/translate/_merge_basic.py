@@ -13,9 +13,8 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import decode_field, decode_table
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.parts import octets_of_sections
-from amqp10msg.primitives import identical
 from amqp10msg.sections import BODY_CODES, Properties
+from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate._contents import (
     BODY,
     EMPTY,
@@ -34,6 +33,7 @@ from amqp10msg.translate._to_amqp10 import is_delivered
 from amqp10msg.translate._values import NOTHING
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import MARKER, ROWS
+from amqp10msg.wire.primitives import identical
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 

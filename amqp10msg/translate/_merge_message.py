@@ -11,21 +11,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    DATA_CODE,
-    DELIVERY_ANNOTATIONS_CODE,
-    FOOTER_CODE,
-    HEADER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-    PROPERTIES_CODE,
-)
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.tables import FieldTable
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.primitives import HEAD_SIZES, identical
 from amqp10msg.sections import BODY_CODES
 from amqp10msg.translate._contents import (
     FORMAT,
@@ -56,6 +44,18 @@ from amqp10msg.translate._reading import with_headers
 from amqp10msg.translate._to_amqp10 import body_of, natural
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import MARKER, ROWS
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel.codes import (
+    DATA_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import HEAD_SIZES, identical
 
 _UNHEEDED = Notes(heeded=False)
 
@@ -169,7 +169,7 @@ def _restored_whole(
         return natural(basic, now or None, notes).message(basic)
     sections: dict[int, Any] = {}
     heads = []
-    for code, start, place, end in _core.Reader(wire, 0, UNLIMITED).scan():
+    for code, start, place, end in kernel.Reader(wire, 0, UNLIMITED).scan():
         if code == DATA_CODE:
             heads.append(wire[start : place + HEAD_SIZES[wire[place]]])
         elif code not in BODY_CODES:

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout, Text
+from amqp10msg.wire.kernel.twin cimport Layout, Text
 from amqp10msg.translate._natural cimport Natural
 from amqp10msg.translate.report cimport Notes
 

@@ -10,18 +10,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    APPLICATION_PROPERTIES_CODE,
-    HEADER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-    PROPERTIES_CODE,
-)
-from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES, BasicProperties, encode_field
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol, identical
 from amqp10msg.sections import SPEC_OF, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
@@ -52,6 +43,15 @@ from amqp10msg.translate._to_amqp10 import body_of, is_delivered
 from amqp10msg.translate._values import NOTHING, to_field
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import KNOWN, MARKER, ROWS
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.kernel.twin import Layout, Text
+from amqp10msg.wire.primitives import Symbol, identical
 
 _FIELDS = [field.name for field in attrs.fields(Properties)]
 _PROPERTIES = Layout(Properties, _FIELDS)
@@ -69,9 +69,9 @@ def header_octets(basic: BasicMessage, made: Natural, content: dict[int, Any]) -
     if raw is None:
         if mine is None:
             return b""
-        return decorated(mine) if delivered else _core.encode_value(mine)
+        return decorated(mine) if delivered else kernel.encode_value(mine)
     if raw == b"":
-        return _core.encode_value(mine) if made.header is not None else b""
+        return kernel.encode_value(mine) if made.header is not None else b""
     original: Header = Message.decode(raw).header  # type: ignore[assignment]
     now = mine or Header()
     changes: dict[str, Any] = {}
@@ -87,7 +87,7 @@ def header_octets(basic: BasicMessage, made: Natural, content: dict[int, Any]) -
     if before != basic.redelivered and not original.delivery_count:
         changes["delivery_count"] = now.delivery_count
         changes["first_acquirer"] = now.first_acquirer
-    return _core.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
+    return kernel.encode_value(attrs.evolve(original, **changes)) if changes else bytes(raw)
 
 
 def properties_octets(
@@ -98,7 +98,7 @@ def properties_octets(
     raw = content.get(PROPERTIES_CODE)
     sparse: Any = content.get(SPARSE_PROPERTIES)
     if raw is None and sparse is None:
-        return (b"" if mine is None else _core.encode_value(_PROPERTIES.build(mine))), set()
+        return (b"" if mine is None else kernel.encode_value(_PROPERTIES.build(mine))), set()
     mine = [None] * len(_FIELDS) if mine is None else mine.copy()
     said = 0  # so many fields stand there, with a value or without
     if raw is not None:
@@ -107,7 +107,7 @@ def properties_octets(
     else:
         original = [None] * len(_FIELDS)
         for index, octets in sparse.items():
-            original[index] = _core.decode_value(octets)
+            original[index] = kernel.decode_value(octets)
         indexes = sorted([index for index, octets in sparse.items() if octets != NULL])
         if len(indexes) < len(sparse):
             said = max(sparse) + 1
@@ -135,7 +135,7 @@ def properties_octets(
     if raw is not None and not changed:
         return bytes(raw), kept
     if said or mine.count(None) < len(mine):
-        return padded(_core.encode_value(_PROPERTIES.build(mine)), said), kept
+        return padded(kernel.encode_value(_PROPERTIES.build(mine)), said), kept
     return b"", kept
 
 
@@ -159,7 +159,7 @@ def application_octets(
         result = dict(made.application)
         restored: set[str] = set()
         for name, octets in (sparse or {}).items():
-            value = _core.decode_value(octets)
+            value = kernel.decode_value(octets)
             if name in headers and _same_field(value, headers[name]):
                 result[name] = value
                 restored.add(name)
@@ -209,7 +209,7 @@ def _map(code: int, entries: dict[Any, Any]) -> bytes:
     spec: Any = SPEC_OF[code]
     section = spec.cls.__new__(spec.cls)
     section.update(entries)
-    writer = _core.Writer(False)
+    writer = kernel.Writer(False)
     writer.section(spec, section)
     return writer.finish()
 

@@ -10,10 +10,8 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.twin import Layout
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol
 from amqp10msg.sections import (
     ApplicationProperties,
     Header,
@@ -25,6 +23,8 @@ from amqp10msg.translate._delivery import decorated
 from amqp10msg.translate.table import (
     ROWS,
 )
+from amqp10msg.wire.kernel.twin import Layout
+from amqp10msg.wire.primitives import Symbol
 
 # Without the checks of what is given: everything is made here.
 _MESSAGE = Layout(Message, [field.name for field in attrs.fields(Message)])

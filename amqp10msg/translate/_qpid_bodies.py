@@ -11,10 +11,12 @@ import zlib
 from typing import Any
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.errors import ContentError, TranslationError
-from amqp10msg.jms import coded, typed
+from amqp10msg.interop.jms import coded, typed
 from amqp10msg.message import Message
-from amqp10msg.primitives import (
+from amqp10msg.sections import AmqpSequence, AmqpValue, Data
+from amqp10msg.translate.report import Notes
+from amqp10msg.wire.errors import ContentError, TranslationError
+from amqp10msg.wire.primitives import (
     Byte,
     Char,
     Float,
@@ -28,8 +30,6 @@ from amqp10msg.primitives import (
     UShort,
     plain,
 )
-from amqp10msg.sections import AmqpSequence, AmqpValue, Data
-from amqp10msg.translate.report import Notes
 
 TYPE_HINT = Symbol("x-opt-jms-msg-type")
 # The numbers of the hint.

@@ -10,11 +10,11 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.twin import Layout
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable
 from amqp10msg.message import Message
+from amqp10msg.wire.kernel.twin import Layout
 
 # Within this no limit of decoding matters on the way back.
 _CERTAIN = 65_536

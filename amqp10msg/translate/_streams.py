@@ -13,18 +13,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    APPLICATION_PROPERTIES_CODE,
-    HEADER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-    PROPERTIES_CODE,
-)
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import encode_properties
 from amqp10msg.basic.tables import FieldTable, as_table
-from amqp10msg.errors import AmqpError
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import ApplicationProperties, Properties
 from amqp10msg.translate import residual
@@ -44,6 +35,15 @@ from amqp10msg.translate.rabbitmq.terms import BrokerError
 from amqp10msg.translate.rabbitmq.version import RABBITMQ_4_0, RABBITMQ_4_3
 from amqp10msg.translate.report import Notes
 from amqp10msg.translate.table import ROWS
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.kernel.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.limits import UNLIMITED
 
 _VERSIONS = [attrs.evolve(version, stream=True) for version in (RABBITMQ_4_0, RABBITMQ_4_3)]
 _FIELDS = [field.name for field in attrs.fields(Properties)]
@@ -130,17 +130,17 @@ def _original(content: dict[int, Any]) -> Message:
     """Return the sections and values that stand in a residual as a message."""
     sections = {code: content[code] for code in _SECTIONS if code in content}
     fields = {
-        _FIELDS[index]: _core.decode_value(octets)
+        _FIELDS[index]: kernel.decode_value(octets)
         for index, octets in content.get(SPARSE_PROPERTIES, {}).items()
     }
     if fields:
-        sections[PROPERTIES_CODE] = _core.encode_value(Properties(**fields))
+        sections[PROPERTIES_CODE] = kernel.encode_value(Properties(**fields))
     values = {
-        name: _core.decode_value(octets)
+        name: kernel.decode_value(octets)
         for name, octets in content.get(SPARSE_APPLICATION, {}).items()
     }
     if values:
-        sections[APPLICATION_PROPERTIES_CODE] = _core.encode_value(ApplicationProperties(values))
+        sections[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(ApplicationProperties(values))
     body = Message(b"").encode()
     octets = b"".join(sections[code] for code in sorted(sections)) + body
     return Message.decode(octets, limits=UNLIMITED)

@@ -11,13 +11,10 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.twin import Layout, Text
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties, encode_field, encode_table
 from amqp10msg.basic.tables import FieldTable, as_table
-from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Int, ULong
 from amqp10msg.sections import (
     Data,
 )
@@ -56,6 +53,9 @@ from amqp10msg.translate.table import (
     SECONDS,
     shortstr,
 )
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel.twin import Layout, Text
+from amqp10msg.wire.primitives import Int, ULong
 
 _ANY = 2**31 - 1
 

@@ -11,21 +11,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import (
-    APPLICATION_PROPERTIES_CODE,
-    DELIVERY_ANNOTATIONS_CODE,
-    FOOTER_CODE,
-    HEADER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-)
-from amqp10msg._core.entries import Entries
-from amqp10msg._core.scan import write_message
-from amqp10msg._core.twin import Layout, Text
 from amqp10msg.message import Message
-from amqp10msg.parts import octets_of_sections
-from amqp10msg.primitives import Int
 from amqp10msg.sections import BODY_CODES, Data, Header
+from amqp10msg.sections.parts import octets_of_sections
 from amqp10msg.translate import residual
 from amqp10msg.translate._contents import (
     FORM,
@@ -53,6 +41,18 @@ from amqp10msg.translate._values import LETTERS as _LETTERS
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.report import Notes, path_of_key
 from amqp10msg.translate.table import DEFAULT_PRIORITY, MARKER, ROWS, shortstr
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    DELIVERY_ANNOTATIONS_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+)
+from amqp10msg.wire.kernel.entries import Entries
+from amqp10msg.wire.kernel.scan import write_message
+from amqp10msg.wire.kernel.twin import Layout, Text
+from amqp10msg.wire.primitives import Int
 
 _MESSAGE = Layout(
     Message,
@@ -119,12 +119,12 @@ def read(message: Any, wire: Any, notes: Any) -> Reading:
     if annotations is not None:
         _annotations(made, annotations, delivered, notes)
     if delivery_annotations is not None:
-        made.carried[DELIVERY_ANNOTATIONS_CODE] = _core.encode_value(delivery_annotations)
+        made.carried[DELIVERY_ANNOTATIONS_CODE] = kernel.encode_value(delivery_annotations)
         notes.carried(
             "delivery-annotations", dict(delivery_annotations), "0-9-1 has no delivery-annotations"
         )
     if footer is not None:
-        made.carried[FOOTER_CODE] = _core.encode_value(footer)
+        made.carried[FOOTER_CODE] = kernel.encode_value(footer)
         notes.carried("footer", dict(footer), "0-9-1 has no footer")
     if format_:
         made.carried[FORMAT] = format_
@@ -216,7 +216,7 @@ def _header(made: Reading, header: Any, delivered: str, notes: Notes) -> None:
         if not (durable or priority != DEFAULT_PRIORITY or ttl is not None or count):
             exact = False
     if not exact:
-        made.carried[HEADER_CODE] = _core.encode_value(header)
+        made.carried[HEADER_CODE] = kernel.encode_value(header)
 
 
 def _application(made: Reading, application: Any, notes: Notes) -> None:
@@ -254,7 +254,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             _in_stream(f"application-properties[{key!r}]", letter, value, item, notes)
         whole = whole or not named[1]
         if not exact or letter in "AF":
-            sparse[key] = _core.encode_value(value)
+            sparse[key] = kernel.encode_value(value)
             notes.add(
                 f"application-properties[{key!r}]",
                 "retyped",
@@ -265,7 +265,7 @@ def _application(made: Reading, application: Any, notes: Notes) -> None:
             )
     if whole:
         made.certain = False
-        made.carried[APPLICATION_PROPERTIES_CODE] = _core.encode_value(application)
+        made.carried[APPLICATION_PROPERTIES_CODE] = kernel.encode_value(application)
     elif sparse:
         made.carried[SPARSE_APPLICATION] = sparse
 
@@ -367,7 +367,7 @@ def _annotations(made: Reading, annotations: Any, delivered: str, notes: Notes) 
     if exact and produced and delivered == "later":
         made.carried[FORM] = 1
     elif not exact or not produced or delivered == "other":
-        made.carried[MESSAGE_ANNOTATIONS_CODE] = _core.encode_value(
+        made.carried[MESSAGE_ANNOTATIONS_CODE] = kernel.encode_value(
             made.message.message_annotations
         )
 

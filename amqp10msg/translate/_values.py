@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqp10msg.basic.tables import FieldArray, FieldTable, as_array, as_table
-from amqp10msg.primitives import (
+from amqp10msg.wire.primitives import (
     Array,
     Byte,
     Char,

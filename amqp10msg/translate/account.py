@@ -9,10 +9,10 @@ import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import PROPERTIES
-from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
 from amqp10msg.translate.profiles import PROFILES, Circumstances, ProfileName
 from amqp10msg.translate.report import Loss
+from amqp10msg.wire.errors import TranslationError
 
 _WIDTH = 100
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core import COMPILED
 from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
 from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
 from amqp10msg.translate.circumstances import Circumstances
@@ -22,6 +21,7 @@ from amqp10msg.translate.rabbitmq.version import RABBITMQ_3_10, RABBITMQ_4_0, RA
 from amqp10msg.translate.rabbitmq.writing import rewritten
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.wire.kernel import COMPILED
 
 # Names of headers and keys of annotations that mean something to the translator or to brokers.
 _ODD_NAMES = [

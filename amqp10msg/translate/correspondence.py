@@ -13,14 +13,14 @@ import attrs
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal
-from amqp10msg.errors import TranslationError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.translate import residual
 from amqp10msg.translate.account import parts_of
 from amqp10msg.translate.profiles import PROFILES, Circumstances
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.errors import TranslationError
+from amqp10msg.wire.primitives import Decimal64, Symbol, Timestamp, UInt, ULong
 
 __all__ = ["Row", "to_amqp10_rows", "to_basic_rows"]
 

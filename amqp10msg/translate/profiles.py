@@ -9,10 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 import attrs
 
 from amqp10msg.basic.message import BasicMessage
-from amqp10msg.errors import DecodeError, TranslationError
-from amqp10msg.lenient import Malformed
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
+from amqp10msg.sections.lenient import Malformed
 from amqp10msg.translate import _lossless, qpid
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
@@ -24,6 +22,8 @@ from amqp10msg.translate.rabbitmq.version import (
     BrokerVersion,
 )
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.errors import DecodeError, TranslationError
+from amqp10msg.wire.limits import UNLIMITED
 
 __all__ = ["PROFILES", "Circumstances", "ProfileName", "TranslationProfile"]
 

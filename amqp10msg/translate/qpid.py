@@ -15,10 +15,14 @@ from urllib.parse import parse_qs, urlsplit
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.basic.properties import BasicProperties
 from amqp10msg.basic.tables import FieldTable, ScaledDecimal, as_table
-from amqp10msg.errors import DecodeError, TranslationError
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
-from amqp10msg.primitives import (
+from amqp10msg.sections import Header, Properties
+from amqp10msg.translate._qpid_bodies import TYPE_HINT, body_to_amqp10, body_to_basic
+from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.report import Notes
+from amqp10msg.wire.errors import DecodeError, TranslationError
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import (
     Byte,
     Char,
     Decimal128,
@@ -32,10 +36,6 @@ from amqp10msg.primitives import (
     ULong,
     UShort,
 )
-from amqp10msg.sections import Header, Properties
-from amqp10msg.translate._qpid_bodies import TYPE_HINT, body_to_amqp10, body_to_basic
-from amqp10msg.translate.circumstances import Circumstances
-from amqp10msg.translate.report import Notes
 
 _DIGITS = re.compile(r"[+-]?[0-9]{1,19}")
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")

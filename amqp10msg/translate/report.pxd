@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout
+from amqp10msg.wire.kernel.twin cimport Layout
 
 cdef Layout _TRANSLATION
 

@@ -11,9 +11,9 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import attrs
 
-from amqp10msg._core.twin import Layout
-from amqp10msg.errors import TranslationError
-from amqp10msg.reprs import short_repr, shown
+from amqp10msg.wire.errors import TranslationError
+from amqp10msg.wire.kernel.twin import Layout
+from amqp10msg.wire.reprs import short_repr, shown
 
 M = TypeVar("M")
 

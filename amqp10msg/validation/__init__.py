@@ -7,10 +7,6 @@ from typing import TYPE_CHECKING
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.reprs import shown
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._checks import LOOKED_INTO, Found
 from amqp10msg.validation._obligations import NOT_VISIBLE, Obligation
@@ -18,6 +14,10 @@ from amqp10msg.validation._profiles import PROFILES, Profile, ProfileName
 from amqp10msg.validation._rules import RULES, Rule, Severity
 from amqp10msg.validation._view import LISTED, read, sound
 from amqp10msg.validation.prefilter import PREFILTERED, narrow, suspected
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.reprs import shown
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
@@ -145,7 +145,7 @@ def validate(
             report.add("not-encodable", Found(0, error.path, error.reason, clause))
             return report.violations
     try:
-        data = _core.octets_of(message, limits)
+        data = kernel.octets_of(message, limits)
     except DecodeError as error:
         report.add(error.rule, Found(error.offset, error.path, error.reason))
         return report.violations

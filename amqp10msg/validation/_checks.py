@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core.codes import FIRST_CODE, order_rule
-from amqp10msg._core.walk import end_of, text_at, type_at
 from amqp10msg.composite import Error, composite_of, decode_composite, rows
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.limits import Limits
-from amqp10msg.primitives import AmqpMap, Array, Described, Symbol, ULong
 from amqp10msg.sections import KINDS
 from amqp10msg.validation._view import Child, View
 from amqp10msg.validation.texts import CODINGS, is_free_key, is_mime_type
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.kernel.codes import FIRST_CODE, order_rule
+from amqp10msg.wire.kernel.walk import end_of, text_at, type_at
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol, ULong
 
 # The sections of the type annotations (3.2.10).
 _ANNOTATIONS = ("delivery-annotations", "message-annotations", "footer")
@@ -180,7 +180,7 @@ def rejected_type(view: View, key: int, value: int, end: int) -> str:
 def _wrong_error(octets: bytes, limits: Limits) -> str:
     """Return why a value is not an error; empty if it is one, or is too large to read."""
     try:
-        made = _core.decode_value(octets, limits=limits)
+        made = kernel.decode_value(octets, limits=limits)
         if not isinstance(made, Described) or made.descriptor not in _ERROR:
             return f"it is {type_at(octets, 0)}" if octets[0] else "its descriptor is another one"
         decode_composite(octets, limits=limits)
@@ -308,7 +308,7 @@ def _is_error(octets: bytes) -> bool:
 
 def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
     """Find arrays that the broker's parser has no elements for, at any depth."""
-    reader = _core.Reader(view.data, 0, view.limits)
+    reader = kernel.Reader(view.data, 0, view.limits)
     entries = (
         (section, place) for section in view.of(*_BEFORE_BODY) for place in section.entries()
     )
@@ -319,7 +319,7 @@ def rabbitmq_array_constructor(view: View) -> Iterator[Found]:
         reader.pos = value
         try:
             codes = set(_constructors(reader.value()))
-        except _core.READ_FAULTS:
+        except kernel.READ_FAULTS:
             return  # the message is damaged, and that is noted
         lacking = sorted(codes & _RABBITMQ_LACKS)
         if lacking:

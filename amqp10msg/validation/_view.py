@@ -14,16 +14,16 @@ from typing import NamedTuple
 
 import attrs
 
-from amqp10msg import _core
-from amqp10msg._core import FOLLOWERS, key_text
-from amqp10msg._core.codes import FIRST_CODE
-from amqp10msg._core.walk import end_of, head, type_at
 from amqp10msg.composite import Field, rows
-from amqp10msg.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
-from amqp10msg.lenient import located
-from amqp10msg.limits import UNLIMITED, Limits
-from amqp10msg.primitives import Symbol, ULong
 from amqp10msg.sections import CODES, KIND_OF, KINDS, SPEC_OF, SectionKind
+from amqp10msg.sections.lenient import located
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import INVALID_FIELD, RESOURCE_LIMIT_EXCEEDED, DecodeError
+from amqp10msg.wire.kernel import FOLLOWERS, key_text
+from amqp10msg.wire.kernel.codes import FIRST_CODE
+from amqp10msg.wire.kernel.walk import end_of, head, type_at
+from amqp10msg.wire.limits import UNLIMITED, Limits
+from amqp10msg.wire.primitives import Symbol, ULong
 
 #: Violations of one rule that are listed at most: a megabyte of nulls breaks one a million times.
 LISTED = 100
@@ -202,7 +202,7 @@ class View:
 
 def sound(data: bytes, limits: Limits) -> View:
     """Take a message apart that decodes: nothing is wrong with its encodings and its sections."""
-    parts = _core.Reader(data, 0, UNLIMITED).scan()
+    parts = kernel.Reader(data, 0, UNLIMITED).scan()
     return View(data, limits, [Section(KIND_OF[part[0]], data, *part[1:]) for part in parts])
 
 
@@ -212,7 +212,7 @@ def read(data: bytes, limits: Limits) -> View:
     strangers = {True: 0, False: 0}
     faults: dict[str, int] = {}
     whole = limits
-    reader = _core.Reader(data, 0, limits)
+    reader = kernel.Reader(data, 0, limits)
     start = 0
     while start < len(data):
         described = data[start] == 0
@@ -236,7 +236,7 @@ def read(data: bytes, limits: Limits) -> View:
                 found = _typed(Section(kind, data, start, content, end), limits)
                 if found is not None and found.rule == "keys-limit":
                     view.faults.append(found)
-        except _core.READ_FAULTS as error:
+        except kernel.READ_FAULTS as error:
             end = end_of(data, start, len(data))
             view.complete = end >= 0
             end = end if view.complete else len(data)
@@ -259,7 +259,7 @@ def read(data: bytes, limits: Limits) -> View:
                             view.faults.append(other)
             if limits is whole or limits.zero_width:
                 limits = attrs.evolve(limits, zero_width=limits.zero_width // 2)
-            reader = _core.Reader(data, end, limits)
+            reader = kernel.Reader(data, end, limits)
         if kind is not None:
             view.sections.append(Section(kind, data, start, content, end))
         elif named and view.complete:
@@ -290,7 +290,7 @@ def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> Decode
     That refuses maps that a dict cannot safely hold, and it looks for duplicate keys when all has
     been read, so that it may find something else before. Leniently it is read as a plain value.
     """
-    reader = _core.Reader(section.data, section.content, limits)
+    reader = kernel.Reader(section.data, section.content, limits)
     reader.end = section.end
     reader.lenient = lenient
     try:
@@ -298,7 +298,7 @@ def _typed(section: Section, limits: Limits, *, lenient: bool = False) -> Decode
             reader.value()
             return None
         reader.section(SPEC_OF[section.kind.code])
-    except _core.READ_FAULTS as error:
+    except kernel.READ_FAULTS as error:
         return located(section.data, section.offset, section.end, reader.pos, error)
     return None
 

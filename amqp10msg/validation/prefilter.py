@@ -10,13 +10,13 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from amqp10msg import _core
-from amqp10msg._core.codes import KINDS, TYPE_NAMES
-from amqp10msg.limits import Limits
-from amqp10msg.primitives import AmqpMap, Symbol
 from amqp10msg.sections import SPEC_OF, Data
 from amqp10msg.validation._view import View
 from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
+from amqp10msg.wire import kernel
+from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import AmqpMap, Symbol
 
 #: The types of values that the rules of RabbitMQ are about, in all maps before the body and in the
 #: message annotations alone.
@@ -90,8 +90,8 @@ def suspected(
         known_keys: the reserved keys of annotations that a profile knows, by section.
     """
     try:
-        message: Any = _core.Reader(data, 0, limits).message(_Decoded, 0)
-    except _core.READ_FAULTS:
+        message: Any = kernel.Reader(data, 0, limits).message(_Decoded, 0)
+    except kernel.READ_FAULTS:
         return None
     return _of_sections(message, known_keys)
 
@@ -112,7 +112,7 @@ def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     damaged = set()
     is_torn = False  # a body is among them
     # One reader, so that the limits hold for all of them.
-    reader = _core.Reader(view.data, 0, view.limits)
+    reader = kernel.Reader(view.data, 0, view.limits)
     for section in view.sections:
         attribute = section.kind.attribute
         reader.pos = section.content
@@ -120,7 +120,7 @@ def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
         reader.depth = view.limits.depth
         try:
             value = reader.section(SPEC_OF[section.kind.code])
-        except _core.READ_FAULTS:
+        except kernel.READ_FAULTS:
             value = None
         if value is None or reader.pos != section.end:
             damaged.add(section.offset)

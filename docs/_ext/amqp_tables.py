@@ -14,16 +14,16 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from amqp10msg.cli import main
+from amqp10msg.app.cli import main
 from amqp10msg.composite import COMPOSITES, Composite, Field
 from amqp10msg.delivery import TERMINUS_NOT_VISIBLE, TERMINUS_RULES
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 from amqp10msg.translate import PROFILES as TRANSLATIONS
 from amqp10msg.translate.correspondence import Row, to_amqp10_rows, to_basic_rows
 from amqp10msg.translate.settlement import REPLY_CODES
 from amqp10msg.translate.table import ROWS as TRANSLATION_ROWS
 from amqp10msg.validation import NOT_VISIBLE, PROFILES, RULES, Obligation
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 # Archetypes that a value of more than one type provides.
 OPEN = {"address", "message-id"}

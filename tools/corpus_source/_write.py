@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from amqp10msg.corpus import Case, Fault
+from amqp10msg.interop.corpus import Case, Fault
 
 ORIGIN = "written by hand from the specification"
 _TOKEN = re.compile(r"\s*(?:'([^']*)'|((?:[0-9a-f]{2})+))(?=\s|$)")

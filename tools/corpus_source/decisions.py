@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from amqp10msg.corpus import Case
+from amqp10msg.interop.corpus import Case
 from corpus_source._write import list8, map8, octets, string
 
 VECTORS = Path(__file__).parents[2] / "tests" / "vectors"

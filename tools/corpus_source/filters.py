@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from amqp10msg.corpus import Case
+from amqp10msg.interop.corpus import Case
 from corpus_source._forms import smallest
 
 cases: list[Case] = []

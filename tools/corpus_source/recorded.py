@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from amqp10msg.corpus import Case, Fault
+from amqp10msg.interop.corpus import Case, Fault
 from corpus_source._forms import smallest
 from corpus_source._write import octets
 

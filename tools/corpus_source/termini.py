@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg.corpus import Case
+from amqp10msg.interop.corpus import Case
 from corpus_source._forms import encodings, smallest
 from corpus_source._write import Chapter
 from corpus_source.fields import list_of

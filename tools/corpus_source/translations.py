@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg.corpus import Case
+from amqp10msg.interop.corpus import Case
 from corpus_source._forms import smallest
 from corpus_source.fields_of_basic import PROPERTIES, short, table
 from corpus_source.filters import pairs, string, symbol

@@ -30,10 +30,10 @@ from cpython.pythread cimport (
     PyThread_type_lock,
 )
 
-from amqp10msg._core.codes import FOLLOWERS
+from amqp10msg.wire.kernel.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.columns._variant import MOST
-from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 
 cdef struct Batch

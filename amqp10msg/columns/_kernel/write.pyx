@@ -19,7 +19,7 @@ import sys
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
 from libc.string cimport memcmp, memcpy, memmove, memset
 
-from amqp10msg.primitives import FORMAT_CODES
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 include "text.pxi"
 include "wire.pxi"

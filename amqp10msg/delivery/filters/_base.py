@@ -8,10 +8,16 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
 
-from amqp10msg._core import decode_value, encode_value
-from amqp10msg.errors import INVALID_FIELD, NOT_IMPLEMENTED, AmqpError, DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Char, Described, Symbol, ULong
+from amqp10msg.wire.errors import (
+    INVALID_FIELD,
+    NOT_IMPLEMENTED,
+    AmqpError,
+    DecodeError,
+    EncodeError,
+)
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.primitives import Char, Described, Symbol, ULong
 
 #: Dialects of SQL filter expressions: see `SqlFilter`.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]

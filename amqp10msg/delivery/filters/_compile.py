@@ -42,7 +42,7 @@ from amqp10msg.delivery.filters._syntax import (
     Sign,
 )
 from amqp10msg.delivery.filters._values import NUMBER, TEXT, kind_of
-from amqp10msg.primitives import Timestamp
+from amqp10msg.wire.primitives import Timestamp
 
 _MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 

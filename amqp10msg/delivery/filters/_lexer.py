@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
 from amqp10msg.delivery.filters._syntax import Token
-from amqp10msg.primitives import Float
+from amqp10msg.wire.primitives import Float
 
 _SPACE: Final = " \t\f\r\n"
 _SIGNS: Final = ("<=", ">=", "<>", "=", "<", ">", "+", "-", "*", "/", "(", ")", ",")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from amqp10msg.delivery.filters._base import FilterLimits
-from amqp10msg.errors import EncodeError
-from amqp10msg.primitives import AmqpMap
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import AmqpMap
 
 
 def entries_of(

@@ -16,7 +16,7 @@ from amqp10msg.delivery.filters._evaluators import (
     PropertyField,
 )
 from amqp10msg.delivery.filters._parser import UnknownNameError
-from amqp10msg.jms import to_jms_correlation_id, to_jms_message_id
+from amqp10msg.interop.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
 
 __all__ = ["oasis_name", "rabbitmq_name", "selector_name"]

@@ -10,7 +10,7 @@ from typing import Any
 from amqp10msg.delivery.filters._evaluators import Changed, Evaluator
 from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
 from amqp10msg.delivery.filters._names import rabbitmq_name
-from amqp10msg.primitives import Char
+from amqp10msg.wire.primitives import Char
 
 
 def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from amqp10msg.delivery.filters._base import EvaluationError
-from amqp10msg.primitives import (
+from amqp10msg.wire.primitives import (
     Byte,
     Char,
     Decimal32,

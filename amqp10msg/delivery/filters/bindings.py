@@ -22,9 +22,9 @@ from amqp10msg.delivery.filters._base import (
 from amqp10msg.delivery.filters._glob import MANY, ONE, compile_words
 from amqp10msg.delivery.filters._maps import entries_of
 from amqp10msg.delivery.filters._values import same
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import AmqpMap, Array, Described, Symbol
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import AmqpMap, Array, Described, Symbol
 
 _EXCHANGES: Final = "APACHE.ORG:LEGACY_AMQP_EXCHANGE_FILTERS"
 

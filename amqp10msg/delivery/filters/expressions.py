@@ -24,9 +24,9 @@ from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selecto
 from amqp10msg.delivery.filters._parser import Language, parse_expression
 from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_like, rabbitmq_43_name
 from amqp10msg.delivery.filters._syntax import Node
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Symbol
 
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
 _DIALECTS: Final = {
@@ -112,15 +112,14 @@ class Selector(_Expression):
     does not pass. A name is an application property, or one of
 
     - the JMS headers and properties: ``JMSDeliveryMode`` ('PERSISTENT' or 'NON_PERSISTENT'),
-      ``JMSPriority``, ``JMSMessageID`` and ``JMSCorrelationID`` (as `amqp10msg.jms` writes them),
-      ``JMSTimestamp`` and ``JMSExpiration`` (ms), ``JMSType``, ``JMSDestination``, ``JMSReplyTo``,
-      ``JMSRedelivered``, ``JMSDeliveryTime``, ``JMSXGroupID``, ``JMSXGroupSeq``, ``JMSXUserID``,
-      ``JMSXDeliveryCount``;
-    - ``amqp.`` and a field of the header or the properties with underscores, such as
-      ``amqp.correlation_id`` or ``amqp.priority``, and ``amqp.delivery_mode`` and
-      ``amqp.redelivered``, as in Apache Qpid;
-    - ``amqp.annotation.`` and the key of a message annotation, which may contain dashes, as in
-      Azure Event Hubs: ``amqp.annotation.x-opt-offset > '100'``.
+      ``JMSPriority``, ``JMSMessageID`` and ``JMSCorrelationID`` (as `amqp10msg.interop.jms` writes
+      them), ``JMSTimestamp`` and ``JMSExpiration`` (ms), ``JMSType``, ``JMSDestination``,
+      ``JMSReplyTo``, ``JMSRedelivered``, ``JMSDeliveryTime``, ``JMSXGroupID``, ``JMSXGroupSeq``,
+      ``JMSXUserID``, ``JMSXDeliveryCount``; - ``amqp.`` and a field of the header or the properties
+      with underscores, such as ``amqp.correlation_id`` or ``amqp.priority``, and
+      ``amqp.delivery_mode`` and ``amqp.redelivered``, as in Apache Qpid; - ``amqp.annotation.`` and
+      the key of a message annotation, which may contain dashes, as in Azure Event Hubs:
+      ``amqp.annotation.x-opt-offset > '100'``.
 
     Values of different kinds compare as false. Integers and timestamps (ms) are exact and never
     overflow; float and double are approximate, and so is a decimal beside one of them, or one with

@@ -25,9 +25,10 @@ from amqp10msg.delivery.filters._base import (
 from amqp10msg.delivery.filters._maps import entries_of
 from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_test
 from amqp10msg.delivery.filters._values import same_as
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import (
+from amqp10msg.sections import Properties
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import (
     AmqpMap,
     Array,
     Char,
@@ -37,7 +38,6 @@ from amqp10msg.primitives import (
     UInt,
     ULong,
 )
-from amqp10msg.sections import Properties
 
 _FIELDS: Final[dict[str, Field]] = {field.wire_name: field for field in rows(Properties)}
 _PREFIX, _SUFFIX, _ESCAPED = "&p:", "&s:", "&&"

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self, overload
 
 import attrs
 
-from amqp10msg._core import decode_value, encode_value
 from amqp10msg.delivery.filters._base import (
     DEFAULT_FILTER_LIMITS,
     Dialect,
@@ -22,9 +21,10 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
 )
 from amqp10msg.delivery.filters.vendors import MatchUnfiltered, StreamFilter
-from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import AmqpMap, Described, Symbol
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
 
 @attrs.frozen

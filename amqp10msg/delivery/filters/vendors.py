@@ -17,9 +17,9 @@ from amqp10msg.delivery.filters._base import (
     register,
     wrong_type,
 )
-from amqp10msg.errors import EncodeError
 from amqp10msg.message import Message
-from amqp10msg.primitives import Symbol, Timestamp
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import Symbol, Timestamp
 
 _OFFSET: Final = "x-stream-offset"
 _FILTER_VALUE: Final = "x-stream-filter-value"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from amqp10msg.composite import Error
-from amqp10msg.errors import AmqpError
+from amqp10msg.wire.errors import AmqpError
 
 INTERNAL_ERROR = "amqp:internal-error"
 PRECONDITION_FAILED = "amqp:precondition-failed"

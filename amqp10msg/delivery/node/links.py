@@ -11,9 +11,9 @@ from amqp10msg.delivery.node.queue import View
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import DeliveryState, MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
+from amqp10msg.wire.limits import UNLIMITED
 
 if TYPE_CHECKING:
     from amqp10msg.delivery.node.node import DistributionNode

@@ -27,9 +27,9 @@ from amqp10msg.delivery.node.transfers import NO_HEADER, Transfers
 from amqp10msg.delivery.outcomes import Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED, expect, wrong_type
-from amqp10msg.limits import Limits
 from amqp10msg.message import Message
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, expect, wrong_type
+from amqp10msg.wire.limits import Limits
 
 
 class DistributionNode(Transfers):

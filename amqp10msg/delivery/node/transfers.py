@@ -22,11 +22,11 @@ from amqp10msg.delivery.node.store import Store, Stored
 from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
 from amqp10msg.delivery.states import MessageState
 from amqp10msg.delivery.termini import StdDistMode
-from amqp10msg.errors import DecodeError, EncodeError
-from amqp10msg.limits import UNLIMITED, Limits
 from amqp10msg.message import Message
-from amqp10msg.parts import scan
 from amqp10msg.sections import Header
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.limits import UNLIMITED, Limits
 
 #: The header of a message without one; never changed.
 NO_HEADER = Header()

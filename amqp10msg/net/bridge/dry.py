@@ -11,7 +11,6 @@ from typing import Any
 import attrs
 
 from amqp10msg.basic import BasicMessage
-from amqp10msg.errors import AmqpError, TranslationError
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.ends import open_source
@@ -19,6 +18,7 @@ from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.sending import message_of, without_delivery
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Settle, SourceRequest
 from amqp10msg.translate import Circumstances, explain, to_amqp10, to_basic
+from amqp10msg.wire.errors import AmqpError, TranslationError
 
 #: How many different losses are told apart: a path has names that a message chose.
 _MOST = 1_000

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any
 
-from amqp10msg import pages
+from amqp10msg.app import pages
 from amqp10msg.net.bridge.dry import DryRun
 from amqp10msg.net.bridge.migration import Checked
 from amqp10msg.notation.html import annotated

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 
-from amqp10msg.parts import scan
 from amqp10msg.sections import Header
+from amqp10msg.sections.parts import scan
 
 _SECTION, _USUAL = b"\x00\x53\x70", b"\x00\x53"
 _LIST8, _EMPTY = 0xC0, 0x45

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from amqp10msg.basic import decode_content_header
-from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.sqlite import opened, written
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.net.identity import id_of_message, id_of_properties
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import AmqpError
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS taken (

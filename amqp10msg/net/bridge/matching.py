@@ -8,8 +8,8 @@ from typing import Any
 
 from amqp10msg.basic import BasicMessage
 from amqp10msg.delivery.filters import LANGUAGES
-from amqp10msg.errors import AmqpError
 from amqp10msg.translate import to_amqp10
+from amqp10msg.wire.errors import AmqpError
 
 
 def matcher(text: str, language: str = "selector") -> Callable[[Any], bool]:

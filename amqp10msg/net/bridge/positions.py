@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from amqp10msg.basic import decode_content_header
-from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.sqlite import opened, written
 from amqp10msg.net.bridge.terms import Delivery
-from amqp10msg.parts import scan
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import AmqpError
 
 _OFFSET = "x-stream-offset"
 _SCHEMA = """

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amqp10msg import pages
+from amqp10msg.app import pages
 from amqp10msg.net.bridge.bridge import RouteSpec
 from amqp10msg.net.bridge.options import REASONS
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics

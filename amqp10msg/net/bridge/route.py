@@ -11,7 +11,6 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable
 
-from amqp10msg.errors import AmqpError
 from amqp10msg.net.bridge.aside import Aside
 from amqp10msg.net.bridge.connections import Connections
 from amqp10msg.net.bridge.options import RouteOptions
@@ -32,6 +31,7 @@ from amqp10msg.net.bridge.terms import (
     TargetLink,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.wire.errors import AmqpError
 
 #: Messages that are prepared together.
 _BATCH = 100

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.limits import UNLIMITED
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.options import RouteOptions
 from amqp10msg.net.bridge.statistics import Statistics
@@ -17,6 +16,7 @@ from amqp10msg.net.bridge.translating import ANYBODY, translator_of
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.sections import Header
 from amqp10msg.translate import as_published, to_amqp10, to_basic
+from amqp10msg.wire.limits import UNLIMITED
 
 #: Returns what to send, or None where the hook dropped the message.
 Prepare = Callable[[Delivery], Outgoing | None]

@@ -35,10 +35,10 @@ from amqp10msg.delivery.node import (
     OutcomeError,
     OutgoingLink,
 )
-from amqp10msg.errors import DecodeError, EncodeError
 from amqp10msg.net import transport
 from amqp10msg.net.serve.exchanges import UnroutableError
 from amqp10msg.net.serve.transactions import Published, Retired
+from amqp10msg.wire.errors import DecodeError, EncodeError
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.attaches import Attach

@@ -16,7 +16,7 @@ from amqp10msg import AmqpError, AmqpValue, Described, Limits, Message
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
 from amqp10msg.delivery.node import NodeError, Outcome
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.links import Outgoing

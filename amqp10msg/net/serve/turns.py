@@ -12,8 +12,8 @@ from amqp10msg import AmqpError
 from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import StoreError
-from amqp10msg.errors import RESOURCE_LIMIT_EXCEEDED
 from amqp10msg.net.serve.links import Outgoing, TurnOverError
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.connection import Connection

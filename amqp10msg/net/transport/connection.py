@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg._core import encode_value
 from amqp10msg.composite import Error, read_composite
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import Limits
 from amqp10msg.net.transport.frames import AMQP_FRAME, HEAD, HEAD_SIZE, frame_head
 from amqp10msg.net.transport.handler import Handler
 from amqp10msg.net.transport.performatives import (
@@ -22,6 +19,9 @@ from amqp10msg.net.transport.performatives import (
     Transfer,
 )
 from amqp10msg.net.transport.sessions import Session, SessionFaultError
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.limits import Limits
 
 AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)

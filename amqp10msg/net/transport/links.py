@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import attrs
 
-from amqp10msg._core import encode_value
 from amqp10msg.composite import Error
 from amqp10msg.net.transport.performatives import (
     Attach,
@@ -16,7 +15,8 @@ from amqp10msg.net.transport.performatives import (
     SenderSettleMode,
     Transfer,
 )
-from amqp10msg.primitives import Symbol
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.primitives import Symbol
 
 #: A property of a link's state: how many messages of its source other links hold unsettled, a
 #: ulong. This library's server tells it beside what is available.

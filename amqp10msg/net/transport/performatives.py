@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import attrs
 
 from amqp10msg.composite import Error, composite
-from amqp10msg.primitives import (
+from amqp10msg.wire.primitives import (
     Wire,
     boolean,
     fields,

@@ -5,11 +5,11 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Any
 
-from amqp10msg._core import decode_value, encode_value
-from amqp10msg.errors import DecodeError
-from amqp10msg.limits import Limits
 from amqp10msg.net.transport.frames import HEAD, HEAD_SIZE, SASL_FRAME, frame_head
-from amqp10msg.primitives import Array, Described, Symbol, ULong
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import Array, Described, Symbol, ULong
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 # Far more than a mechanism, a host name and a password need.

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from amqp10msg.composite import Error, composite_of, from_described
 from amqp10msg.delivery import Accepted, DeliveryState, Rejected
-from amqp10msg.errors import DecodeError
 from amqp10msg.net.transport.links import MASK, Delivery, Link, LinkFaultError
 from amqp10msg.net.transport.performatives import (
     Attach,
@@ -19,7 +18,8 @@ from amqp10msg.net.transport.performatives import (
     Flow,
     Transfer,
 )
-from amqp10msg.primitives import Described
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.primitives import Described
 
 if TYPE_CHECKING:
     from amqp10msg.net.transport.connection import Connection

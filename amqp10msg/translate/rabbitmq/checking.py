@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from amqp10msg._core import skip_value
-from amqp10msg._core.codes import DATA, FOOTER
-from amqp10msg.errors import DecodeError
 from amqp10msg.translate.rabbitmq.reading import CODEC_43, TermReader
 from amqp10msg.translate.rabbitmq.terms import RefusedError, section_name
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import skip_value
+from amqp10msg.wire.kernel.codes import DATA, FOOTER
 
 _SHAPES = {
     "header": b"\x45\xc0\xd0",

@@ -13,16 +13,8 @@ import struct
 import urllib.parse
 from typing import Any
 
-from amqp10msg._core.codes import (
-    APPLICATION_PROPERTIES_CODE,
-    FOOTER_CODE,
-    HEADER_CODE,
-    MESSAGE_ANNOTATIONS_CODE,
-    PROPERTIES_CODE,
-)
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.basic.tables import as_array, as_table
-from amqp10msg.primitives import Float
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
 from amqp10msg.translate.rabbitmq.fields import (
@@ -58,6 +50,14 @@ from amqp10msg.translate.rabbitmq.terms import BODY_CODES, CrashedError, Term, c
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import TermWriter
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.kernel.codes import (
+    APPLICATION_PROPERTIES_CODE,
+    FOOTER_CODE,
+    HEADER_CODE,
+    MESSAGE_ANNOTATIONS_CODE,
+    PROPERTIES_CODE,
+)
+from amqp10msg.wire.primitives import Float
 
 _F64 = struct.Struct(">d")
 _LONGSTR_TEXT = 4096

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.basic import FieldArray, FieldTable
-from amqp10msg.primitives import Float
 from amqp10msg.translate.rabbitmq.fields import cut, signed, text
 from amqp10msg.translate.rabbitmq.sections import (
     shown,
@@ -24,6 +23,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 )
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.primitives import Float
 
 _LETTERS = {
     "long": "l",

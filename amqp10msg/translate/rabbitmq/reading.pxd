@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Cursor
+from amqp10msg.wire.kernel.twin cimport Cursor
 from amqp10msg.translate.rabbitmq.terms cimport check_level
 
 cdef int _CONSTANT, _UNSIGNED, _SIGNED, _VARIABLE, _BOOLEAN

@@ -10,9 +10,9 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.twin import Cursor
-from amqp10msg.primitives import FORMAT_CODES
 from amqp10msg.translate.rabbitmq.terms import CrashedError, Term, check_level
+from amqp10msg.wire.kernel.twin import Cursor
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 # How values are written, by their constructors.
 _CONSTANT, _UNSIGNED, _SIGNED, _VARIABLE, _BOOLEAN = 1, 2, 3, 4, 5

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Layout
+from amqp10msg.wire.kernel.twin cimport Layout
 from amqp10msg.translate.rabbitmq.fields cimport text, utf8_without_nul, written
 from amqp10msg.translate.rabbitmq.header_values cimport (
     field_of,

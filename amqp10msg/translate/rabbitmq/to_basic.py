@@ -13,7 +13,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg._core.twin import Layout
 from amqp10msg.basic import BasicMessage, BasicProperties, FieldTable
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import deaths
@@ -67,6 +66,7 @@ from amqp10msg.translate.rabbitmq.terms import (
 from amqp10msg.translate.rabbitmq.version import BrokerVersion
 from amqp10msg.translate.rabbitmq.writing import TermWriter, generate
 from amqp10msg.translate.report import Notes
+from amqp10msg.wire.kernel.twin import Layout
 
 #: The fields that become no property.
 _LEFT_OUT = (TO, SUBJECT, ABSOLUTE_EXPIRY_TIME, GROUP_SEQUENCE, REPLY_TO_GROUP_ID)

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from amqp10msg._core.twin cimport Output
+from amqp10msg.wire.kernel.twin cimport Output
 from amqp10msg.translate.rabbitmq.terms cimport check_level
 
 cdef dict _NUMBERS, _SHORT, _ZERO, _VARIABLE, _CONSTRUCTORS

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from amqp10msg._core.twin import Output
 from amqp10msg.translate.rabbitmq.reading import CODEC_40
 from amqp10msg.translate.rabbitmq.terms import (
     BODY_CODES,
@@ -18,6 +17,7 @@ from amqp10msg.translate.rabbitmq.terms import (
     kind_of,
     section_name,
 )
+from amqp10msg.wire.kernel.twin import Output
 
 # By type: the constructor and the bytes of a number, and its short form with its bounds.
 _NUMBERS = {

@@ -1,0 +1,1 @@
+"""What people see: the command line, the inspector, and the foundation of all pages."""

@@ -1,0 +1,320 @@
+"""Messages from what a command is given: files, directories, text, standard input.
+
+What cannot be read is an `Item` too, so that one bad line does not hide the others.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, Self
+
+import attrs
+import click
+
+from amqp10msg.app.cli._output import Watch
+from amqp10msg.app.cli._selection import Selection
+from amqp10msg.app.inspector.items import Item
+from amqp10msg.app.inspector.reading import NOT_TEXT, Reader, buffered
+from amqp10msg.app.inspector.text import octets_of_text
+from amqp10msg.files.containers import too_large
+from amqp10msg.files.streams import DamagedGzipError
+from amqp10msg.files.text import parse_json
+
+# Formats of bytes; on the command line they are written in hex or base64.
+_OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
+_PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
+
+
+@attrs.frozen
+class _Source:
+    """One thing to read: text, a file, or standard input where it is None.
+
+    Attributes:
+        number: of the one message that is wanted, or of its line.
+        offset: where the one message begins that is wanted.
+    """
+
+    name: str
+    what: Path | str | None = None
+    fault: str = ""
+    number: int | None = None
+    offset: int | None = None
+
+    @property
+    def is_place(self) -> bool:
+        return self.number is not None or self.offset is not None
+
+
+class Inputs:
+    """The messages that the arguments of a command stand for, in their order.
+
+    As a context it shows how far it is.
+
+    Args:
+        arguments: files, directories, ``FILE:NUMBER`` and ``FILE@OFFSET``, ``-`` and what stands on
+            the command line itself.
+        form: one of `FORMATS`, or ``written``: JSON in the typed or plain notation.
+        max_size: bytes that one message may take in its input.
+        select: which of the messages to take; all where None.
+        basic: take messages of AMQP 0-9-1, too.
+        color: colour of the bar.
+
+    Attributes:
+        total: bytes in all the files, or None where standard input or a pipe is among them.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        form: str = "auto",
+        max_size: int | None = None,
+        *,
+        select: Selection | None = None,
+        basic: bool = False,
+        color: bool | None = None,
+    ) -> None:
+        self.form = form
+        self._reader = Reader(form, max_size, basic=basic)
+        self.max_size = self._reader.max_size
+        self.total: int | None = 0
+        self._select = select
+        self._watch = Watch(lambda: (self.position, self.total), color)
+        self._done = 0
+        self._open: IO[bytes] | None = None
+        self._sources: list[_Source] = []
+        for argument in arguments:
+            self._take(argument)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._watch.stop()
+
+    @property
+    def position(self) -> int:
+        """How many bytes of `total` are read."""
+        if self._open is not None and self.total is not None:
+            return self._done + self._open.tell()
+        return self._done
+
+    def _take(self, argument: str) -> None:
+        """Add the sources that an argument stands for; files are not opened yet."""
+        if argument == "-":
+            self.total = None
+            self._sources.append(_Source("standard input"))
+            return
+        kind = _kind_of(argument)
+        if kind == "folder":
+            for file, fault in _files_below(Path(argument)):
+                self._file(_Source(str(file), file, fault))
+        elif kind == "file":
+            self._file(_Source(argument, Path(argument)))
+        elif (place := _PLACE.fullmatch(argument)) and _kind_of(name := place["path"]) == "file":
+            wanted = int(place["number"])
+            numbered, placed = (wanted, None) if place["kind"] == ":" else (None, wanted)
+            self._file(_Source(name, Path(name), number=numbered, offset=placed))
+        else:
+            self._text(argument)
+
+    def _text(self, argument: str) -> None:
+        """Add text; hex that the shell split at its spaces is joined to one text."""
+        joins = not _is_json(argument) and self.form in ("auto", "hex", "base64")
+        if joins and self._sources:
+            before = self._sources[-1].what
+            if isinstance(before, str) and not _is_json(before):
+                self._sources[-1] = _Source("the arguments", f"{before}\n{argument}")
+                return
+        texts = sum(isinstance(source.what, str) for source in self._sources)
+        self._sources.append(
+            _Source(f"argument {texts + 1}" if texts else "the argument", argument)
+        )
+
+    def _file(self, source: _Source) -> None:
+        self._sources.append(source)
+        path = source.what
+        if self.total is not None and isinstance(path, Path):
+            with contextlib.suppress(OSError):  # opening it will say why
+                self.total = self.total + path.stat().st_size if path.is_file() else None
+
+    def some(self) -> Iterator[Item]:
+        """Read the messages, of which there must be one at least.
+
+        Raises:
+            click.ClickException: there are none.
+        """
+        taken, number = 0, 0
+        last = self._select.last if self._select is not None else None
+        for number, item in enumerate(self, 1):
+            if self._select is None or number in self._select:
+                taken += 1
+                yield item
+            self._watch.step(number)
+            if number == last:
+                break
+        self._watch.stop()  # what is shown next is the result
+        if not number:
+            raise click.ClickException("there are no messages in what was given")
+        if not taken:
+            raise click.ClickException(f"--select: the input has {number:,} and none of these")
+
+    def __iter__(self) -> Iterator[Item]:
+        for source in self._sources:
+            if source.fault:
+                yield Item(source.name, fault=source.fault)
+            elif isinstance(source.what, str):
+                yield from self._argument(source.name, source.what)
+            elif source.is_place:
+                yield self._one(source)
+            else:
+                yield from self._guarded(source)
+
+    def _one(self, source: _Source) -> Item:
+        """Read the one message that a source names by its number or by its place."""
+        seen = 0
+        for item in self._guarded(source):
+            seen += 1
+            if source.number is not None and item.number == source.number:
+                return item
+            if source.offset is not None and item.offset == source.offset:
+                return attrs.evolve(item, source=f"{source.name}@{source.offset}")
+            if item.fault and item.number == 0:  # of the file, and not of a message in it
+                return item
+        if source.offset is not None:
+            fault = f"no message begins at byte {source.offset:,}"
+            return Item(f"{source.name}@{source.offset}", fault=fault)
+        return Item(
+            f"{source.name}:{source.number}", fault=f"there is none: the file has {seen:,} in all"
+        )
+
+    def _argument(self, name: str, text: str) -> Iterator[Item]:
+        """Read messages that stand on the command line itself."""
+        if not all(part.strip() for part in text.split("\n")):
+            raise click.UsageError("an argument is empty")
+        if self.form not in _OCTETS and (
+            _is_json(text) or (self.form in ("written", "typed", "plain") and _is_value(text))
+        ):
+            yield from self._guarded(_Source(name), text.encode("utf-8", "surrogateescape"))
+            return
+        if self.form in ("jsonl", "written", "typed", "plain"):
+            raise click.UsageError(_nothing(text, "not JSON"))
+        form = self.form if self.form in ("hex", "base64") else None
+        try:
+            found = octets_of_text(text, form)
+        except ValueError as error:
+            raise click.UsageError(_blame(text, form, str(error))) from None
+        for number, octets in enumerate(found, 1):
+            source = name if len(found) == 1 else f"message {number}"
+            if self.form in _OCTETS:
+                yield from self._guarded(_Source(source), octets)
+            else:
+                yield Item(source, octets)
+
+    def _guarded(self, source: _Source, given: bytes | None = None) -> Iterator[Item]:
+        """Read a file, bytes or standard input; what is wrong is a fault of this one alone."""
+        try:
+            if given is not None:
+                yield from self._read(io.BytesIO(given), source)
+            elif isinstance(source.what, Path):
+                with source.what.open("rb") as file:
+                    self._open = file
+                    try:
+                        yield from self._read(file, source)
+                    finally:
+                        self._done, self._open = self.position, None
+            elif sys.stdin is None:
+                raise ValueError("it is closed")
+            else:
+                standard = buffered(sys.stdin.buffer)
+                try:
+                    if not standard.peek(1):
+                        raise ValueError("it is empty")
+                    yield from self._read(standard, source)
+                finally:
+                    if standard is not sys.stdin.buffer:
+                        standard.detach()
+        except (ValueError, DamagedGzipError) as error:
+            yield Item(source.name, fault=str(error), number=0)
+        except OSError as error:
+            yield Item(source.name, fault=error.strerror or str(error), number=0)
+
+    def _read(self, stream: Any, source: _Source) -> Iterator[Item]:
+        try:
+            for item in self._reader.read(stream, source.name, source.offset or 0):
+                yield attrs.evolve(item, fault=self._advised(item.fault)) if item.fault else item
+        except ImportError as error:  # an extra that says itself how to install it
+            raise click.ClickException(str(error)) from None
+        except ValueError as error:
+            raise ValueError(self._advised(str(error))) from None
+
+    def _advised(self, fault: str) -> str:
+        """Add the option that helps."""
+        large = too_large(self.max_size)
+        if fault == NOT_TEXT:
+            return f"{fault}: use --format raw for the bytes of a message"
+        return fault.replace(large, f"{large}: raise --max-size") if large in fault else fault
+
+
+def _kind_of(name: str) -> str:
+    """Return ``file``, ``folder``, or nothing where there is none of this name."""
+    path = Path(name)
+    try:
+        if not name or not path.exists():
+            return ""
+        return "folder" if path.is_dir() else "file"
+    except PermissionError:
+        return "file"  # opening it will say so
+    except OSError:  # too long for a name, as hex may well be
+        return ""
+
+
+def _is_json(text: str) -> bool:
+    return text.lstrip().startswith(("{", "["))
+
+
+def _is_value(text: str) -> bool:
+    """Return whether a text is JSON of another kind: a text, a number, a constant."""
+    try:
+        parse_json(text.encode("utf-8", "surrogateescape"))
+    except ValueError:
+        return False
+    return True
+
+
+def _nothing(text: str, reason: str) -> str:
+    shown = text if len(text) <= 40 else f"{text[:40]}…"
+    return f"no such file, and {reason}: '{shown}'"
+
+
+def _blame(text: str, form: str | None, reason: str) -> str:
+    """Return which of the joined arguments is wrong, and why."""
+    for part in text.split("\n"):
+        try:
+            octets_of_text(part, form)
+        except ValueError as error:
+            # Half a byte is not a fault of an argument that another one follows.
+            if "half a byte" not in str(error):
+                return _nothing(part, str(error))
+    return _nothing(text, reason)
+
+
+def _files_below(folder: Path) -> Iterator[tuple[Path, str]]:
+    """List the files in a folder and below, in order, and the folders that cannot be read.
+
+    Hidden files and folders are left out, and links to folders are not followed.
+    """
+    refused: list[OSError] = []
+    for place, folders, names in os.walk(folder, onerror=refused.append):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(names):
+            path = Path(place, name)
+            if not name.startswith(".") and path.is_file():
+                yield path, ""
+    for error in refused:
+        yield Path(error.filename), error.strerror or str(error)

@@ -1,0 +1,210 @@
+"""Options and arguments that several commands take.
+
+What a command works with is imported when it runs: ``--help``, ``--version`` and the completion of
+the shell need not wait for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from amqp10msg.app.cli._output import is_terminal
+
+if TYPE_CHECKING:
+    from amqp10msg.app.cli._selection import Selection
+
+#: What --format and --from take.
+FORMATS = (
+    *("auto", "raw", "hex", "base64", "jsonl", "prefixed", "cborseq", "pcap", "parquet", "avro"),
+    *("typed", "plain", "cbor"),
+)
+
+
+#: The languages of filters.
+LANGUAGES = ("selector", "sql", "oasis", "topic", "direct")
+#: What --to takes.
+TARGETS = ("typed", "plain", "cbor", "hex", "base64", "jsonl", "raw", "prefixed")
+
+
+class LateChoice(click.Choice[str]):
+    """A choice among names that are looked up when they are needed.
+
+    Args:
+        names: gives them.
+    """
+
+    def __init__(self, names: Callable[[], Iterable[str]]) -> None:
+        self._names = names
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]  # click has an attribute
+        """The names."""
+        return tuple(self._names())
+
+
+def translations() -> Iterable[str]:
+    """Return the names of the profiles of translations."""
+    from amqp10msg.translate import PROFILES
+
+    return PROFILES
+
+
+class _SelectionType(click.ParamType["Selection"]):
+    name = "numbers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Selection:
+        """Read it, or end the command with what is wrong with it."""
+        from amqp10msg.app.cli._selection import Selection
+
+        try:
+            return value if isinstance(value, Selection) else Selection.of(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+color_option = click.option(
+    "--color/--no-color",
+    "color",
+    default=None,
+    help="Colour the output or not; by default as the terminal and NO_COLOR say.",
+)
+
+output_option = click.option(
+    "-o",
+    "--output",
+    "output",
+    type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
+    help="Write to this file instead of standard output.",
+)
+
+
+def _profiles() -> Iterable[str]:
+    from amqp10msg.validation import PROFILES
+
+    return PROFILES
+
+
+profile_option = click.option(
+    "--profile",
+    type=LateChoice(_profiles),
+    default="oasis",
+    show_default=True,
+    help="The set of rules to judge by.",
+)
+
+json_option = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Write a JSON object a line: one for each message, then one with the summary.",
+)
+
+target_option = click.option(
+    "--to",
+    "target",
+    type=click.Choice(["amqp10", "basic"]),
+    required=True,
+    help="The protocol to translate to: AMQP 1.0, or class basic of 0-9-1.",
+)
+
+
+def showing_option(flag: str, text: Callable[[], str], help_text: str) -> Callable[..., Any]:
+    """Return an option that shows a text and ends the command."""
+
+    def show(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+        if wanted and not context.resilient_parsing:
+            click.echo(text())
+            context.exit()
+
+    return click.option(
+        flag, is_flag=True, is_eager=True, expose_value=False, callback=show, help=help_text
+    )
+
+
+def _or_stdin(
+    context: click.Context, _: click.Parameter, value: tuple[str, ...]
+) -> tuple[str, ...]:
+    if value or context.resilient_parsing:
+        return value
+    if is_terminal(sys.stdin):
+        raise click.UsageError("no messages are given: name files or hex, or pipe them in")
+    return ("-",)
+
+
+def _completions(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Let the shell complete names of files, which most sources are."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+_sources_argument = click.argument(
+    "sources", nargs=-1, callback=_or_stdin, shell_complete=_completions
+)
+
+_max_size_option = click.option(
+    "--max-size",
+    type=click.IntRange(min=1),
+    show_default="256 MiB",
+    metavar="BYTES",
+    help="The largest that one message may be in its input.",
+)
+
+_select_option = click.option(
+    "--select",
+    type=_SelectionType(),
+    metavar="NUMBERS",
+    help="Take only these messages, such as 3,17-20, by their numbers in the whole input.",
+)
+
+
+def messages_argument(
+    *names: str, form: str = "auto", basic: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add SOURCES and the options of reading to a command, which gets them as `inputs`.
+
+    Args:
+        names: the option for the format of the input; there is none without.
+        form: the format where it is not given.
+        basic: whether the command takes messages of AMQP 0-9-1, too.
+    """
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(command)
+        def run(
+            sources: tuple[str, ...],
+            max_size: int | None,
+            select: Selection | None = None,
+            form: str = form,
+            **others: Any,
+        ) -> Any:
+            from amqp10msg.app.cli._input import Inputs
+
+            with Inputs(
+                sources, form, max_size, select=select, basic=basic, color=others.get("color")
+            ) as inputs:
+                return command(inputs=inputs, **others)
+
+        decorated = _max_size_option(run)
+        if names:
+            decorated = click.option(
+                *names,
+                "form",
+                type=click.Choice(FORMATS),
+                metavar="FORMAT",
+                default=form,
+                show_default=True,
+                help="The format of the input, where it should not be guessed: "
+                f"{', '.join(FORMATS[1:-1])} or {FORMATS[-1]}.",
+            )(_select_option(decorated))
+        return _sources_argument(decorated)
+
+    return decorate

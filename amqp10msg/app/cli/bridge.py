@@ -1,0 +1,373 @@
+"""``amqp10msg bridge``: messages of brokers moved live, 0-9-1 and 1.0 at either end."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.app.cli._credentials import hide_credentials
+from amqp10msg.app.cli._dry import check_reports, reports_option, show_dry, write_dry
+from amqp10msg.app.cli._live import LiveLine, log_lines, show_counts
+from amqp10msg.app.cli._options import LANGUAGES
+from amqp10msg.app.cli._output import complain, is_terminal
+
+if TYPE_CHECKING:
+    from amqp10msg.net.bridge import RouteSpec, Statistics
+
+_LOG = ("text", "json", "none")
+#: Options of the command that are options of a route under the same name.
+_OF_ROUTE = (
+    *("profile", "window", "max_messages", "quarantine", "quarantine_queue", "deduplicate"),
+    *("state", "attempts", "patience", "outcome_timeout", "drain", "keep_names", "unmatched"),
+    *(
+        "max_message",
+        "until_length",
+        "stall",
+        "management",
+        "sole_consumer",
+        "connect_timeout",
+        "deadline",
+    ),
+)
+
+
+def _on(_context: click.Context, _option: click.Parameter, given: tuple[str, ...]) -> Any:
+    found = {}
+    for text in given:
+        reason, equals, action = text.partition("=")
+        if not equals:
+            raise click.BadParameter(f"{text!r} is not REASON=ACTION.")
+        found[reason] = action
+    return found
+
+
+def _address(_context: click.Context, _option: click.Parameter, given: str | None) -> Any:
+    if given is None:
+        return None
+    host, colon, port = given.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise click.BadParameter(f"{given!r} is not HOST:PORT.")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+@click.command(
+    short_help="Move messages from one broker to another, and lose none.",
+    epilog="""
+\b
+Examples:
+  $ amqp10msg bridge --from 'amqp091://a/?queue=q' --to 'amqp://b/?queue=q'
+  $ amqp10msg bridge --from 'amqps://${USER}:${PASSWORD}@ns.example/orders' \\
+      --to 'amqp091://localhost/?queue=orders' --until-empty --report r.html
+  $ amqp10msg bridge --config routes.toml --listen 127.0.0.1:9419
+""",
+)
+@click.option("--from", "source", metavar="URL", help="Where messages come from.")
+@click.option("--to", "target", metavar="URL", help="Where they go.")
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A TOML file of routes, in place of --from and --to.",
+)
+@click.option("--profile", metavar="NAME", help="How to translate.  [default: lossless]")
+@click.option(
+    "--window",
+    type=click.IntRange(1, 65535),
+    help="How many messages may be unsettled at a time.  [default: 500]",
+)
+@click.option(
+    "--max-message",
+    type=click.IntRange(min=1),
+    metavar="BYTES",
+    help="Write larger messages to files beside the quarantine as they come, instead of sending "
+    "them; nine times as much may be in memory.  [default: 25165824, 24 MiB]",
+)
+@click.option("--max-messages", type=click.IntRange(min=1), help="End after this many messages.")
+@click.option("--until-empty", is_flag=True, help="End when the source's broker says it is empty.")
+@click.option(
+    "--until-length",
+    is_flag=True,
+    default=None,
+    help="End when as many messages are settled as the source has at the start.",
+)
+@click.option(
+    "--idle",
+    type=click.FloatRange(min=0.01),
+    default=2.0,
+    show_default=True,
+    help="With --until-empty: ask the source after this many seconds without a message.",
+)
+@click.option(
+    "--stall",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="With --until-empty: give up after so long without a message, though some remain.  "
+    "[default: 60]",
+)
+@click.option(
+    "--management",
+    metavar="URL",
+    help="RabbitMQ's management API of the source, which counts what other consumers hold.",
+)
+@click.option(
+    "--sole-consumer",
+    is_flag=True,
+    default=None,
+    help="Nobody else takes from the source: what its broker does not say of others is none.",
+)
+@click.option(
+    "--connect-timeout",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="Give up an end that is not reached in this time.  [default: 60 in a bridge that is to "
+    "end, else none]",
+)
+@click.option(
+    "--deadline",
+    type=click.FloatRange(min=0.01),
+    metavar="SECONDS",
+    help="End after this time, as by SIGTERM.",
+)
+@click.option(
+    "--quarantine",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file for messages that the target refuses.  [default: quarantine.jsonl]",
+)
+@click.option(
+    "--quarantine-queue",
+    metavar="URL",
+    help="A queue for them instead; what it does not accept goes to the file.",
+)
+@click.option(
+    "--deduplicate",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Remember message-ids in this file, and do not send again what the target accepted.",
+)
+@click.option(
+    "--state",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Remember in this file how far a stream was read, and continue from there.",
+)
+@click.option(
+    "--on",
+    metavar="REASON=ACTION",
+    multiple=True,
+    callback=_on,
+    help="What to do with messages refused for a reason: quarantine (default), requeue or reject; "
+    "repeatable.",
+)
+@click.option(
+    "--attempts",
+    type=click.IntRange(min=1),
+    help="How often to try a message that is refused; a full target does not count.  [default: 8]",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Give a message up after so long, also at a full target; by default wait for it.",
+)
+@click.option(
+    "--outcome-timeout",
+    type=click.FloatRange(min=0.1),
+    metavar="SECONDS",
+    help="Reconnect to a target that does not answer for so long.  [default: 30]",
+)
+@click.option(
+    "--drain",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="How long to wait for outcomes at the end.  [default: 30]",
+)
+@click.option(
+    "--keep-names",
+    is_flag=True,
+    default=None,
+    help="From 0-9-1 to 1.0: keep exchange and routing key in annotations.",
+)
+@click.option(
+    "--filter", "selector", metavar="TEXT", help="Bridge only messages that pass this filter."
+)
+@click.option(
+    "--filter-language",
+    type=click.Choice(LANGUAGES),
+    help="The language of --filter, as for the command filter.  [default: selector]",
+)
+@click.option(
+    "--unmatched",
+    type=click.Choice(["accept", "requeue", "reject"]),
+    help="How to settle messages that do not pass.  [default: requeue]",
+)
+@click.option(
+    "--dry-run",
+    is_flag=True,
+    help="Read messages, give them back, and show what would be lost, with examples.",
+)
+@click.option(
+    "--listen", metavar="HOST:PORT", callback=_address, help="Serve metrics and health here."
+)
+@reports_option
+@click.option(
+    "--accept-quarantine",
+    is_flag=True,
+    help="Exit with status 0 also if messages are in the quarantine.",
+)
+@click.option(
+    "--log",
+    "log_format",
+    type=click.Choice(_LOG),
+    default="text",
+    show_default=True,
+    help="How events are written on standard error.",
+)
+def bridge(
+    source: str | None,
+    target: str | None,
+    config: Path | None,
+    until_empty: bool,
+    idle: float,
+    on: Mapping[str, str],
+    selector: str | None,
+    filter_language: str | None,
+    dry_run: bool,
+    listen: tuple[str, int] | None,
+    reports: tuple[Path, ...],
+    accept_quarantine: bool,
+    log_format: str,
+    **given: Any,
+) -> int:
+    """Move messages from one broker to another until stopped, and lose none.
+
+    URLs: amqp091://USER:PASSWORD@HOST/VHOST?queue=NAME is AMQP 0-9-1 (as a target also exchange=
+    and routing_key=), amqp://USER:PASSWORD@HOST/ADDRESS is 1.0 (?queue=NAME for RabbitMQ's
+    addresses), amqp091s:// and amqps:// are by TLS. USER and PASSWORD may be ${NAME}, a variable of
+    the environment, so that no list of processes shows them.
+
+    A message is settled at the source once the target has it. What the target refuses goes to
+    the quarantine, byte for byte. SIGINT and SIGTERM end it: what is in flight is waited for, the
+    rest goes back. Needs the extra net.
+
+    Exit status: 0 where all is well, after --until-empty only if the source's broker counts no
+    message; 1 where an end cannot be used, or the disk; 2 where the command line is wrong; 3 where
+    messages remain at a source; 4 where its broker could not say; 5 where messages are in the
+    quarantine. Of several, the first of 1, 3, 4, 5.
+    """
+    check_reports(reports)
+    if (config is None) == (source is None or target is None):
+        raise click.UsageError("give --from and --to, or --config")
+    try:
+        from amqp10msg.net.bridge.config import read_routes
+        from amqp10msg.net.bridge.matching import matcher
+        from amqp10msg.net.bridge.running import run_bridge, status_of
+    except ModuleNotFoundError as error:
+        raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
+    wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
+    wanted |= {"on": on} if on else {}
+    wanted |= {"idle": idle} if until_empty else {}
+    if selector:
+        try:
+            wanted["match"] = matcher(selector, filter_language or "selector")
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint="--filter") from None
+    try:
+        specs = _specs(source, target, wanted) if config is None else read_routes(config)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if config is not None and wanted:
+        raise click.UsageError("with --config, the options of routes stand in the file")
+    hide_credentials("bridge", [end for spec in specs for end in _ends(spec)])
+    if dry_run:
+        return _dry_run(specs, idle, reports)
+    line = LiveLine() if is_terminal(sys.stderr) and log_format == "text" else None
+    try:
+        counts, fault = run_bridge(
+            specs,
+            logger=_logger(log_format, live=line is not None, alone=len(specs) == 1),
+            show=line.show if line is not None else None,
+            listen=listen,
+            listening=lambda url: click.echo(f"{url}/metrics", err=True),
+        )
+    except (ModuleNotFoundError, ValueError) as error:
+        raise click.ClickException(str(error)) from None
+    if line is not None:
+        line.show(counts)
+        click.echo(err=True)
+    _write(reports, specs, counts)
+    show_counts(counts)
+    if fault is not None:
+        complain(str(fault))
+        return 1
+    return status_of(counts.values(), accept_quarantine=accept_quarantine)
+
+
+def _ends(spec: RouteSpec) -> list[Any]:
+    ends = (spec.source, spec.target, spec.options.quarantine_queue)
+    return [end for end in ends if end is not None]
+
+
+def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]:
+    from amqp10msg.net.bridge import RouteOptions, RouteSpec
+
+    return [RouteSpec(source, target, RouteOptions(**options))]
+
+
+def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
+    """Print what each route would lose."""
+    from amqp10msg.net.bridge.migration import Checked, Queue
+    from amqp10msg.net.bridge.running import release_signals, run_dry
+
+    release_signals()
+    checked = []
+    for spec in specs:
+        try:
+            found = run_dry(spec, min(spec.options.max_messages or 1_000, 65_535), idle)
+        except OSError as error:
+            raise click.ClickException(str(error)) from None
+        checked.append(Checked(Queue(spec.name), found))
+        show_dry(checked[-1])
+    runs = [one.run for one in checked if one.run is not None]
+    profiles = {run.profile if run.translates else "none, one protocol" for run in runs}
+    ends = {
+        "source": ", ".join(sorted({str(spec.source) for spec in specs})),
+        "target": ", ".join(sorted({str(spec.target) for spec in specs})),
+        "profile": ", ".join(sorted(profiles)),
+    }
+    write_dry(reports, checked, title="What a bridge would lose", **ends)
+    return 0
+
+
+def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
+    """Return what writes events.
+
+    Args:
+        form: as ``--log`` says.
+        live: beside a line that is written over.
+        alone: there is one route, whose fault the command's last line says.
+    """
+    from amqp10msg.net.serve.logs import JsonFormatter
+
+    logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
+    if form == "none":
+        logger.addHandler(logging.NullHandler())  # else warnings would be shown nevertheless
+    else:
+        handler = logging.StreamHandler()
+        handler.setFormatter(JsonFormatter() if form == "json" else log_lines(live=live))
+        if form == "text" and alone:
+            handler.addFilter(lambda record: getattr(record, "event", "") != "route-failed")
+        logger.addHandler(handler)
+    return logger
+
+
+def _write(
+    reports: tuple[Path, ...], specs: list[RouteSpec], counts: Mapping[str, Statistics]
+) -> None:
+    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.net.bridge import report
+
+    for path in reports:
+        make = report.as_json if path.suffix == ".json" else report.as_html
+        write_whole(path, make(specs, counts))

@@ -1,0 +1,325 @@
+"""``amqp10msg conformance``: hold any implementation to the corpus, and report what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.app.cli._options import color_option
+from amqp10msg.app.cli._output import (
+    complain,
+    console,
+    is_terminal,
+    plural,
+    progress,
+    safe,
+    table,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from amqp10msg.interop.conformance import Change, Peer, PeerResults, Result
+    from amqp10msg.interop.corpus import Case
+
+# What is shown on a terminal; the files have all.
+_MAX_FAULTS = 10
+
+
+@click.group()
+def conformance() -> None:
+    """Test implementations of AMQP with a corpus of cases."""
+
+
+@conformance.command()
+def peers() -> None:
+    """List the implementations that there are drivers for."""
+    from amqp10msg.interop.conformance import PEERS
+
+    shown = table("name", "what", "installed from")
+    for peer in PEERS.values():
+        registry = {"python": "PyPI", "node": "npm"}[peer.language]
+        needs = f"{registry}: {', '.join(peer.requires)}" if peer.requires else "-"
+        shown.add_row(peer.name, peer.about, needs)
+    console(False).print(shown)
+
+
+@conformance.command()
+def template() -> None:
+    """Print a driver to begin with, in Python."""
+    from importlib import resources
+
+    text = (resources.files("amqp10msg.interop.corpus.drivers") / "template.py").read_text(
+        encoding="utf-8"
+    )
+    click.echo(text, nl=False)
+
+
+@conformance.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg conformance run
+  amqp10msg conformance run --peer this-library --only "Part 3, 3.2"
+  amqp10msg conformance run --peer rhea --peer proton --jobs 4
+  amqp10msg conformance run --peer ./my_driver.py
+  amqp10msg conformance run --jobs 8 --broker "amqp://localhost//queue/conformance-{n}"
+  amqp10msg conformance run --peer "java -jar driver.jar" --diff old.json
+"""
+)
+@click.option(
+    "--peer",
+    "names",
+    multiple=True,
+    metavar="NAME|CMD",
+    help="A name of `conformance peers`, a driver's .py or .js, or a command that answers JSON "
+    "lines; may be given again. All names by default, unless there is a --broker.",
+)
+@click.option(
+    "--broker",
+    "brokers",
+    multiple=True,
+    metavar="URL",
+    help="A queue of a live broker of AMQP 1.0 that is empty and used by nobody else: messages go "
+    "in, and what comes back is judged. {n} in the address numbers queues. May be given again.",
+)
+@click.option(
+    "--cases",
+    type=click.Path(exists=True, path_type=Path),
+    help="A file or folder of cases; the corpus of the library by default.",
+)
+@click.option(
+    "--only",
+    metavar="CLAUSE",
+    help="Run only the cases of clauses that begin with this text, or the case of this id.",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    default=2,
+    show_default=True,
+    help="How many processes of a peer run at the same time.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long one answer may take.",
+)
+@click.option(
+    "--memory",
+    type=click.IntRange(min=64),
+    default=1024,
+    show_default=True,
+    metavar="MIB",
+    help="How much memory one process may take.",
+)
+@click.option(
+    "--environments",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Where peers are installed; the user's cache by default.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("conformance"),
+    show_default=True,
+    help="The folder for index.html, results.json, junit.xml and report.md.",
+)
+@click.option(
+    "--diff",
+    "before",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="OLD.json",
+    help="Show what has changed since these results; the exit status is 1 where a case is worse.",
+)
+@color_option
+def run(
+    names: tuple[str, ...],
+    brokers: tuple[str, ...],
+    cases: Path | None,
+    only: str | None,
+    jobs: int,
+    timeout: float,
+    memory: int,
+    environments: Path | None,
+    output: Path,
+    before: Path | None,
+    color: bool | None,
+) -> int:
+    """Test peers with the corpus, case by case.
+
+    Each peer runs in processes of its own, in an environment of its own that is made when it is
+    first needed. A crash, a hang and too much memory are results like any other. An interrupted run
+    continues where it stopped; a peer that cannot be installed is left out and named.
+
+    Brokers are asked about whole messages alone, from the beginning each time. The password of a
+    URL may be ${NAME}, a variable of the environment.
+
+    The exit status is 1 where a case failed, or with --diff where one is worse than before.
+    """
+    from amqp10msg.files.atomic import write_whole
+    from amqp10msg.interop.conformance import (
+        PEERS,
+        PeerError,
+        difference,
+        find_peer,
+        junit,
+        load,
+        markdown,
+        save,
+        scoreboard,
+    )
+
+    old = load(before) if before else None
+    chosen = _chosen(cases, only)
+    try:
+        asked = [find_peer(name) for name in names] or ([] if brokers else list(PEERS.values()))
+    except ValueError as error:
+        raise click.UsageError(f"--peer: {error}") from None
+    output.mkdir(parents=True, exist_ok=True)
+    found: list[PeerResults] = []
+    missing = 0
+    for peer in asked:
+        settings: dict[str, Any] = {
+            "jobs": jobs,
+            "timeout": timeout,
+            "memory": memory << 20,
+            "environments": environments,
+            "journal": _journal(output, peer.name),
+        }
+        try:
+            found.append(_watched(peer, chosen, color, settings))
+        except PeerError as error:
+            complain(str(error))
+            missing += 1
+    for url in brokers:
+        try:
+            found.append(_through(url, chosen, jobs, timeout, color))
+        except PeerError as error:
+            complain(str(error))
+            missing += 1
+    if not found:
+        raise click.ClickException("no peer ran")
+    save(found, output / "results.json")
+    write_whole(output / "junit.xml", junit(found))
+    write_whole(output / "report.md", markdown(found, chosen))
+    write_whole(output / "index.html", scoreboard(found, chosen))
+    for peer in asked:
+        _journal(output, peer.name).unlink(missing_ok=True)
+    colored = use_color(color)
+    _show(found, colored)
+    changes = difference(old, found) if old is not None else None
+    if changes is not None:
+        _show_changes(changes, colored)
+    click.echo(f"{output}/index.html, results.json, junit.xml, report.md")
+    if changes is not None:
+        return int(bool(missing) or any(change.is_worse for change in changes))
+    return int(bool(missing) or not all(peer.ok for peer in found))
+
+
+def _chosen(cases: Path | None, only: str | None) -> list[Case]:
+    from amqp10msg.interop import corpus
+
+    chosen = corpus.load(cases)
+    if only is not None:
+        chosen = [case for case in chosen if _is_of(case.clause, only) or case.id == only]
+        if not chosen:
+            raise click.UsageError(
+                f"--only: no case is of {only!r}, a clause such as 'Part 3, 3.2'"
+            )
+    return chosen
+
+
+def _is_of(clause: str, chosen: str) -> bool:
+    return clause == chosen or clause.startswith((f"{chosen}.", f"{chosen},"))
+
+
+def _journal(output: Path, name: str) -> Path:
+    return output / f".{name}.jsonl"
+
+
+def _watched(
+    peer: Peer, chosen: list[Case], color: bool | None, settings: dict[str, Any]
+) -> PeerResults:
+    """Run a peer, and show a bar on a terminal."""
+    from amqp10msg.interop import conformance
+
+    with _bar(peer.name, len(chosen), color) as step:
+        return conformance.run(peer, chosen, on_result=step, **settings)
+
+
+@contextlib.contextmanager
+def _bar(name: str, total: int, color: bool | None) -> Iterator[Callable[[Result], None]]:
+    """Show a bar on a terminal; give what is to be called with each result."""
+    if not is_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    from rich.progress import TextColumn
+
+    columns = (TextColumn(f"{name} {{task.completed:,}} of {{task.total:,}} cases"),)
+    with progress(color, *columns) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda _: bar.update(task, advance=1)
+
+
+def _through(
+    url: str, chosen: list[Case], jobs: int, timeout: float, color: bool | None
+) -> PeerResults:
+    """Test a live broker with the cases that are messages, and show a bar."""
+    from amqp10msg.net.conformance import hold_broker, is_asked
+
+    asked = [case for case in chosen if is_asked(case)]
+    if not asked:
+        raise click.UsageError("--broker: none of the chosen cases is a message")
+    ways = jobs if "{n}" in url else 1
+    with _bar("a broker", len(asked), color) as step:
+        try:
+            return hold_broker(url, asked, jobs=ways, timeout=timeout, on_result=step)
+        except ValueError as error:
+            raise click.UsageError(f"--broker: {error}") from None
+
+
+def _show(found: list[PeerResults], colored: bool) -> None:
+    from amqp10msg.interop.conformance import DEATHS, facets_of, percent
+
+    counted = [peer.facets(facets_of(found)) for peer in found]
+    asked_for = [name for name in counted[0] if any(facets[name][1] for facets in counted)]
+    shown = table("peer", *asked_for, "died")
+    for peer in found:
+        cells = []
+        for held, asked in peer.facets(asked_for).values():
+            style = "none" if held == asked else "yellow"
+            cells.append(f"[{style}]{percent(held, asked)}[/]" if asked else "")
+        died = sum(result.outcome in DEATHS for result in peer.results)
+        shown.add_row(peer.peer, *cells, f"[{'red' if died else 'none'}]{died}[/]")
+    for column in shown.columns[1:]:
+        column.justify = "right"
+    screen = console(colored)
+    screen.print(shown)
+    click.echo("Percent of the cases in which each was asked for.")
+    for peer in found:
+        wrong = [one for one in peer.results if one.outcome not in ("pass", "skip")]
+        wrong.sort(key=lambda one: one.outcome not in DEATHS)
+        for one in wrong[:_MAX_FAULTS]:
+            text = safe(f"{peer.peer}: {one.outcome}: {one.case} ({one.clause}): {one.reason}")
+            screen.print(text, markup=False, soft_wrap=True)
+        if len(wrong) > _MAX_FAULTS:
+            click.echo(f"{peer.peer}: … and {plural(len(wrong) - _MAX_FAULTS, 'more case')}")
+
+
+def _show_changes(changes: list[Change], colored: bool) -> None:
+    worse = sum(change.is_worse for change in changes)
+    click.echo(f"{plural(len(changes), 'case')} changed, {worse:,} for the worse")
+    for change in changes[: 2 * _MAX_FAULTS]:
+        lost = f", lost {', '.join(change.lost)}" if change.lost else ""
+        text = f"{change.peer}: {change.case}: {change.before} → {change.after}{lost}"
+        style = "red" if change.is_worse else ""
+        console(colored).print(safe(text), style=style, markup=False, soft_wrap=True)

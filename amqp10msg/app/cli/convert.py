@@ -1,0 +1,99 @@
+"""``amqp10msg convert`` and ``encode``: the same messages in another notation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from amqp10msg.app.cli._options import TARGETS, messages_argument, output_option
+from amqp10msg.app.cli._output import Sink
+
+if TYPE_CHECKING:
+    from amqp10msg.app.cli._input import Inputs
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg convert --to typed message.bin
+  amqp10msg convert --from base64 --to hex AFN3oQJoaQ==
+  amqp10msg convert --to prefixed captured/ -o all.bin
+  xxd message.bin | amqp10msg convert --to plain | jq .properties
+"""
+)
+@messages_argument("--from")
+@click.option(
+    "--to", "target", type=click.Choice(TARGETS), required=True, help="The format of the output."
+)
+@output_option
+def convert(inputs: Inputs, target: str, output: Path | None) -> None:
+    """Write messages in another notation.
+
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also what
+    is read where none are given; FILE:LINE and FILE@OFFSET are one message of a file.
+
+    \b
+    raw       the bytes of one message
+    hex       digits; spaces, colons, 0x and dumps of xxd or hexdump are
+              understood
+    base64    of either alphabet
+    jsonl     an object a line, the message in hex or base64 under
+              raw, hex, base64 or data_base64
+    prefixed  each message after its length, four bytes in network byte order
+    cborseq   a CBOR sequence of byte strings (read alone, as the next two)
+    pcap      a capture of a network, pcap or pcapng
+    parquet   a table with a column wire or raw, such as a quarantine
+    avro      what Event Hubs Capture writes
+    typed     JSON with every value beside its type: lossless
+    plain     JSON as people write it, with types where they matter
+    cbor      lossless and compact
+
+    Typed, plain and CBOR keep every value and type, and not which of several encodings of it was
+    used: hex to typed and back gives the smallest encoding. A value by itself is converted
+    likewise.
+
+    The output is all of the messages or an error: where one cannot be read or written, the exit
+    status is 1, and with -o no file is written.
+    """
+    from amqp10msg.app.cli._forms import write_all
+
+    with Sink(output) as sink:
+        write_all(inputs.some(), target, sink)
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg encode '{"body": "hello"}'
+  amqp10msg encode order.json --out raw -o order.bin
+  echo '[["amqp-value", ["uint", 5]]]' | amqp10msg encode | amqp10msg inspect
+"""
+)
+@messages_argument(form="written")
+@click.option(
+    "--out",
+    "target",
+    type=click.Choice(["hex", "base64", "raw", "jsonl", "prefixed"]),
+    default="hex",
+    show_default=True,
+    help="The format of the output; raw takes one message, the others any number.",
+)
+@output_option
+def encode(inputs: Inputs, target: str, output: Path | None) -> None:
+    """Encode messages from JSON.
+
+    SOURCES are JSON itself, files of it, or - for standard input, which is also read where none are
+    given; one document, or one a line. An object is the plain notation, a list the typed
+    one, and a text, a number or a constant a value by itself.
+
+    The output is all of the messages or an error: where one cannot be read, the exit status is 1,
+    and with -o no file is written.
+    """
+    from amqp10msg.app.cli._forms import write_all
+
+    with Sink(output) as sink:
+        write_all(inputs.some(), target, sink)

@@ -1,0 +1,241 @@
+"""``amqp10msg demo``: real messages decoded, explained, validated and encoded again."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import json
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import attrs
+import click
+from rich.console import Console
+from rich.text import Text
+
+from amqp10msg import notation
+from amqp10msg.app.cli._demo_bridge import show_bridge
+from amqp10msg.app.cli._options import color_option
+from amqp10msg.app.cli._output import SEVERITY_COLORS, console, plural, safe, use_color
+from amqp10msg.app.cli.pipeline import page_of, show_summary
+from amqp10msg.files.atomic import write_whole
+from amqp10msg.interop.corpus import Case, demo_messages
+from amqp10msg.message import Message
+from amqp10msg.sections.parts import scan
+from amqp10msg.validation import Violation, validate
+from amqp10msg.wire.errors import DecodeError
+
+_INDENT = "    "
+_MAX_WIDTH = 120
+
+
+@attrs.define
+class _Screen:
+    """Standard output, as lines that fit its width, in colour or not."""
+
+    colored: bool
+    width: int
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Print a text; what is wider than the screen goes on below, indented."""
+        indent = len(text) - len(text.lstrip())
+        screen = console(self.colored, self.width)
+        first, *more = Text(text.strip(), style).wrap(screen, self.width - indent) or [Text()]
+        rest: Iterable[Text] = (
+            Text(" ").join(more).wrap(screen, self.width - indent - 2) if more else []
+        )
+        for line, margin in ((first, indent), *((line, indent + 2) for line in rest)):
+            line.rstrip()
+            screen.print(" " * margin, line, sep="")
+
+    def cut(self, text: str, rest: str = "", style: str = "") -> None:
+        """Print one line, the beginning in a style; what is wider than the screen is left out."""
+        line = Text.assemble((text, style), rest)
+        line.truncate(self.width, overflow="ellipsis")
+        console(self.colored, self.width).print(line)
+
+    def heading(self, text: str) -> None:
+        self.line()
+        self.line(text, "bold")
+        self.line()
+
+    def show(self, write: Callable[[Console], None]) -> None:
+        """Print what a function writes on a console, indented."""
+        inner = console(self.colored, self.width - len(_INDENT))
+        with inner.capture() as captured:
+            write(inner)
+        for line in captured.get().splitlines():
+            click.echo(f"{_INDENT}{line}".rstrip(), color=self.colored)
+
+
+@click.command()
+@click.option(
+    "--pipeline", is_flag=True, help="Also run jobs of the pipeline, which need the extra arrow."
+)
+@click.option(
+    "--bridge",
+    is_flag=True,
+    help="Also bridge messages of AMQP 0-9-1 into a server of 1.0, and back.",
+)
+@color_option
+def demo(pipeline: bool, bridge: bool, color: bool | None) -> int:
+    """Show the library at work on real messages.
+
+    They were recorded from RabbitMQ, python-qpid-proton and rhea, and come with the library. Each
+    is decoded, explained, held to the rules of the specification, and encoded again: the bytes
+    must be unchanged. The exit status is 0 where all of them are, and so are bridged messages.
+    """
+    screen = _Screen(use_color(color), min(shutil.get_terminal_size().columns, _MAX_WIDTH))
+    cases = demo_messages()
+    violations = {case.id: validate(case.data) for case in cases}
+    screen.heading("Two messages, byte by byte")
+    # One without faults, of many sections and few bytes; one with several faults and few bytes.
+    sound = [case for case in cases if not violations[case.id]] or cases
+    for case in (
+        min(sound, key=lambda case: (-len(scan(case.data)), len(case.data))),
+        min(cases, key=lambda case: (len(violations[case.id]) < 2, len(case.data))),
+    ):
+        screen.line(_origin(case))
+        screen.line(case.note)
+        text = notation.render_text(case.data, color=screen.colored, width=screen.width)
+        click.echo(f"\n{text}", color=screen.colored)
+    screen.heading(f"{plural(len(cases), 'message')}: decoded, validated, encoded again")
+    exact = 0
+    for number, case in enumerate(cases, 1):
+        exact += _show(screen, number, case, violations[case.id])
+    _damage(screen, cases[0])
+    if pipeline:
+        _pipeline(screen, cases)
+    bridged = show_bridge(screen.line, screen.heading) if bridge else True
+    _conclude(screen, len(cases), exact, list(itertools.chain(*violations.values())))
+    return int(exact < len(cases) or not bridged)
+
+
+def _origin(case: Case) -> str:
+    return case.origin.removeprefix("recorded from ")
+
+
+def _show(screen: _Screen, number: int, case: Case, violations: list[Violation]) -> bool:
+    """Show a message, one line per section; return whether it encodes to its own bytes."""
+    message = Message.decode(case.data, strict=False)
+    size = len(case.data)
+    # Another annotation leaves the bare message unchanged, byte for byte.
+    annotated = message.evolve(
+        message_annotations={**(message.message_annotations or {}), "x-opt-demo": 1}
+    )
+    kept = message.encode() == case.data and annotated.bare == message.bare
+    screen.line(f"{number:>2}  {_origin(case)}", "bold")
+    if kept:
+        screen.line(f"{_INDENT}{case.note}: {size} bytes in, the same {size} out", "green")
+    else:
+        screen.line(f"{_INDENT}{case.note}: {size} bytes in, others out", "bold red")
+    plain = notation.to_plain(message)
+    for name, content in plain.get("sections", plain.items()):
+        shown = safe(json.dumps(content, ensure_ascii=False))
+        screen.cut(f"{_INDENT}{name:<24}", shown, style="cyan")
+    for violation in violations:
+        mark = "!" if violation.severity == "error" else "?"
+        text = f"{mark} {violation.clause}: {violation.text}"
+        screen.cut(f"{_INDENT}{safe(text)}", style=SEVERITY_COLORS[violation.severity])
+    screen.line()
+    return kept
+
+
+def _damage(screen: _Screen, case: Case) -> None:
+    """Show what happens to bytes that were damaged on the way."""
+    cut = case.data[: len(case.data) * 2 // 3]
+    wrong = bytearray(case.data)
+    wrong[0] = 0x3F
+    screen.heading("The same bytes, damaged")
+    for what, octets in (
+        (f"cut off after byte {len(cut)}", cut),
+        ("the first byte changed to 3f", bytes(wrong)),
+    ):
+        try:
+            Message.decode(octets)
+        except DecodeError as error:
+            screen.line(f"{_INDENT}{what}")
+            screen.line(f"{_INDENT}  {error}", SEVERITY_COLORS["error"])
+            screen.line(f"{_INDENT}  to answer the peer with: {error.condition}")
+
+
+def _pipeline(screen: _Screen, cases: list[Case]) -> None:
+    """Run jobs on the messages, some of them damaged, or say what is missing for that."""
+    screen.heading("The same messages through the pipeline, every third cut off")
+    try:
+        from amqp10msg import jobs  # an extra
+    except ModuleNotFoundError as error:
+        screen.line(f"{_INDENT}Left out: {error}")
+        return
+    folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
+    source, typed = folder / "messages.bin", folder / "typed"
+    wires = [case.data[: -1 if number % 3 == 0 else None] for number, case in enumerate(cases, 1)]
+    source.write_bytes(b"".join(len(w).to_bytes(4, "big") + w for w in wires))
+    _job(screen, jobs.Job("decode", profile="oasis"), source, typed)
+    screen.line(f"{_INDENT}The first row of typed/quarantine:")
+    row = next(jobs.quarantined(typed))
+    wire = row.pop("wire")
+    for name in ("source", "offset", "error_code", "error_clause", "error_offset", "error_text"):
+        screen.cut(f"{_INDENT}  {name:<14}", safe(str(row[name])), style="cyan")
+    screen.cut(f"{_INDENT}  {'wire':<14}", f"{len(wire)} bytes: {wire.hex()}", style="cyan")
+    screen.line()
+    _job(screen, jobs.Job("profile"), source, folder / "types")
+    if importlib.util.find_spec("pyspark") is not None:
+        screen.line(f"{_INDENT}By Spark, on as many machines as there are, to the same result:")
+        more = f"--engine spark --profile oasis {source} {folder / 'by-spark'}"
+        screen.line(f"{_INDENT}  {_command()} pipeline decode {more}", "cyan")
+
+
+def _job(screen: _Screen, job: Any, source: Path, output: Path) -> None:
+    """Run a job in this process, and show what the command for it would show."""
+    from amqp10msg import jobs  # an extra
+
+    rules = f"--profile {job.profile} " if job.profile else ""
+    title = f"amqp10msg pipeline {job.kind}"
+    screen.line(f"{_INDENT}$ {title} {rules}{source} {output}", "cyan")
+    start = time.monotonic()
+    stats = jobs.run(source, output, job)
+    run = jobs.Run(title, str(source), str(output), time.monotonic() - start, "local")
+    page = output / "_report.html"
+    write_whole(page, page_of(run, stats, page))
+    screen.show(lambda inner: show_summary(inner, run, stats, page))
+    screen.line()
+
+
+def _conclude(screen: _Screen, number: int, exact: int, found: list[Violation]) -> None:
+    """Sum it up, and say what to try next."""
+    screen.line()
+    good = exact == number
+    errors = sum(violation.severity == "error" for violation in found)
+    result = "all encoded again byte for byte" if good else f"{exact} encoded again byte for byte"
+    text = (
+        f"{plural(number, 'message')}, {result}; violations found: "
+        f"{plural(errors, 'error')}, {plural(len(found) - errors, 'warning')}"
+    )
+    screen.line(text, f"bold {'green' if good else 'red'}")
+    screen.line()
+    screen.line("Next:")
+    octets = Message("hello").encode().hex()
+    me = _command()
+    for arguments, why in (
+        (f"inspect {octets}", "explain a message"),
+        ('encode \'{"body": "hello"}\'', "make one"),
+        ("validate FOLDER --report report.html", "judge many"),
+        ("--help", "all there is"),
+    ):
+        screen.line(f"{_INDENT}{f'{me} {arguments}':<{len(me) + 40}}{why}")
+
+
+def _command() -> str:
+    """Return how this command line can be called from here."""
+    if shutil.which("amqp10msg"):
+        return "amqp10msg"
+    script = Path(sys.executable).with_name("amqp10msg")
+    if not script.exists():
+        return "python -m amqp10msg"
+    return str(script.relative_to(Path.cwd()) if script.is_relative_to(Path.cwd()) else script)

@@ -1,0 +1,153 @@
+"""``amqp10msg inspect``: what every byte of a message means, even of a broken one."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.app.cli._options import (
+    color_option,
+    messages_argument,
+    output_option,
+    profile_option,
+)
+from amqp10msg.app.cli._output import Sink, complain, is_terminal, use_color
+
+if TYPE_CHECKING:
+    from amqp10msg.app.cli._input import Inputs
+    from amqp10msg.app.inspector.items import Item
+
+_VIEWS = {
+    "json": "Write plain JSON, indented, instead.",
+    "typed": "Write typed JSON, indented, instead: every value beside its type.",
+    "svg": "Write a picture instead, of one message.",
+    "html": "Write a page for a browser instead, bytes and fields side by side.",
+}
+
+
+# What render_html shows at most, unless told otherwise.
+_MAX_PAGES = 100
+
+
+def _view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add a flag for each view; the command gets the one that is given as `view`."""
+
+    @functools.wraps(command)
+    def run(**others: Any) -> Any:
+        chosen = [name for name in _VIEWS if others.pop(name)]
+        if len(chosen) > 1:
+            flags = " and ".join(f"--{name}" for name in chosen)
+            raise click.UsageError(f"{flags} exclude each other: give one of them")
+        return command(view=chosen[0] if chosen else None, **others)
+
+    for name, text in reversed(_VIEWS.items()):
+        run = click.option(f"--{name}", name, is_flag=True, help=text)(run)
+    return run
+
+
+@click.command(
+    epilog="""
+\b
+Examples:
+  amqp10msg inspect message.bin
+  amqp10msg inspect 00 53 70 45 00 53 77 a1 05 68 65 6c 6c 6f
+  amqp10msg inspect messages.jsonl:1
+  amqp10msg inspect --color --select 3,17-20 recorded.jsonl.gz | less -R
+  amqp10msg inspect --json AFN3oQJoaQ== | jq .amqp_value
+  amqp10msg inspect --value 71 00 00 00 2a a1 02 68 69
+  amqp10msg inspect --role receiver 00 53 28 c0 06 05 40 40 40 40 41
+"""
+)
+@_view_options
+@click.option("--value", "as_values", is_flag=True, help="Read values, not a message.")
+@profile_option
+@click.option(
+    "--role",
+    type=click.Choice(["sender", "receiver"]),
+    help="The end of a link that sends the source or target, for the rules that depend on it.",
+)
+@click.option(
+    "--max-fields",
+    type=click.IntRange(min=1),
+    default=10_000,
+    show_default=True,
+    metavar="NUMBER",
+    help="About how many fields of one message to show.",
+)
+@output_option
+@messages_argument("-f", "--format")
+@color_option
+def inspect(
+    inputs: Inputs,
+    view: str | None,
+    as_values: bool,
+    profile: str,
+    role: str | None,
+    max_fields: int,
+    output: Path | None,
+    color: bool | None,
+) -> int:
+    """Show what every byte of a message means.
+
+    SOURCES are files, directories, hex, base64, JSON, or - for standard input, which is also
+    read where none are given; see validate for what files may hold. Hex may have spaces, colons
+    and 0x in it, or be a dump of xxd or hexdump. FILE:LINE and FILE@OFFSET, as other commands name
+    messages, are one message of a file.
+
+    Each line has the offset, the bytes, the field, its type and encoding, and the value; the lines
+    below a field say what is wrong with it, ! for a MUST and ? for a SHOULD. A broken message is
+    shown as far as it can be read and around what is broken. An outcome, a source or a target by
+    itself is shown and judged likewise. The exit status is 1 where something cannot be read or
+    breaks a MUST; the file of -o has all the others then, unlike with encode and convert.
+    """
+    from amqp10msg.app.cli._shown import Shown, page
+
+    colored = use_color(color) and view is None
+    is_shown = not output and is_terminal(sys.stdout)
+    width = shutil.get_terminal_size().columns if is_shown else None
+    pages: list[Shown] = []
+    failed = False
+    with Sink(output, color=colored) as sink:
+        for number, (item, more) in enumerate(_with_more(inputs.some())):
+            if item.fault:
+                complain(f"{item.source}: {item.fault}")
+                failed = True
+                continue
+            shown = Shown(item, profile, as_values=as_values, max_fields=max_fields, role=role)
+            if view == "html":
+                if len(pages) == _MAX_PAGES:
+                    raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
+                pages.append(shown)
+            elif view == "svg":
+                if number or more:
+                    raise click.ClickException("a picture shows one message: name it, or --select")
+                sink.write(shown.svg())
+            elif view is not None:
+                sink.write(shown.json(view))
+            else:
+                if number or more:
+                    sink.write(shown.title(first=not number, colored=colored))
+                sink.write(shown.text(colored, width))
+            if shown.fault:
+                complain(f"{item.source}: {shown.fault}")
+            failed = failed or shown.is_broken
+        if pages:
+            sink.write(page(pages))
+    return int(failed)
+
+
+def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
+    """Yield each item, and whether another one follows."""
+    before: Item | None = None
+    for item in items:
+        if before is not None:
+            yield before, True
+        before = item
+    if before is not None:
+        yield before, False

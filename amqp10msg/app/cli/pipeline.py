@@ -1,0 +1,340 @@
+"""``amqp10msg pipeline``: jobs on any number of messages, on this machine or by Spark."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.app.cli import _engines
+from amqp10msg.app.cli._options import LateChoice, color_option, showing_option, target_option
+from amqp10msg.app.cli._output import console, plural, safe, table, use_color
+from amqp10msg.app.cli.submit import JOB_FILE
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_MAX_DRIFTS = 20
+
+
+def _checked_bound(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if not re.fullmatch(r"\d+|(100|\d{1,2})(\.\d+)?%", text):
+        raise click.BadParameter(f"{text!r} is not a share such as 0.5%, nor a number such as 100.")
+    return text
+
+
+def _is_within(errors: int, messages: int, bound: str) -> bool:
+    """Return whether this many messages may be in quarantine."""
+    share = bound.removesuffix("%")
+    # Not rounded: 0.1 % of 1,000 is 1.
+    return errors <= (int(bound) if share == bound else messages * Fraction(share) / 100)
+
+
+def _forms() -> Iterable[str]:
+    from amqp10msg.files import FORMS
+
+    return ("auto", *FORMS)
+
+
+def _shared(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the arguments and options that all jobs take."""
+    for decorate in reversed(
+        (
+            click.argument("source", metavar="IN"),
+            click.argument("output", metavar="OUT", type=click.Path(path_type=Path)),
+            click.option(
+                "--engine",
+                type=click.Choice(_engines.ENGINES),
+                default="auto",
+                show_default=True,
+                help="What runs the job: processes of this machine, or Spark. auto takes Spark "
+                "where --master or --memory is given, under spark-submit, and for input that only "
+                "Spark can read.",
+            ),
+            click.option(
+                "--workers",
+                type=click.IntRange(1),
+                help="Processes of the engine local; as many as there are cores by default.",
+            ),
+            click.option(
+                "--master",
+                help="Where Spark runs: local[N], or a cluster's address; local[*] by default.",
+            ),
+            click.option("--memory", help="Memory of Spark's driver; 1g by default."),
+            click.option(
+                "-f",
+                "--format",
+                "form",
+                type=LateChoice(_forms),
+                metavar="FORMAT",
+                show_default="auto",
+                help="The format of the input, where it should not be guessed: raw, prefixed, "
+                "jsonl, cborseq, pcap or parquet.",
+            ),
+            click.option(
+                "--column",
+                default="wire",
+                show_default=True,
+                help="The column of encoded messages in Parquet.",
+            ),
+            click.option(
+                "--max-quarantine",
+                default="1%",
+                show_default=True,
+                metavar="SHARE|COUNT",
+                callback=_checked_bound,
+                help="How many messages may be in quarantine: a share such as 0.5%, or a number. "
+                "With more, the exit status is 1; the output is complete either way. A file that "
+                "is damaged counts for itself: the exit status is 1.",
+            ),
+            click.option("--overwrite", is_flag=True, help="Replace OUT where it exists."),
+            click.option(
+                "--report",
+                type=click.Path(dir_okay=False, path_type=Path),
+                help="Write the HTML page here; OUT/_report.html by default.",
+            ),
+            click.option("--json", "as_json", is_flag=True, help="Write the summary as JSON."),
+            color_option,
+        )
+    ):
+        command = decorate(command)
+    return command
+
+
+@click.group(
+    epilog="""
+\b
+Examples:
+  amqp10msg pipeline decode captures/ typed/
+  amqp10msg pipeline validate --profile azure archive.parquet checked/
+  amqp10msg pipeline profile --workers 8 archive/ drift/
+  amqp10msg pipeline profile --master yarn hdfs:///archive drift/
+  spark-submit "$(amqp10msg pipeline --job-file)" decode IN OUT
+"""
+)
+@showing_option(
+    "--job-file",
+    lambda: str(JOB_FILE),
+    "Show the path of the file for spark-submit, which takes the same arguments.",
+)
+def pipeline() -> None:
+    """Decode, judge, translate or profile many messages.
+
+    IN is a file, a folder or a pattern: Parquet with a column of encoded messages, or files of
+    messages: one each, length-prefixed, JSON lines, CBOR sequences, pcap and pcapng.
+
+    OUT is a folder: messages/ has the good ones, and quarantine/ those that could not be handled,
+    with their exact bytes and with code, clause, offset and text of what is wrong. It appears when
+    all is done, whole or not at all, with a page about the job in it.
+
+    The work is done by processes on this machine, or by Spark, to the same result. The exit status
+    is 0 where all is well, 1 where more messages are in quarantine than --max-quarantine, where a
+    file is damaged so that what stands behind is missing, or where the job failed, 2 where the
+    command line is wrong. Needs the extra arrow, and for Spark the extra spark.
+    """
+
+
+@pipeline.command()
+@click.option("--columns", help="Columns to decode, with commas between; all by default.")
+@click.option("--profile", help="Also quarantine messages that break the rules of this profile.")
+@_shared
+def decode(columns: str | None, profile: str | None, **shared: Any) -> int:
+    """Decode messages to typed columns."""
+    wanted = tuple(name.strip() for name in columns.split(",")) if columns else None
+    return _run("decode", {"columns": wanted, "profile": profile}, **shared)
+
+
+@pipeline.command()
+@click.option("--profile", default="oasis", show_default=True, help="The set of rules to judge by.")
+@_shared
+def validate(profile: str, **shared: Any) -> int:
+    """Validate messages by the rules of the specification, or of a broker."""
+    return _run("validate", {"profile": profile}, **shared)
+
+
+@pipeline.command()
+@target_option
+@click.option(
+    "--profile",
+    default="lossless",
+    show_default=True,
+    help="lossless is reversible; the others do as a broker does.",
+)
+@click.option(
+    "--user",
+    default="guest",
+    show_default=True,
+    help="The user that the broker knows as sender, for its check of the user-id; empty for none.",
+)
+@click.option(
+    "--stream-offset",
+    type=click.IntRange(0),
+    help="The offset of the messages in a stream, the same for all; none by default.",
+)
+@click.option(
+    "--arrival-time",
+    type=int,
+    help="When the messages came to the broker, in ms since the Unix epoch; unknown by default.",
+)
+@_shared
+def translate(
+    target: str,
+    profile: str,
+    user: str,
+    stream_offset: int | None,
+    arrival_time: int | None,
+    **shared: Any,
+) -> int:
+    """Translate messages between AMQP 0-9-1 and 1.0."""
+    from amqp10msg.translate import Circumstances
+
+    given = Circumstances(user or None, stream_offset, arrival_time)
+    return _run("translate", {"to": target, "profile": profile, "circumstances": given}, **shared)
+
+
+@pipeline.command()
+@_shared
+def profile(**shared: Any) -> int:
+    """Count the properties of the messages and their types, and find those of several types."""
+    return _run("profile", {}, **shared)
+
+
+def _run(
+    kind: str,
+    options: dict[str, Any],
+    *,
+    source: str,
+    output: Path,
+    column: str,
+    report: Path | None,
+    as_json: bool,
+    color: bool | None,
+    overwrite: bool,
+    max_quarantine: str,
+    **how: Any,
+) -> int:
+    from amqp10msg.files.atomic import write_whole
+
+    try:
+        from amqp10msg import jobs  # an extra
+    except ModuleNotFoundError as error:
+        raise click.ClickException(str(error)) from None
+    if output.exists() and not overwrite:
+        raise click.UsageError(f"{output} exists already: use --overwrite, or another folder")
+    if report is not None and not report.parent.is_dir():
+        raise click.UsageError(f"--report: there is no folder {report.parent}")
+    task = _engines.Task(source, output, jobs.Job(kind, column, **options), overwrite, color)
+    done = _engines.run(task, **how)
+    stats = done.stats
+    damaged = jobs.DAMAGED in stats.rules
+    failed = damaged or not _is_within(stats.errors, stats.rows, max_quarantine)
+    run = jobs.Run(f"amqp10msg pipeline {kind}", source, str(output), done.seconds, done.engine)
+    page = report if report is not None else output / "_report.html"
+    write_whole(page, page_of(run, stats, page))
+    if as_json:
+        said = {"seconds": round(done.seconds, 3), "engine": done.engine}
+        click.echo(json.dumps({**stats.as_json(), **said}))
+    else:
+        show_summary(console(use_color(color)), run, stats, page, failed=failed)
+    return int(failed)
+
+
+def page_of(run: Any, stats: Any, page: Path) -> str:
+    """Return the page about a job, with examples and a link to its quarantine.
+
+    Args:
+        run: the `jobs.Run`.
+        stats: the `jobs.Stats`.
+        page: where the page will be.
+    """
+    from amqp10msg import jobs
+
+    folder = Path(run.output) / "quarantine"
+    return jobs.page(
+        run,
+        stats,
+        examples=jobs.examples_of(run.output, stats, jobs.EXAMPLES) if stats.errors else (),
+        quarantine=os.path.relpath(folder, page.parent) if stats.errors else "",
+    )
+
+
+def show_summary(
+    screen: Console, run: Any, stats: Any, page: Path, *, failed: bool = False
+) -> None:
+    """Show what a job did.
+
+    Args:
+        screen: where.
+        run: the `jobs.Run`.
+        stats: the `jobs.Stats`.
+        page: where its page is.
+        failed: there are more messages in quarantine than may be.
+    """
+    from rich.text import Text
+
+    from amqp10msg.jobs import DAMAGED
+
+    seconds = run.seconds
+    rate = stats.rows / seconds if seconds else 0
+    speed = stats.octets / seconds / 1e6 if seconds else 0
+    made = _table("Messages", "Bytes", "Seconds", "Messages/s", "MB/s")
+    counts = f"{stats.rows:,}", f"{stats.octets:,}"
+    made.add_row(*counts, f"{seconds:,.1f}", f"{rate:,.0f}", f"{speed:,.1f}")
+    screen.print(made)
+    if stats.rules:
+        beside = f"{Path(run.source).parent}/"
+        screen.print()
+        made = _table("Code", "Clause", "Messages", "First in", right={"Messages"})
+        rules = sorted(stats.rules.items(), key=lambda item: -item[1].messages)
+        places = [safe(row.first.removeprefix(beside)) for _, row in rules]
+        # Where there is room for a word of a clause, that is what is folded: between its words.
+        others = max(map(len, stats.rules)) + max(map(len, places)) + len("Messages") + 3 * 2
+        made.columns[-1].no_wrap = screen.width - others >= len("Part 3, 3.2.1,")
+        for (code, row), place in zip(rules, places, strict=True):
+            made.add_row(code, row.clause, f"{row.messages:,}", place)
+        screen.print(made)
+        screen.print()
+        for code, row in rules:
+            if row.text:
+                screen.print(Text(f"{code}: {safe(row.text)}"))
+    drifts = stats.drifting()
+    if drifts:
+        screen.print()
+        made = _table("Property", "Types", right=set())
+        for section, key, types in drifts[:_MAX_DRIFTS]:
+            said = ", ".join(f"{name} {count:,}" for name, count in types.most_common())
+            made.add_row(safe(f"{section.replace('_', '-')}[{key!r}]"), said)
+        screen.print(made)
+        if len(drifts) > _MAX_DRIFTS:
+            screen.print(f"… and {len(drifts) - _MAX_DRIFTS:,} more")
+    screen.print()
+    words = [f"{plural(stats.rows, 'message')}: {stats.good:,} good"]
+    if stats.errors:
+        words.append(f"{stats.errors:,} in {safe(str(Path(run.output) / 'quarantine'))}")
+    if stats.skipped:
+        words.append(f"{plural(stats.skipped, 'row')} without one")
+    style = "bold red" if failed else "bold yellow" if stats.errors else "bold green"
+    screen.print(Text(", ".join(words), style=style))
+    if stats.rules.get(DAMAGED):
+        count = plural(stats.rules[DAMAGED].messages, "damaged file")
+        text = f"{count}: what stands behind the damage is missing, however much it is"
+        screen.print(Text(text, style="bold red"))
+    screen.print(Text(f"engine: {run.engine}"))
+    screen.print(Text(f"page: {safe(str(page))}"))
+
+
+def _table(*names: str, right: set[str] | None = None) -> Table:
+    """Return a table whose columns, or those in `right`, are flush right."""
+    made = table(*names)
+    for column in made.columns:
+        name = str(column.header)
+        column.justify = "right" if right is None or name in right else "left"
+        column.no_wrap = name in {"Code", "Messages"}
+    return made

@@ -1,0 +1,8 @@
+"""``spark-submit amqp10msg_pipeline.py decode IN OUT``: what ``amqp10msg pipeline`` does."""
+
+import sys
+
+from amqp10msg.app.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main(["pipeline", *sys.argv[1:]]))

@@ -1,0 +1,332 @@
+"""``amqp10msg translate`` and ``diff-profiles``: messages of AMQP 0-9-1 as 1.0 messages, and back.
+
+A message of 0-9-1 is the payload of its content header frame with the body after it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from amqp10msg.app.cli._options import (
+    LateChoice,
+    color_option,
+    messages_argument,
+    output_option,
+    target_option,
+    translations,
+)
+from amqp10msg.app.cli._output import (
+    Sink,
+    complain,
+    console,
+    json_text,
+    plural,
+    safe,
+    table,
+    use_color,
+)
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from amqp10msg.app.cli._input import Inputs
+    from amqp10msg.app.cli._translated import Losses, Translated
+
+# Columns of a terminal that have room for a reason beside the rest.
+_WIDE = 120
+# Of a narrower one, those that a path gets before it is broken.
+_PATH = 36
+# A place in a file with the name of the case there.
+_NAMED = re.compile(r"([:@]\d+) \(.*\)$", re.DOTALL)
+#: What a value shows of itself in a comparison: four lines, or so, on a terminal.
+_LINES = 160
+_ACTIONS = {"carried": "green", "renamed": "yellow", "retyped": "yellow"}
+
+
+def _circumstances_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add what a translation depends on besides the message."""
+    for option in (
+        click.option(
+            "--user",
+            default="guest",
+            show_default=True,
+            help="The user that the broker knows as sender.",
+        ),
+        click.option("--routing-key", default="", help="The routing key of 0-9-1 messages."),
+        click.option("--exchange", default="", help="The exchange of 0-9-1 messages."),
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(
+    short_help="Translate between AMQP 0-9-1 and 1.0, and say what is lost.",
+    epilog="""
+\b
+Examples:
+  amqp10msg translate --to amqp10 header-and-body.bin
+  amqp10msg translate --to basic message.bin -o translated.jsonl
+  amqp10msg translate --to amqp10 --json header-and-body.bin | jq .losses
+""",
+)
+@target_option
+@click.option(
+    "--profile",
+    type=LateChoice(translations),
+    metavar="PROFILE",
+    show_default="lossless",
+    help="Exactly reversible (lossless), or as a broker does it: the reference names all.",
+)
+@click.option("--strict", is_flag=True, help="Refuse messages that lose something for good.")
+@click.option("--each", is_flag=True, help="Show each of many messages, not the total alone.")
+@_circumstances_options
+@click.option(
+    "--json", "as_json", is_flag=True, help="Write a JSON object a line, losses included."
+)
+@output_option
+@messages_argument("-f", "--format", basic=True)
+@color_option
+def translate(
+    inputs: Inputs,
+    target: str,
+    profile: str | None,
+    strict: bool,
+    each: bool,
+    exchange: str,
+    routing_key: str,
+    user: str,
+    as_json: bool,
+    output: Path | None,
+    color: bool | None,
+) -> int:
+    """Translate messages between AMQP 0-9-1 and 1.0, and say what is lost.
+
+    SOURCES are files, directories, hex, base64, or - for standard input, as for validate. A message
+    of 0-9-1 is the payload of its content header frame followed by the body.
+
+    A table shows the losses: of one message each, of many how often each occurs, and a line for
+    each message that is refused. With -o, the translated messages go into that file, a JSON object
+    a line with the bytes in hex under raw; with --json, such objects with the losses are all that
+    is written. The exit status is 1 where something was lost for good, or a message was refused or
+    cannot be read; the file of -o has all the others then, unlike with encode and convert.
+    """
+    from amqp10msg.app.cli._translated import Losses, Request, translated
+
+    request = Request(target, profile or "lossless", strict, exchange, routing_key, user)
+    colored = use_color(color)
+    total = Losses()
+    first: Translated | None = None
+    with Sink(output) as sink:
+        for item in inputs.some():
+            made = translated(item, request)
+            total.add(made)
+            if as_json:
+                sink.write(made.json())
+                continue
+            if output is not None and not made.fault:
+                sink.write(json.dumps({"raw": made.record["raw"]}) + "\n")
+            if each:
+                _show(made, colored)
+            elif total.messages == 1:
+                first = made  # the only one is shown in full
+            elif made.fault or (first is not None and first.fault):
+                for refused in filter(None, (first, made)):
+                    if refused.fault:
+                        _show(refused, colored)
+            if total.messages > 1:
+                first = None
+    if first is not None:
+        _show(first, colored)
+    elif not as_json and total.messages > 1:
+        _show_total(total, colored)
+    return int(total.failed)
+
+
+def _show(made: Translated, colored: bool) -> None:
+    """Show one message: what is lost, or why it is refused."""
+    from rich.text import Text
+
+    screen = console(colored)
+    source = safe(made.source)
+    if made.fault:
+        screen.print(Text(f"{source}: refused: {safe(made.fault)}", style="red"))
+        return
+    lost = sum(not loss.recoverable for loss in made.losses)
+    size = len(made.record["raw"]) // 2
+    kept = "nothing lost for good" if made.losses else "nothing lost"
+    says = f"{plural(lost, 'value')} lost" if lost else kept
+    line = f"{source}: {plural(size, 'byte')}, {says}"
+    screen.print(Text(line, style="yellow" if lost else "green"))
+    if not made.losses:
+        return
+    rows = table("Path", "Action", "Before", "After")
+    for loss in made.losses:
+        _add_loss(
+            screen,
+            rows,
+            (safe(loss.path) or "message", loss.reason),
+            _action(loss.action, loss.recoverable),
+            Text(_short(loss.before)),
+            Text("" if loss.after is None else _short(loss.after)),
+        )
+    screen.print(rows)
+    screen.print()
+
+
+def _show_total(total: Losses, colored: bool) -> None:
+    """Show what many messages lose, how often, and the sum of it."""
+    from rich.text import Text
+
+    screen = console(colored)
+    if total.rows:
+        rows = table("Path", "Action", "Messages", "First in")
+        rows.columns[2].justify = "right"
+        for (path, action, recoverable, why), (number, source) in total.most_common():
+            first = source if screen.width >= _WIDE else _NAMED.sub(r"\1", source)
+            _add_loss(
+                screen,
+                rows,
+                (safe(path) or "message", why),
+                _action(action, recoverable),
+                Text(f"{number:,}"),
+                Text(safe(first)),
+            )
+        screen.print(rows)
+        screen.print()
+    style = "red" if total.refused else "yellow" if total.lossy else "green"
+    screen.print(Text(total.sentence(), style=f"bold {style}"))
+
+
+def _add_loss(screen: Console, rows: Table, what: tuple[str, str], *cells: Text) -> None:
+    """Add a row with the reason in a column of its own, or below the path on a narrow screen."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    path, why = what
+    if screen.width < _WIDE:
+        rows.columns[0].min_width = max(rows.columns[0].min_width or 0, min(len(path), _PATH))
+        rows.add_row(Group(Text(path), Padding(Text(why, style="dim"), (0, 0, 0, 2))), *cells)
+        return
+    if len(rows.columns) == len(cells) + 1:
+        rows.add_column("Why", overflow="fold")
+    rows.add_row(Text(path), *cells, Text(why))
+
+
+def _action(action: str, recoverable: bool) -> Text:
+    from rich.text import Text
+
+    words = action + ("" if recoverable else ", for good")
+    return Text(words, style=_ACTIONS.get(action, "red"))
+
+
+def _short(value: Any) -> str:
+    return _cut(safe(repr(value)), 60)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+@click.command(
+    "diff-profiles",
+    short_help="Show what each bridge would make of a message.",
+    epilog="""
+\b
+Examples:
+  amqp10msg diff-profiles message.bin
+  amqp10msg diff-profiles -p rabbitmq-3.10 -p rabbitmq-4.3 header-and-body.bin
+""",
+)
+@click.option(
+    "-p",
+    "--profile",
+    "profiles",
+    type=LateChoice(translations),
+    metavar="PROFILE",
+    multiple=True,
+    help="Compare these profiles; all by default.",
+)
+@click.option("--all", "everything", is_flag=True, help="Also show what all profiles agree on.")
+@_circumstances_options
+@click.option("--json", "as_json", is_flag=True, help="Write a JSON object a line.")
+@messages_argument("-f", "--format", basic=True)
+@color_option
+def diff_profiles(
+    inputs: Inputs,
+    profiles: tuple[str, ...],
+    everything: bool,
+    exchange: str,
+    routing_key: str,
+    user: str,
+    as_json: bool,
+    color: bool | None,
+) -> int:
+    """Show what each bridge between 0-9-1 and 1.0 would make of the same message.
+
+    SOURCES and profiles are as for translate. The protocol of a message is recognised, and it is
+    translated to the other one. Profiles that make the same of it are one letter; a row is a place
+    in the result and what the profiles of these letters put there, its beginning where it is long:
+    --json has all. The exit status is 1 where a
+    message cannot be read.
+    """
+    from amqp10msg.app.cli._translated import Request, alike, results
+
+    chosen = profiles or tuple(translations())
+    colored = use_color(color)
+    failed = False
+    for item in inputs.some():
+        found, fault = results(item, chosen, Request("", "", False, exchange, routing_key, user))
+        if fault:
+            failed = True
+            complain(f"{item.source}: {fault}")
+        elif as_json:
+            line = {"source": safe(item.source), "profiles": found}
+            click.echo(json_text(line))
+        else:
+            _show_differences(safe(item.source), alike(found), everything, colored)
+    return int(failed)
+
+
+def _show_differences(
+    source: str, groups: list[tuple[list[str], dict[str, str]]], everything: bool, colored: bool
+) -> None:
+    from rich.padding import Padding
+    from rich.text import Text
+
+    from amqp10msg.app.cli._translated import REFUSED
+
+    screen = console(colored)
+    screen.print(Text(source, style="bold"))
+    if len(groups) == 1 and not everything:
+        screen.print(Text(f"  all agree: {', '.join(groups[0][0])}"))
+        return
+    lettered = [(chr(ord("A") + n), names, made) for n, (names, made) in enumerate(groups)]
+    for letter, names, made in lettered:
+        screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
+        if REFUSED in made:
+            screen.print(Padding(Text(f"refused: {made[REFUSED]}", style="red"), (0, 0, 0, 5)))
+    results = [(letter, made) for letter, _, made in lettered if REFUSED not in made]
+    rows = table("Place", "By", "Value")
+    rows.columns[1].no_wrap = True
+    for path in dict.fromkeys(path for _, made in results for path in made):
+        values: dict[str | None, list[str]] = {}
+        for letter, made in results:
+            values.setdefault(made.get(path), []).append(letter)
+        if len(values) == 1 and not everything:
+            continue
+        for number, (value, by) in enumerate(values.items()):
+            shown = Text("none", style="dim") if value is None else Text(_cut(value, _LINES))
+            rows.add_row(Text("" if number else path, style="cyan"), " ".join(by), shown)
+    if rows.row_count:
+        screen.print()
+        screen.print(rows)
+    screen.print()

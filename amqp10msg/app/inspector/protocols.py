@@ -1,0 +1,63 @@
+"""Messages of either protocol from the bytes of an item."""
+
+from __future__ import annotations
+
+from amqp10msg.app.inspector.items import Item
+from amqp10msg.basic import BasicMessage, decode_content_header
+from amqp10msg.message import Message
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.limits import Limits
+
+
+def is_basic(item: Item) -> bool:
+    """Whether a message is of AMQP 0-9-1: its file says so, or it begins as a content header."""
+    if item.record is not None and item.record.content_header is not None:
+        return True
+    return item.data[:2] == b"\0\x3c"
+
+
+def read_basic(item: Item, exchange: str = "", routing_key: str = "") -> BasicMessage:
+    """Read the payload of a content header frame with the body after it.
+
+    Args:
+        item: a message of 0-9-1.
+        exchange: that it was published to, where its file does not say.
+        routing_key: likewise.
+
+    Raises:
+        DecodeError: there is no content header, or the body does not have the size that it says.
+    """
+    data, record = item.data, item.record
+    # The header ends where its properties end; the rest is the body.
+    size = int.from_bytes(data[4:12], "big") if len(data) >= 14 else 0
+    if size > len(data) - 14:
+        raise DecodeError(
+            f"the header says a body of {size:,} bytes, and there are {len(data):,} bytes in all",
+            4,
+            rule="truncated",
+        )
+    header = decode_content_header(data[: len(data) - size], limits=Limits())
+    exchange = (record.exchange if record else None) or exchange
+    routing_key = (record.routing_key if record else None) or routing_key
+    redelivered = bool(record and record.redelivered)
+    body = data[len(data) - size :]
+    return BasicMessage(header.properties, body, exchange, routing_key, redelivered)
+
+
+def read_message(item: Item) -> Message:
+    """Read a 1.0 message, also one that breaks rules of Part 3.
+
+    Raises:
+        DecodeError: the bytes do not parse.
+    """
+    try:
+        return Message.decode(item.data)
+    except DecodeError:
+        try:
+            scan(item.data)  # what is cut off is not taken for a message
+            return Message.decode(item.data, strict=False)
+        except DecodeError as error:
+            if not (hint := item.explained("")):
+                raise
+            raise DecodeError(f"{error.reason}{hint}", error.offset, rule=error.rule) from None

@@ -1,0 +1,102 @@
+"""HTML pages: the one frame, stylesheet and set of charts of everything shown in a browser.
+
+A page is one file that refers to no other, and its policy forbids it to load one. What stands in a
+message can become part of its text alone: every value is escaped. Needs ``amqp10msg[pages]``.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+from typing import Any
+
+__all__ = ["printable", "render"]
+
+# Behind these, unless a space or the end of the text follows. "&" would part an escaped character.
+_BREAKS = re.compile(r"[/@:\]](?=[^\s/])")
+
+# What stands in the pages themselves.
+_INLINE = tuple(
+    f"{name}.{kind}" for name in ("page", "scoreboard", "inspector") for kind in ("css", "js")
+)
+
+
+def render(template: str, **values: Any) -> str:
+    """Return the page that a template makes of these values.
+
+    Args:
+        template: the name of a file in ``amqp10msg/app/pages/data``.
+        values: what the template shows. Text is escaped, except `markupsafe.Markup`.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    page: str = _environment().get_template(template).render(**values)
+    return page
+
+
+def printable(text: Any) -> Any:
+    r"""Return a text with what no page can show escaped, such as ``\u202e``; all else as it is."""
+    if not isinstance(text, str) or text.isprintable() or hasattr(text, "__html__"):
+        return text
+    return "".join(
+        char
+        if char.isprintable()
+        else f"\\x{ord(char):02x}"
+        if ord(char) < 0x100
+        else f"\\u{ord(char):04x}"
+        if ord(char) < 0x10000
+        else f"\\U{ord(char):08x}"
+        for char in text
+    )
+
+
+@cache
+def _environment() -> Any:
+    try:
+        import jinja2  # noqa: PLC0415  (an extra)
+        from markupsafe import Markup  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("HTML pages need Jinja2: pip install 'amqp10msg[pages]'") from None
+    environment = jinja2.Environment(
+        loader=jinja2.FunctionLoader(_asset),
+        autoescape=True,
+        finalize=printable,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    for name in _INLINE:
+        text = _asset(name)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+        environment.globals[name.replace(".", "_")] = {
+            "text": Markup(text),  # noqa: S704  (a file of this package)
+            "hash": f"sha256-{digest}",
+        }
+    environment.filters["breaking"] = _breaking
+    environment.filters["number"] = "{:,}".format
+    environment.filters["plural"] = _plural
+    return environment
+
+
+@cache
+def _asset(name: str) -> str:
+    return (resources.files("amqp10msg.app.pages") / "data" / name).read_text(encoding="utf-8")
+
+
+def _breaking(text: Any) -> Any:
+    """Let a line break in a path, in front of what is after a slash, a colon or an at sign."""
+    if hasattr(text, "__html__"):
+        return text  # a chart
+    from markupsafe import Markup, escape  # noqa: PLC0415  (an extra)
+
+    shown = str(escape(printable(text)))
+    return Markup(_BREAKS.sub(r"\g<0><wbr>", shown))  # noqa: S704  (escaped above)
+
+
+def _plural(number: int, noun: str) -> str:
+    """Count things: ``1 byte``, ``2,000 bytes``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,8 +1,0 @@
-"""``spark-submit amqp10msg_pipeline.py decode IN OUT``: what ``amqp10msg pipeline`` does."""
-
-import sys
-
-from amqp10msg.cli import main
-
-if __name__ == "__main__":
-    sys.exit(main(["pipeline", *sys.argv[1:]]))

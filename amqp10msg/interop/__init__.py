@@ -1,0 +1,1 @@
+"""Other implementations: the corpus, conformance to it, and messages of other libraries."""

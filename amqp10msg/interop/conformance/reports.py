@@ -1,0 +1,243 @@
+"""Results as text, Markdown and JUnit XML; findings; the differences between two runs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from xml.etree import ElementTree as ET
+
+import attrs
+
+from amqp10msg.interop.conformance.results import (
+    BROKER_FACETS,
+    DEATHS,
+    FACETS,
+    OPTIONAL,
+    OUTCOMES,
+    PeerResults,
+    Result,
+    chapter_of,
+    facets_of,
+    percent,
+)
+from amqp10msg.interop.corpus import Case
+
+# What no XML can hold.
+_UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def summary(peers: Sequence[PeerResults]) -> str:
+    """Return a table of peers and facets: in how many cases each holds, of how many."""
+    columns = facets_of(peers)
+    rows = [["peer", *columns, "died"]]
+    for peer in peers:
+        counted = peer.facets(columns).values()
+        facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
+        died = sum(result.outcome in DEATHS for result in peer.results)
+        rows.append([peer.name, *facets, str(died)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "".join(
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        + "\n"
+        for row in rows
+    )
+
+
+def junit(peers: Iterable[PeerResults]) -> str:
+    """Return results as JUnit XML: a suite a peer, its cases by their clauses.
+
+    A case that died is an error, one that was skipped is skipped.
+    """
+    root = ET.Element("testsuites", name="amqp10msg conformance")
+    for peer in peers:
+        counts = peer.counts()
+        suite = ET.SubElement(
+            root,
+            "testsuite",
+            name=_writable(peer.name),
+            tests=str(len(peer.results)),
+            failures=str(counts["fail"]),
+            errors=str(sum(counts[name] for name in ("error", *DEATHS))),
+            skipped=str(counts["skip"]),
+        )
+        for result in peer.results:
+            where = f"{peer.peer}.{chapter_of(result.clause)}"
+            case = ET.SubElement(suite, "testcase", classname=where, name=result.case)
+            kind = {"pass": None, "skip": "skipped", "fail": "failure"}.get(result.outcome, "error")
+            if kind is not None:
+                reason = _writable(f"{result.clause}: {result.reason}")
+                ET.SubElement(case, kind, type=result.outcome, message=reason)
+    ET.indent(root)
+    text = ET.tostring(root, "unicode")
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text}\n'
+
+
+def _writable(text: str) -> str:
+    return _UNWRITABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+@attrs.frozen
+class Change:
+    """A case whose outcome has changed.
+
+    Attributes:
+        peer: of which implementation.
+        case: its id.
+        before: the outcome then, or None where the case did not exist.
+        after: the outcome now, or None where the case does not exist any more.
+        lost: facets that held then, and do not hold now.
+        reason: of the outcome now.
+    """
+
+    peer: str
+    case: str
+    before: str | None
+    after: str | None
+    lost: tuple[str, ...] = ()
+    reason: str = ""
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether something held before that does not now."""
+        if self.before is None or self.after is None:
+            return False
+        return bool(self.lost) or _rank(self.after) > _rank(self.before)
+
+
+def _rank(outcome: str) -> int:
+    # A skipped case is no worse than one that passed: nothing was asked. Which bound is met first,
+    # of time or of memory, is the machine's doing.
+    return max(0, OUTCOMES.index("hang" if outcome == "memory" else outcome) - 1)
+
+
+def difference(before: Sequence[PeerResults], after: Sequence[PeerResults]) -> list[Change]:
+    """Return the cases of the same peers whose outcomes differ, worse ones first."""
+    old = {peer.peer: {one.case: one for one in peer.results} for peer in before}
+    changes: list[Change] = []
+    for peer in after:
+        if peer.peer not in old:
+            continue
+        then: Mapping[str, Result] = old[peer.peer]
+        now = {one.case: one for one in peer.results}
+        for case in {**then, **now}:
+            was, got = then.get(case), now.get(case)
+            lost = tuple(
+                name
+                for name, held in (was.facets if was else {}).items()
+                if held and got is not None and not got.facets.get(name, True)
+            )
+            change = Change(
+                peer.peer,
+                case,
+                was.outcome if was else None,
+                got.outcome if got else None,
+                lost,
+                got.reason if got else "",
+            )
+            if change.before != change.after or lost:
+                changes.append(change)
+    return sorted(changes, key=lambda change: not change.is_worse)
+
+
+@attrs.frozen
+class Finding:
+    """What an implementation does not do, with the smallest case that shows it.
+
+    Attributes:
+        what: the outcome, such as ``crash``, or the facet that does not hold.
+        clause: that the cases are about.
+        count: of how many cases this is found.
+        case: the smallest of them.
+        reason: what is wrong in that one.
+    """
+
+    what: str
+    clause: str
+    count: int
+    case: Case
+    reason: str
+
+
+def findings(peer: PeerResults, cases: Iterable[Case]) -> list[Finding]:
+    """Return what an implementation does not do, by clause; what ended its process comes first.
+
+    Args:
+        peer: the results of the implementation.
+        cases: those that ran.
+    """
+    by_id = {case.id: case for case in cases}
+    found: dict[tuple[str, str], list[Result]] = {}
+    for result in peer.results:
+        if result.case not in by_id:
+            continue
+        if result.outcome in (*DEATHS, "error"):
+            kinds = [result.outcome]
+        else:
+            kinds = [name for name, holds in result.facets.items() if not holds]
+        for kind in kinds:
+            if kind not in OPTIONAL:
+                found.setdefault((kind, result.clause), []).append(result)
+    made = []
+    for (kind, clause), results in found.items():
+        least = min(results, key=lambda one: (len(by_id[one.case].data), one.case))
+        made.append(Finding(kind, clause, len(results), by_id[least.case], least.reason))
+    order = [*sorted(DEATHS), "error", *FACETS, *BROKER_FACETS]
+    return sorted(made, key=lambda one: (order.index(one.what), _numbers(one.clause)))
+
+
+def _numbers(clause: str) -> list[tuple[int, str]]:
+    parts = re.split(r"(\d+)", clause)
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
+
+
+def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
+    """Return the results as Markdown: a table, and the findings of each implementation."""
+    columns = facets_of(peers)
+    rows = [["implementation", *columns, "died", "skipped"]]
+    rows.append(["---", *["--:"] * (len(columns) + 2)])
+    for peer in peers:
+        cells = [
+            f"{percent(held, asked)} % of {asked:,}" if asked else ""
+            for held, asked in peer.facets(columns).values()
+        ]
+        died = sum(result.outcome in DEATHS for result in peer.results)
+        rows.append([peer.name, *cells, str(died), f"{peer.counts()['skip']:,}"])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    lines += _verdicts(peers)
+    for peer in peers:
+        found = findings(peer, cases)
+        lines += ["", f"## {peer.name}", ""]
+        if not found:
+            lines.append("No case failed.")
+            continue
+        lines += [
+            "| what | clause | cases | the smallest, and what was found |",
+            "|---|---|--:|---|",
+        ]
+        for one in found:
+            octets = one.case.data.hex()
+            octets = octets if len(octets) <= 96 else octets[:96] + "…"
+            shown = f"`{one.case.id}` `{octets}`: {_cell(one.reason)}"
+            lines.append(f"| {one.what} | {one.clause} | {one.count:,} | {shown} |")
+    return "\n".join(lines) + "\n"
+
+
+def _verdicts(peers: Sequence[PeerResults]) -> list[str]:
+    """Return a table of what became of messages at live brokers; nothing where there are none."""
+    counts = {peer.name: Counter(one.verdict for one in peer.results) for peer in peers}
+    counts = {name: found for name, found in counts.items() if found.keys() - {""}}
+    if not counts:
+        return []
+    names = sorted({name for found in counts.values() for name in found if name})
+    rows = [["broker", *names], ["---", *["--:"] * len(names)]]
+    rows += [[peer, *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()]
+    return ["", *(f"| {' | '.join(row)} |" for row in rows)]
+
+
+def _cell(text: str) -> str:
+    text = _writable(text if len(text) <= 240 else text[:240] + "…")
+    return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text.replace("\n", " "))

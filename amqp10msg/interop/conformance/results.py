@@ -1,0 +1,193 @@
+"""What a run found: one result a case, in sums and in files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from amqp10msg.files.atomic import write_whole
+from amqp10msg.interop.corpus import Case, CorpusError
+
+#: What is asked of an implementation, by the name of the column, and what it means.
+FACETS = {
+    "read": "what must be read is read",
+    "kept": "its values are the expected ones",
+    "typed": "and so are their types",
+    "written": "what is written of it says the same values",
+    "identical": "and is the smallest encoding, byte for byte",
+    "refused": "what must be refused is refused",
+    "cause": "and for the right rule, at the right place",
+    "rules": "the rules that a message breaks are found, and no others, where they are broken",
+    "answered": "what becomes of a message or a delivery is decided as the specification says",
+}
+#: What is asked besides, of live brokers alone.
+BROKER_FACETS = {"unchanged": "a broker passes the bare message on byte for byte"}
+#: Facets that are no requirement: a longer encoding is as valid, and types of one family may serve.
+OPTIONAL = frozenset(("typed", "identical"))
+#: How a case ends, worst last: ``hang``, ``memory`` and ``crash`` end the process.
+OUTCOMES = ("pass", "skip", "fail", "error", "hang", "memory", "crash")
+DEATHS = frozenset(("hang", "memory", "crash"))
+
+_FORMAT = "amqp10msg conformance 1"
+
+
+@attrs.frozen(kw_only=True)
+class Result:
+    """What became of one case.
+
+    Attributes:
+        case: the case's id.
+        digest: of the whole case, so that a result is not taken for one of another case.
+        kind: of the case.
+        clause: that the case is about.
+        outcome: one of `OUTCOMES`.
+        facets: of `FACETS` and `BROKER_FACETS`, those that were asked for, and whether they hold.
+        reason: what was wrong, or why the case was skipped.
+        said: what was decoded in typed JSON, where it is not what is expected, or the words of a
+            refusal.
+        wrote: what was encoded, in hex, where it is not what is expected.
+        verdict: for a broker, what became of the message: a key of
+            `amqp10msg.net.conformance.VERDICTS`.
+    """
+
+    case: str
+    digest: str
+    kind: str
+    clause: str
+    outcome: str
+    facets: Mapping[str, bool] = attrs.field(factory=dict)
+    reason: str = ""
+    said: Any = None
+    wrote: str | None = None
+    verdict: str = ""
+
+    @classmethod
+    def of(cls, case: Case, outcome: str, **others: Any) -> Result:
+        """Return the result of a case; `others` are further attributes."""
+        return cls(
+            case=case.id,
+            digest=digest_of(case),
+            kind=case.kind,
+            clause=case.clause,
+            outcome=outcome,
+            **others,
+        )
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the result as a JSON object."""
+        made = attrs.asdict(self, recurse=False)
+        made["facets"] = dict(self.facets)
+        return {key: value for key, value in made.items() if value not in (None, "")}
+
+    @classmethod
+    def from_object(cls, made: Mapping[str, Any]) -> Result:
+        """Read what `to_object` returns."""
+        return cls(**made)
+
+
+@attrs.frozen
+class PeerResults:
+    """The results of one implementation.
+
+    Attributes:
+        peer: how it is called on the command line.
+        name: what it calls itself, with its version.
+        results: in the order of the cases.
+    """
+
+    peer: str
+    name: str
+    results: Sequence[Result]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every case passed or was skipped."""
+        return all(result.outcome in ("pass", "skip") for result in self.results)
+
+    def counts(self) -> dict[str, int]:
+        """Return how many results have each outcome, also if that is none."""
+        found = Counter(result.outcome for result in self.results)
+        return {outcome: found[outcome] for outcome in OUTCOMES}
+
+    def facets(self, names: Iterable[str] = FACETS) -> dict[str, tuple[int, int]]:
+        """Return for each facet in how many cases it holds, and in how many it was asked for."""
+        held: Counter[str] = Counter()
+        asked: Counter[str] = Counter()
+        for result in self.results:
+            held.update(name for name, holds in result.facets.items() if holds)
+            asked.update(result.facets.keys())
+        return {name: (held[name], asked[name]) for name in names}
+
+
+def facets_of(peers: Iterable[PeerResults]) -> dict[str, str]:
+    """Return the facets that a table of these has columns for, and what each means."""
+    asked = {name for peer in peers for result in peer.results for name in result.facets}
+    return FACETS | {name: text for name, text in BROKER_FACETS.items() if name in asked}
+
+
+def percent(held: int, asked: int) -> str:
+    """Return a share in percent, such as ``99.9``; ``100`` is all of it, and no less."""
+    if held == asked:
+        return "100"
+    return f"{min(100 * held / asked, 99.9):.1f}"
+
+
+def digest_of(case: Case) -> str:
+    """Return a digest of everything in a case."""
+    text = json.dumps(case.to_object(), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def chapter_of(clause: str) -> str:
+    """Return the chapter of a clause: ``Part 1, 1.6`` of ``Part 1, 1.6.5``."""
+    return ".".join(clause.split(".")[:2])
+
+
+def save(peers: Iterable[PeerResults], path: Path) -> None:
+    """Write results to a JSON file, whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    made = {
+        "format": _FORMAT,
+        "peers": [
+            {
+                "peer": peer.peer,
+                "name": peer.name,
+                "counts": peer.counts(),
+                "facets": peer.facets(facets_of([peer])),
+                "results": [result.to_object() for result in peer.results],
+            }
+            for peer in peers
+        ],
+    }
+    text = json.dumps(made, ensure_ascii=False, indent=None, separators=(",", ":"))
+    write_whole(path, text + "\n")
+
+
+def load(path: Path) -> list[PeerResults]:
+    """Read what `save` wrote.
+
+    Raises:
+        CorpusError: it is something else.
+        OSError: it cannot be read.
+    """
+    try:
+        made = json.loads(path.read_bytes())
+        if made["format"] != _FORMAT:
+            raise CorpusError(f"not of the format {_FORMAT!r}", str(path))
+        return [
+            PeerResults(
+                peer["peer"], peer["name"], [Result.from_object(one) for one in peer["results"]]
+            )
+            for peer in made["peers"]
+        ]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CorpusError(f"not results of a run: {error}", str(path)) from None

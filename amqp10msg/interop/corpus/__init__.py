@@ -1,0 +1,52 @@
+"""Interop fixtures: bytes, what they decode to or why they are refused, and the clause for it.
+
+    from amqp10msg.interop import corpus
+
+    report = corpus.run(corpus.load())
+    print(report.text())
+
+`load` without a path returns the corpus that comes with the library: cases written by hand from the
+specification, and messages recorded from RabbitMQ, python-qpid-proton and rhea. `run` runs cases
+against this library or any other `Implementation`.
+"""
+
+from amqp10msg.interop.corpus.agreement import FAMILIES, Agreement, agreement, other_rules
+from amqp10msg.interop.corpus.answers import QUESTIONS
+from amqp10msg.interop.corpus.basic_kinds import BASIC_KINDS
+from amqp10msg.interop.corpus.case import Case, CorpusError, Fault
+from amqp10msg.interop.corpus.files import demo_messages, dump, load
+from amqp10msg.interop.corpus.implementations import Amqp10msg, Proton
+from amqp10msg.interop.corpus.programs import DiedError, Program
+from amqp10msg.interop.corpus.runner import (
+    Implementation,
+    RefusedError,
+    Report,
+    UnsupportedError,
+    Verdict,
+    run,
+)
+
+__all__ = [
+    "BASIC_KINDS",
+    "FAMILIES",
+    "QUESTIONS",
+    "Agreement",
+    "Amqp10msg",
+    "Case",
+    "CorpusError",
+    "DiedError",
+    "Fault",
+    "Implementation",
+    "Program",
+    "Proton",
+    "RefusedError",
+    "Report",
+    "UnsupportedError",
+    "Verdict",
+    "agreement",
+    "demo_messages",
+    "dump",
+    "load",
+    "other_rules",
+    "run",
+]

@@ -1,0 +1,280 @@
+"""Run the cases of a corpus against an implementation of AMQP 1.0."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import attrs
+
+from amqp10msg.interop.corpus.agreement import agreement, other_rules
+from amqp10msg.interop.corpus.case import Case
+from amqp10msg.wire.errors import AmqpError
+
+PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
+OUTCOMES = (PASS, FAIL, ERROR, SKIP)
+
+
+class RefusedError(AmqpError):
+    """An implementation refuses the bytes of a case, as some cases expect.
+
+    Attributes:
+        reason: the implementation's own words.
+        rule: the id of the rule in this library, or None if the implementation has no such ids.
+        offset: where, in bytes, or None if the implementation does not say.
+    """
+
+    def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.rule = rule
+        self.offset = offset
+
+
+class UnsupportedError(AmqpError):
+    """An implementation lacks a function; the cases that need it are skipped."""
+
+
+class Implementation(Protocol):
+    """What `run` asks of an implementation of AMQP 1.0.
+
+    Values are passed in typed JSON (`amqp10msg.notation`), so an adapter needs no class of this
+    library. Where an implementation does not keep the constructor of an array, the adapter names
+    the type in its place: ``["array", "uint", […]]``.
+
+    Every method may raise `UnsupportedError`. Any other exception but `RefusedError` counts as an
+    error of the implementation.
+
+    One that decides what becomes of messages and deliveries, as the cases of `corpus.QUESTIONS`
+    ask, has a method ``answer(kind, data, given)``. One with limits has a method
+    ``limited(limits)``, which takes `Case.limits` and returns an implementation that keeps them.
+
+    Attributes:
+        name: the implementation and its version, for the report.
+    """
+
+    name: str
+
+    def decode(self, kind: str, data: bytes) -> Any:
+        """Decode bytes of this kind, as in `Case.kind`, to typed JSON.
+
+        Raises:
+            RefusedError: the bytes are invalid.
+        """
+        ...
+
+    def encode(self, kind: str, typed: Any) -> bytes:
+        """Encode typed JSON, in the smallest encoding."""
+        ...
+
+    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
+        """Return the rules that a message violates, in any order.
+
+        Each is (rule, severity), or (rule, severity, offset) where the implementation says it.
+        """
+        ...
+
+
+@attrs.frozen
+class Verdict:
+    """The result of one case.
+
+    Attributes:
+        case: the case's id.
+        kind: its kind.
+        clause: the clause of the specification that it is about.
+        outcome: ``pass``, ``fail``, ``error`` (the implementation raised an exception) or ``skip``
+            (it lacks the function).
+        reason: what was wrong, or why it was skipped; empty for ``pass``.
+        accepted: whether the bytes were decoded; None if that was not tried.
+    """
+
+    case: str
+    kind: str
+    clause: str
+    outcome: str
+    reason: str = ""
+    accepted: bool | None = None
+
+
+@attrs.frozen
+class Report:
+    """The results of a run.
+
+    Attributes:
+        implementation: the name of what was tested.
+        verdicts: one a case, in the order of the cases.
+    """
+
+    implementation: str
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether no case failed or ended in an error."""
+        return not self.of(FAIL, ERROR)
+
+    def of(self, *outcomes: str) -> list[Verdict]:
+        """Return the verdicts with one of these outcomes."""
+        return [verdict for verdict in self.verdicts if verdict.outcome in outcomes]
+
+    def counts(self) -> dict[str, int]:
+        """Return how many verdicts have each outcome, also if that is none."""
+        found = Counter(verdict.outcome for verdict in self.verdicts)
+        return {outcome: found[outcome] for outcome in OUTCOMES}
+
+    def text(self) -> str:
+        """Return the report as text: a table of counts, then each case that did not pass."""
+        groups: dict[str, Counter[str]] = {}
+        for verdict in self.verdicts:
+            section = ".".join(verdict.clause.split(".")[:2])
+            groups.setdefault(section, Counter())[verdict.outcome] += 1
+        total: Counter[str] = sum(groups.values(), Counter())
+        rows = [["clause", *OUTCOMES]]
+        rows += [
+            [name, *(str(counts[outcome]) for outcome in OUTCOMES)]
+            for name, counts in [*sorted(groups.items()), ("all", total)]
+        ]
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [self.implementation, ""]
+        for name, *figures in rows:
+            cells = (figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True))
+            lines.append(f"{name.ljust(widths[0])}  {'  '.join(cells)}")
+        wrong = self.of(FAIL, ERROR)
+        if wrong:
+            lines.append("")
+        lines += [
+            f"{verdict.outcome}: {verdict.case} ({verdict.clause}): {verdict.reason}"
+            for verdict in wrong
+        ]
+        return "\n".join(lines) + "\n"
+
+    def to_object(self) -> dict[str, Any]:
+        """Return the report as a JSON object."""
+        return {
+            "implementation": self.implementation,
+            "counts": self.counts(),
+            "verdicts": [attrs.asdict(verdict) for verdict in self.verdicts],
+        }
+
+
+def run(cases: Iterable[Case], implementation: Implementation | None = None) -> Report:
+    """Run every case against an implementation.
+
+    A case passes if the bytes decode to `Case.typed`, or are refused as `Case.error` says (by that
+    rule and at that offset, if the implementation reports them); if `Case.typed` is encoded as
+    `Case.compact`; and if the message violates the rules of `Case.violations`. What the
+    implementation does not support is left out, and a case of which nothing is left is skipped.
+
+    Args:
+        cases: as `load` returns them.
+        implementation: this library, decoding strictly, if None.
+    """
+    if implementation is None:
+        from amqp10msg.interop.corpus.implementations import Amqp10msg  # noqa: PLC0415 - it imports this
+
+        implementation = Amqp10msg()
+    return Report(implementation.name, tuple(_try(case, implementation) for case in cases))
+
+
+def _try(case: Case, implementation: Implementation) -> Verdict:
+    if case.limits is not None:
+        limited = getattr(implementation, "limited", None)
+        if limited is None:
+            reason = "the case sets limits, and the implementation has none"
+            return Verdict(case.id, case.kind, case.clause, SKIP, reason, None)
+        implementation = limited(case.limits)
+    trial = _Trial(case, implementation)
+    missing = "the case has nothing to try"
+    outcome = SKIP
+    for step in (trial.decode, trial.encode, trial.validate, trial.answer):
+        try:
+            wrong = step()
+        except UnsupportedError as error:
+            missing = str(error) or f"{step.__name__} is not supported"
+            continue
+        except Exception as error:  # noqa: BLE001 - whatever an implementation does is recorded
+            outcome = ERROR
+            wrong = f"{step.__name__} raised {type(error).__name__}: {error}"
+        else:
+            if wrong is None:
+                continue
+            outcome = FAIL if wrong else PASS
+        if wrong:
+            break
+    reason = missing if outcome == SKIP else wrong or ""
+    return Verdict(case.id, case.kind, case.clause, outcome, reason, trial.accepted)
+
+
+class _Trial:
+    """The steps of a case: each returns what is wrong, "" if nothing, None if not asked for."""
+
+    def __init__(self, case: Case, implementation: Implementation) -> None:
+        self.case = case
+        self.implementation = implementation
+        self.accepted: bool | None = None
+
+    def decode(self) -> str | None:
+        case = self.case
+        if case.typed is None and case.error is None:
+            return None
+        try:
+            typed = self.implementation.decode(case.kind, case.data)
+        except RefusedError as refused:
+            self.accepted = False
+            return self.refused(refused)
+        self.accepted = True
+        if case.typed is None and case.error is not None:
+            return f"decoded to {_shown(typed)}, but must be refused: {case.error.rule}"
+        if agreement(case.typed, typed) != "exact":
+            return f"decoded to {_shown(typed)}, not {_shown(case.typed)}"
+        return ""
+
+    def refused(self, refused: RefusedError) -> str:
+        fault = self.case.error
+        if fault is None:
+            return f"refused: {refused.reason}"
+        if refused.rule not in (None, fault.rule):
+            return f"refused for {refused.rule}, not for {fault.rule}: {refused.reason}"
+        if refused.offset not in (None, fault.offset):
+            return f"refused at {refused.offset}, not at {fault.offset}: {refused.reason}"
+        return ""
+
+    def encode(self) -> str | None:
+        case = self.case
+        if case.compact is None:
+            return None
+        octets = self.implementation.encode(case.kind, case.typed)
+        if octets != case.compact:
+            return f"encoded as {octets.hex()}, not as {case.compact.hex()}"
+        return ""
+
+    def validate(self) -> str | None:
+        case = self.case
+        if case.violations is None:
+            return None
+        found = self.implementation.validate(case.data, case.profile)
+        return other_rules(case.violations, found)
+
+    def answer(self) -> str | None:
+        case = self.case
+        if case.answer is None:
+            return None
+        decide = getattr(self.implementation, "answer", None)
+        if decide is None:
+            raise UnsupportedError(f"{self.implementation.name} does not decide")
+        found = decide(case.kind, case.data, case.given or {})
+        if _as_text(found) != _as_text(case.answer):
+            return f"answers {_shown(found)}, not {_shown(case.answer)}"
+        return ""
+
+
+def _as_text(made: Any) -> str:
+    return json.dumps(made, sort_keys=True)
+
+
+def _shown(typed: Any) -> str:
+    text = json.dumps(typed, ensure_ascii=False)
+    return text if len(text) <= 200 else text[:200] + "…"

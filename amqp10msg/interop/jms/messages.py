@@ -1,0 +1,308 @@
+"""JMS messages as AMQP messages and back.
+
+By the AMQP JMS Mapping 1.0 (working draft 10 of OASIS) and Apache Qpid JMS, whose annotations it
+describes: ``x-opt-jms-msg-type``, ``x-opt-jms-dest`` and ``x-opt-jms-reply-to``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, TypeAlias, get_args
+
+import attrs
+
+from amqp10msg.interop.jms.ids import from_jms_id, to_jms_correlation_id, to_jms_message_id
+from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
+from amqp10msg.message import Message
+from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
+from amqp10msg.sections.lenient import check_fields
+from amqp10msg.wire.errors import ContentError, EncodeError
+from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol
+from amqp10msg.wire.reprs import shown
+
+#: The types of JMS messages, in the order of their numbers in ``x-opt-jms-msg-type``, from 0 on.
+MessageType: TypeAlias = Literal["message", "object", "map", "bytes", "stream", "text"]
+#: The kinds of destinations, in the order of their numbers in ``x-opt-jms-dest``, from 0 on.
+DestinationKind: TypeAlias = Literal["queue", "topic", "temporary-queue", "temporary-topic"]
+
+_TYPES = get_args(MessageType)
+_KINDS = get_args(DestinationKind)
+_MESSAGE_TYPE = Symbol("x-opt-jms-msg-type")
+# The annotations of a destination: now, and as text in clients of before.
+_DESTINATION = (Symbol("x-opt-jms-dest"), Symbol("x-opt-to-type"))
+_REPLY_TO = (Symbol("x-opt-jms-reply-to"), Symbol("x-opt-reply-type"))
+_OBJECT = "application/x-java-serialized-object"
+_OCTETS = "application/octet-stream"
+
+
+@attrs.frozen
+class Destination:
+    """Where a JMS message goes, or the answer to it.
+
+    Attributes:
+        name: the address of the node.
+        kind: a queue or a topic, and whether it is temporary.
+    """
+
+    name: str
+    kind: DestinationKind = "queue"
+
+
+@shown
+@attrs.define(kw_only=True, repr=False)
+class JmsMessage:
+    """A message with the fields that JMS gives it.
+
+    Attributes:
+        type: which of the messages of JMS it is.
+        body: of a text a str; of bytes, bytes; of a map a dict; of a stream a list; of an object
+            the bytes of Java's serialization, which are never read here, or an AMQP value; of a
+            message None. The types of values are those of AMQP: an `Int` is Java's int.
+        message_id: JMSMessageID, which begins with ``ID:``.
+        correlation_id: JMSCorrelationID.
+        destination: JMSDestination.
+        reply_to: JMSReplyTo.
+        persistent: JMSDeliveryMode.
+        priority: JMSPriority, 0 to 9.
+        expiration: JMSExpiration in milliseconds since the Unix epoch; 0 for never.
+        timestamp: JMSTimestamp in milliseconds since the Unix epoch; 0 where there is none.
+        jms_type: JMSType.
+        delivery_count: JMSXDeliveryCount, from 1 on; JMSRedelivered says whether it is more.
+        user_id: JMSXUserID.
+        group_id: JMSXGroupID.
+        group_sequence: JMSXGroupSeq, Java's int.
+        reply_to_group_id: JMS_AMQP_REPLY_TO_GROUP_ID.
+        content_type: of a text or of bytes, where it is not the usual one.
+        properties: the application's own, by name.
+    """
+
+    type: MessageType = "message"
+    body: Any = None
+    message_id: str | None = None
+    correlation_id: str | None = None
+    destination: Destination | None = None
+    reply_to: Destination | None = None
+    persistent: bool = True
+    priority: int = 4
+    expiration: int = 0
+    timestamp: int = 0
+    jms_type: str | None = None
+    delivery_count: int = 1
+    user_id: str | None = None
+    group_id: str | None = None
+    group_sequence: int | None = None
+    reply_to_group_id: str | None = None
+    content_type: str | None = None
+    properties: dict[str, Any] = attrs.Factory(dict)
+
+
+def message_type(message: Message) -> MessageType:
+    """Return which of the messages of JMS a message is.
+
+    The annotation decides where it fits the body, otherwise the body and its content-type, as for
+    a message of a sender that knows no JMS.
+    """
+    body = message.body[0] if isinstance(message.body, list) else message.body
+    value = body.value if isinstance(body, AmqpValue) else None
+    annotations = message.message_annotations
+    number = None if annotations is None else annotations.get(_MESSAGE_TYPE)
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(_TYPES):
+        marked: MessageType = _TYPES[number]
+        fits = {
+            "message": body is None or value is None,
+            "object": True,
+            "map": body is None or isinstance(value, (dict, AmqpMap)),
+            "bytes": body is None or isinstance(body, Data) or isinstance(value, bytes),
+            "stream": body is None or isinstance(body, AmqpSequence) or isinstance(value, list),
+            "text": body is None or isinstance(body, Data) or isinstance(value, (str, type(None))),
+        }
+        if fits[marked]:
+            return marked
+    if isinstance(body, AmqpValue):
+        if value is None or (isinstance(value, str) and not isinstance(value, (Symbol, Char))):
+            return "text"
+        return "bytes" if isinstance(value, bytes) else "object"
+    if isinstance(body, AmqpSequence):
+        return "object"
+    content_type = (message.properties.content_type if message.properties else None) or ""
+    if content_type == _OBJECT:
+        return "object"
+    if body is None and not content_type:
+        return "message"
+    return "text" if TEXT_TYPES.fullmatch(content_type) else "bytes"
+
+
+def to_jms(message: Message, *, arrival: int | None = None) -> JmsMessage:
+    """Return a message as JMS shows it.
+
+    Args:
+        message: the message, of whatever sender.
+        arrival: when it arrived, in milliseconds since the Unix epoch: a message with a ttl and no
+            absolute-expiry-time expires so much later. Without it, such a one has no expiration.
+
+    Raises:
+        ContentError: the body is text by its type, and its bytes are none, or its content-encoding
+            cannot be undone; or it is a map whose keys are not text.
+        EncodeError: a field of header or properties, or a key of the application properties, is of
+            another type than it must be, as a lenient decoding leaves it.
+    """
+    check_fields(message)
+    header = message.header or Header()
+    own = message.properties or Properties()
+    annotations: Mapping[Any, Any] = message.message_annotations or MessageAnnotations()
+    kind = message_type(message)
+    expiration = own.absolute_expiry_time or 0
+    if not expiration and header.ttl is not None and arrival is not None:
+        expiration = arrival + int(header.ttl)
+    sequence = own.group_sequence
+    return JmsMessage(
+        type=kind,
+        body=_body_of(message, kind),
+        message_id=_id_of(own.message_id, to_jms_message_id, "message-id"),
+        correlation_id=_id_of(own.correlation_id, to_jms_correlation_id, "correlation-id"),
+        destination=_destination(own.to, annotations, _DESTINATION),
+        reply_to=_destination(own.reply_to, annotations, _REPLY_TO),
+        persistent=bool(header.durable),
+        priority=min(int(header.priority), 9),
+        expiration=int(expiration),
+        timestamp=int(own.creation_time or 0),
+        jms_type=own.subject,
+        delivery_count=int(header.delivery_count) + 1,
+        user_id=None if own.user_id is None else bytes(own.user_id).decode("utf-8", "replace"),
+        group_id=own.group_id,
+        group_sequence=None if sequence is None else (int(sequence) + 2**31) % 2**32 - 2**31,
+        reply_to_group_id=own.reply_to_group_id,
+        content_type=None
+        if own.content_type in (None, _OBJECT, _OCTETS)
+        else str(own.content_type),
+        properties=dict(message.application_properties or {}),
+    )
+
+
+def _id_of(value: Any, shown_as: Callable[[Any], str], name: str) -> str | None:
+    try:
+        return None if value is None else shown_as(value)
+    except (TypeError, ValueError) as error:
+        raise EncodeError(str(error), f"properties.{name}") from None
+
+
+def from_jms(jms: JmsMessage) -> Message:
+    """Return a JMS message as Apache Qpid JMS sends it.
+
+    Raises:
+        EncodeError: the body is none of its type, or a map or stream holds what JMS has no type
+            for.
+        ValueError: an identifier names an encoding and does not keep to it.
+    """
+    body, content_type = _section_of(jms)
+    annotations: dict[Any, Any] = {}
+    for destination, (key, _) in ((jms.reply_to, _REPLY_TO), (jms.destination, _DESTINATION)):
+        if destination is not None:
+            annotations[key] = Byte(_KINDS.index(destination.kind))
+    annotations[_MESSAGE_TYPE] = Byte(_TYPES.index(jms.type))
+    return Message(
+        body,
+        header=Header(
+            durable=jms.persistent, priority=jms.priority, delivery_count=jms.delivery_count - 1
+        ),
+        message_annotations=annotations,
+        properties=Properties(
+            message_id=None if jms.message_id is None else from_jms_id(jms.message_id),
+            user_id=None if jms.user_id is None else jms.user_id.encode("utf-8"),
+            to=None if jms.destination is None else jms.destination.name,
+            subject=jms.jms_type,
+            reply_to=None if jms.reply_to is None else jms.reply_to.name,
+            correlation_id=None if jms.correlation_id is None else from_jms_id(jms.correlation_id),
+            content_type=content_type,
+            absolute_expiry_time=jms.expiration or None,
+            creation_time=jms.timestamp or None,
+            group_id=jms.group_id,
+            group_sequence=None if jms.group_sequence is None else jms.group_sequence % 2**32,
+            reply_to_group_id=jms.reply_to_group_id,
+        ),
+        application_properties=jms.properties or None,
+    )
+
+
+def _destination(
+    name: str | None, annotations: Mapping[Any, Any], keys: tuple[Symbol, Symbol]
+) -> Destination | None:
+    if name is None:
+        return None
+    number, legacy = (annotations.get(key) for key in keys)
+    if isinstance(number, int) and not isinstance(number, bool) and 0 <= number < len(_KINDS):
+        return Destination(name, _KINDS[number])
+    words = {word.strip() for word in legacy.split(",")} if isinstance(legacy, str) else set()
+    kind = "topic" if "topic" in words and "queue" not in words else "queue"
+    return Destination(name, _KINDS[_KINDS.index(kind) + 2 * ("temporary" in words)])
+
+
+def _body_of(message: Message, kind: MessageType) -> Any:
+    body = message.body
+    if kind == "message":
+        return None
+    if kind == "text":
+        is_null = body is None or (isinstance(body, AmqpValue) and body.value is None)
+        return None if is_null else message.text()
+    if kind == "stream" and isinstance(body, (AmqpSequence, list)):
+        parts: list[Any] = body if isinstance(body, list) else [body]
+        return [item for part in parts for item in part.values]
+    if isinstance(body, AmqpValue):
+        if kind != "map":
+            return body.value
+        for key in body.value:
+            if not isinstance(key, str):
+                raise ContentError(f"a map of JMS has keys that are text, not {key!r:.80}")
+        return dict(body.value)
+    if kind in ("map", "stream"):
+        return {} if kind == "map" else []
+    if isinstance(body, AmqpSequence) or (isinstance(body, list) and type(body[0]) is not Data):
+        return body
+    return message.content()
+
+
+def _section_of(jms: JmsMessage) -> tuple[Any, str | None]:
+    body = jms.body
+    if jms.type == "message":
+        return _checked(AmqpValue(None), body is None, "a message has no body"), None
+    if jms.type == "text":
+        _checked(None, body is None or type(body) is str, "a text is a str")
+        if jms.content_type is None or body is None:
+            return AmqpValue(body), None
+        # Only data may have a content-type (Part 3, 3.2.4); its charset is UTF-8 from here on.
+        return Data(body.encode("utf-8")), jms.content_type.partition(";")[0]
+    if jms.type == "bytes":
+        _checked(None, isinstance(body, bytes), "bytes are bytes")
+        return Data(body), jms.content_type or _OCTETS
+    if jms.type == "object":
+        if isinstance(body, bytes):
+            return Data(body), _OBJECT
+        sections = (AmqpSequence, list) if isinstance(body, list) else (AmqpSequence,)
+        is_sections = isinstance(body, sections) and (
+            not isinstance(body, list) or (body and isinstance(body[0], AmqpSequence))
+        )
+        return body if is_sections else AmqpValue(body), None
+    if jms.type == "map":
+        _checked(None, isinstance(body, dict), "a map is a dict")
+        for key, value in body.items():
+            _checked(None, isinstance(key, str) and key != "", "a key is a text that is not empty")
+            _check_value(value, f"body[{key!r:.80}]")
+        return AmqpValue(dict(body)), None
+    _checked(None, isinstance(body, list), "a stream is a list")
+    for index, value in enumerate(body):
+        _check_value(value, f"body[{index}]")
+    return AmqpSequence(list(body)), None
+
+
+def _checked(made: Any, is_right: bool, text: str) -> Any:
+    if not is_right:
+        raise EncodeError(text, "body")
+    return made
+
+
+def _check_value(value: Any, path: str) -> None:
+    if value is not None and type(value) not in JMS_TYPES:
+        names = ", ".join(kind.__name__ for kind in JMS_TYPES)
+        raise EncodeError(f"JMS has no type for {type(value).__name__}: use one of {names}", path)
+    if type(value) is Char and ord(value) > 0xFFFF:
+        raise EncodeError("a char of JMS has 16 bits", path)

@@ -1,0 +1,381 @@
+"""Conversions to and from proton.Message.
+
+Header and properties are passed as bytes, because proton's attributes blur them (seconds as floats,
+cut to milliseconds; absent and empty alike). Annotations, application properties and the body are
+passed as Python values, because proton's decoder drops nested described values and returns views of
+memory that it reuses. The result is then encoded, decoded and compared: nothing is lost silently.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+import attrs
+import proton
+
+from amqp10msg.composite import rows
+from amqp10msg.interop.proton.values import CLASSES, SAME, from_property, from_value, to_value
+from amqp10msg.message import Message
+from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
+from amqp10msg.sections.lenient import Malformed
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import (
+    AmqpMap,
+    Described,
+    Float,
+    Symbol,
+    Timestamp,
+    identical,
+)
+
+# What proton reads by itself.
+_HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
+# Attributes that proton passes through C strings; from 0.40 on, it keeps and sends all of the text.
+_C_STRINGS = (
+    "to",
+    "subject",
+    "reply_to",
+    "content_type",
+    "content_encoding",
+    "group_id",
+    "reply_to_group_id",
+)
+
+
+def _entries(name: str, mapping: Any, convert: Callable[[Any], Any]) -> Any:
+    """Convert a map section; an error names the entry."""
+    if mapping is None:
+        return None
+    if not isinstance(mapping, dict):
+        raise EncodeError(f"must be a dict, not {type(mapping).__name__}", name)
+    made = {}
+    for key, value in mapping.items():
+        try:
+            made[convert(key)] = convert(value)
+        except EncodeError as error:
+            raise EncodeError(error.reason, f"{name}[{key!r}]") from None
+    return made
+
+
+# From proton.
+
+
+def from_proton(message: proton.Message) -> Message:
+    """Convert a proton.Message, every value with its exact AMQP type.
+
+    Proton encodes a header and properties even if they are empty; here they are None then. A body
+    of bytes or a list becomes `Data` or `AmqpSequence` if `message.inferred` is true, as proton
+    sends it, else an `AmqpValue`. The message-format, which proton does not know, is 0.
+
+    Args:
+        message: unchanged afterwards; no other thread may use it meanwhile. What proton decoded
+            into it is copied.
+
+    Raises:
+        EncodeError: a value has no AMQP encoding; the error names the place.
+        DecodeError: proton decoded a header or properties that violate the specification, such as
+            a subject that is not UTF-8, and keeps them.
+    """
+    body: Any = message.body
+    if body is not None:
+        try:
+            body = from_value(body)
+        except EncodeError as error:
+            raise EncodeError(error.reason, "body") from None
+        if message.inferred and isinstance(body, bytes):
+            body = Data(body)
+        elif message.inferred and isinstance(body, list):
+            body = AmqpSequence(body)
+        else:
+            body = AmqpValue(body)
+    made = Message(
+        body,
+        delivery_annotations=_entries("delivery-annotations", message.instructions, from_value),
+        message_annotations=_entries("message-annotations", message.annotations, from_value),
+        application_properties=_entries(
+            "application-properties", message.properties, from_property
+        ),
+    )
+    head = Message.decode(_encoded_head(message))
+    if head.header != Header():
+        made.header = head.header
+    if head.properties != Properties():
+        made.properties = head.properties
+    return made
+
+
+def _encoded_head(message: Any) -> bytes:
+    """Let proton encode header and properties alone.
+
+    What it decoded is in the buffers that encoding fills: encoding all of a message whose
+    properties or body were changed since would overwrite what is still to be read.
+    """
+    held = {
+        name: getattr(message, name)
+        for name in ("instruction_dict", "annotation_dict", "properties", "body")
+    }
+    try:
+        for name in held:
+            setattr(message, name, None)
+        return bytes(message.encode())
+    finally:
+        for name, value in held.items():
+            setattr(message, name, value)
+
+
+# To proton.
+
+
+@attrs.frozen
+class Loss:
+    """One thing that a proton.Message cannot hold.
+
+    Attributes:
+        path: the place, such as ``header.ttl`` or ``footer``.
+        text: what becomes of it.
+    """
+
+    path: str
+    text: str
+
+
+def to_proton(message: Message, *, lossy: bool = False) -> proton.Message:
+    """Convert to a proton.Message, every value with its AMQP type.
+
+    It is not a loss if an empty header or properties, or a field with its default value, become
+    explicit or absent, and proton chooses the encodings. A body of `Data` or `AmqpSequence` makes
+    `inferred` true.
+
+    Args:
+        message: is not changed.
+        lossy: convert even if there are `losses`.
+
+    Raises:
+        EncodeError: there are losses, and `lossy` is false; or the message violates the
+            specification; or proton cannot express it at all: a map key that Python cannot hash,
+            an array with several descriptors, or more values than fit its buffers.
+    """
+    usual = _usual(message)
+    if usual is not None:
+        return usual
+    made, lost = _convert(message)
+    if lost and not lossy:
+        more = f" and {len(lost) - 1} more, see losses()" if len(lost) > 1 else ""
+        raise EncodeError(f"{lost[0].text}{more}; lossy=True converts anyway", lost[0].path)
+    return made
+
+
+def losses(message: Message) -> tuple[Loss, ...]:
+    """Return what `to_proton` would lose of a message.
+
+    Raises:
+        EncodeError: proton cannot express the message even with losses, as `to_proton` says.
+    """
+    return () if _usual(message) is not None else tuple(_convert(message)[1])
+
+
+#: What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
+_SIMPLE = frozenset((*SAME, *CLASSES))
+_BODIES = frozenset((Data, AmqpSequence, AmqpValue))
+_KEYS: tuple[set[type], ...] = (set(), {str}, {Symbol})
+_TEXTS = {str, Symbol}
+_TIMES = (type(None), int, Timestamp)
+_MOST = 1_000
+
+
+def _usual(message: Message) -> proton.Message | None:
+    """Convert a message that proton holds whole, as its table says; None where that is not certain.
+
+    What is certain needs no look at what proton makes of it, which costs three times as much.
+    """
+    if message.message_format or message.footer is not None or message._lenient:
+        return None
+    try:
+        octets = message.encode()
+        said = message if octets == message._wire else Message.decode(octets)
+    except (DecodeError, EncodeError):
+        return None
+    body: Any = said.body
+    if not (
+        (said.header is None or said.header.ttl != 0)
+        and _is_usual_properties(said.properties)
+        and (body is None or type(body) in _BODIES)
+    ):
+        return None
+    content = _content(body)
+    is_usual = body is None
+    if type(content) is list:
+        is_usual = _are_simple(content)
+    elif type(content) is dict:
+        is_usual = set(map(type, content)) in _KEYS and _are_simple(content.values())
+    elif content is not None:
+        is_usual = _are_simple((content,))
+    maps = (said.delivery_annotations, said.message_annotations, said.application_properties)
+    for entries in maps:
+        if entries is not None and is_usual:
+            # Keys of several types may be equal in proton's dict.
+            keys = set(map(type, entries))
+            is_usual = keys <= _TEXTS if entries is not maps[2] else keys <= {str}
+            is_usual = is_usual and _are_simple(entries.values())
+    if not is_usual:
+        return None
+    made: Any = proton.Message()
+    head = b"".join(
+        octets[start:end]
+        for code, start, _, end in kernel.Reader(octets, 0, UNLIMITED).scan()
+        if code in _HEAD_CODES
+    )
+    if head:
+        made.decode(head)
+    made.inferred = isinstance(body, (Data, AmqpSequence))
+    made.body = to_value(content)
+    made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
+    made.properties = _simple(maps[2], str)
+    return made  # type: ignore[no-any-return]
+
+
+def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] | None:
+    """Convert a map of simple values, without a call for those that stay as they are."""
+    if entries is None:
+        return None
+    find = CLASSES.get
+    return {
+        key if key_type is str else key_type(key): (
+            value if (cls := find(type(value))) is None else cls(value)
+        )
+        for key, value in entries.items()
+    }
+
+
+def _are_simple(values: Collection[Any]) -> bool:
+    """Return whether proton holds values as they are."""
+    kinds = set(map(type, values))
+    if not kinds <= _SIMPLE or len(values) > _MOST:
+        return False
+    return kinds.isdisjoint((float, Float)) or all(value == value for value in values)  # noqa: PLR0124
+
+
+def _is_usual_properties(given: Properties | None) -> bool:
+    # Proton holds 0 for what is absent, and a group has always a sequence.
+    return given is None or (
+        all(
+            type(time) in _TIMES and time != 0
+            for time in (given.creation_time, given.absolute_expiry_time)
+        )
+        and (given.group_id is None) is (given.group_sequence is None)
+        and not any("\0" in (getattr(given, name) or "") for name in _C_STRINGS)
+    )
+
+
+def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
+    lost = []
+    body = Message(message.body).body
+    if isinstance(body, list) and len(body) > 1:
+        lost.append(Loss("body", f"the {len(body)} sections of the body are joined into one"))
+        body = _joined(body)
+    said = _exact(message, body)
+    lost += _left_out(message, said)
+    head = Message(header=said.header, properties=said.properties).encode()
+    made: Any = proton.Message()
+    try:
+        if head:
+            made.decode(head)
+        made.inferred = isinstance(said.body, (Data, AmqpSequence))
+        made.body = _body_value(said.body)
+        made.instructions = _entries("delivery-annotations", said.delivery_annotations, to_value)
+        made.annotations = _entries("message-annotations", said.message_annotations, to_value)
+        made.properties = _entries("application-properties", said.application_properties, to_value)
+        back = Message.decode(bytes(made.encode()), strict=False, limits=UNLIMITED)
+    except (proton.ProtonException, DecodeError, RecursionError) as error:
+        raise EncodeError(
+            f"proton cannot encode this message: {error} (it takes 65,535 values a section at most)"
+        ) from error
+    known = {loss.path for loss in lost}
+    return made, lost + [loss for loss in _differences(said, back) if loss.path not in known]
+
+
+def _left_out(message: Message, said: Message) -> Iterator[Loss]:
+    """Yield what has no place in a proton.Message."""
+    if message.message_format:
+        yield Loss("message-format", f"proton sends 0 in place of {message.message_format:#x}")
+    if message.footer is not None:
+        yield Loss("footer", "proton has no footer: it is left out")
+    for name, section in message.sections():
+        if isinstance(section, (Described, Malformed)):
+            yield Loss(name, "a section that is unknown, repeated or unreadable is left out")
+    for violation in message.violations:
+        if violation.rule == "too-many-fields":
+            yield Loss(violation.path, "the fields after those that are defined are left out")
+    for name in _C_STRINGS:
+        if "\0" in (getattr(said.properties, name, None) or ""):
+            path = f"properties.{name.replace('_', '-')}"
+            yield Loss(path, "proton's attribute shows the text up to the first NUL")
+
+
+def _joined(body: list[Any]) -> Any:
+    if all(isinstance(part, Data) for part in body):
+        return Data(b"".join(bytes(part.data) for part in body))
+    if all(isinstance(part, AmqpSequence) for part in body):
+        return AmqpSequence([value for part in body for value in part.values])
+    return body
+
+
+def _or_none(section: Any) -> Any:
+    return None if isinstance(section, AmqpMap) else section
+
+
+def _exact(message: Message, body: Any) -> Message:
+    """Return what proton can hold of a message, all values in their exact types."""
+    fresh = Message(
+        body,
+        header=message.header,
+        delivery_annotations=_or_none(message.delivery_annotations),
+        message_annotations=_or_none(message.message_annotations),
+        properties=message.properties,
+        application_properties=_or_none(message.application_properties),
+    )
+    try:
+        return Message.decode(fresh.encode(), limits=UNLIMITED)
+    except DecodeError as error:
+        raise EncodeError(error.reason, error.path) from error
+
+
+def _body_value(body: Any) -> Any:
+    try:
+        return to_value(_content(body))
+    except EncodeError as error:
+        raise EncodeError(error.reason, "body") from None
+
+
+def _content(body: Any) -> Any:
+    if isinstance(body, Data):
+        return body.data
+    if isinstance(body, AmqpSequence):
+        return body.values
+    return body.value if isinstance(body, AmqpValue) else None
+
+
+def _differences(said: Message, back: Message) -> Iterator[Loss]:
+    """Yield the differences between a message and what proton made of it."""
+    for kind in KINDS[:5]:
+        ours, theirs = getattr(said, kind.attribute), getattr(back, kind.attribute)
+        if kind.source == "list":
+            ours, theirs = ours or kind.cls(), theirs or kind.cls()
+            for field in rows(kind.cls):
+                mine, other = getattr(ours, field.name), getattr(theirs, field.name)
+                if not identical(mine, other):
+                    yield Loss(f"{kind.name}.{field.wire_name}", f"{mine!r} becomes {other!r}")
+            continue
+        for key, value in (ours or {}).items():
+            other = (theirs or {}).get(key)
+            if not identical(value, other):
+                yield Loss(f"{kind.name}[{key!r}]", f"{value!r} becomes {other!r}")
+    if said.body is not None and back.body is None:
+        yield Loss("body", "a null value becomes no body at all")
+    elif type(said.body) is not type(back.body) or not identical(
+        _content(said.body), _content(back.body)
+    ):
+        yield Loss("body", f"{said.body!r:.200} becomes {back.body!r:.200}")

@@ -1,0 +1,266 @@
+"""Exact bytes through the links of proton, and handlers whose messages are decoded here."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import attrs
+import proton
+import proton.handlers
+from proton.handlers import Reject, Release
+
+from amqp10msg.message import Message
+from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.limits import Limits
+
+_log = logging.getLogger("amqp10msg.interop.proton")
+
+# Any, so that the types check the same with proton and, where it cannot be installed, without.
+_IncomingMessageHandler: Any = proton.handlers.IncomingMessageHandler
+_MessagingHandler: Any = proton.handlers.MessagingHandler
+
+
+def send(
+    sender: proton.Sender,
+    message: Message | bytes,
+    *,
+    tag: str | bytes | None = None,
+    settled: bool = False,
+) -> proton.Delivery:
+    """Send a message through a proton sender, byte for byte as it encodes.
+
+    Like proton's own ``send`` this only queues the message; without credit it waits on the link.
+
+    Args:
+        sender: an open proton.Sender.
+        message: a message, or its bytes.
+        tag: the delivery-tag, at most 32 bytes, unique on the link; counted up if None.
+        settled: send it settled, without an outcome, as a link that sends settled always does.
+
+    Returns:
+        The delivery, to follow its outcome.
+
+    Raises:
+        EncodeError: the message cannot be encoded, is longer than the peer's max-message-size, or
+            has a message-format, which proton cannot send.
+        ValueError: another delivery on this link is not complete, or the link sends unsettled only.
+    """
+    if isinstance(message, Message):
+        if message.message_format:
+            raise EncodeError(
+                f"proton sends 0 in place of {message.message_format:#x}; if the receiver knows "
+                "the message-format otherwise, send message.encode()",
+                "message-format",
+            )
+        octets = message.encode()
+    else:
+        octets = bytes(message)
+    link: Any = sender
+    longest = link.remote_max_message_size
+    if longest and len(octets) > longest:
+        raise EncodeError(f"{len(octets)} bytes exceed the peer's max-message-size of {longest}")
+    if link.current is not None:
+        raise ValueError("another delivery on this link is not complete: advance() the link first")
+    if settled and link.snd_settle_mode == proton.Link.SND_UNSETTLED:
+        raise ValueError("this link was opened to send unsettled (proton.Link.SND_UNSETTLED)")
+    delivery: proton.Delivery = link.delivery(link.delivery_tag() if tag is None else tag)
+    link.stream(octets)
+    link.advance()
+    if settled or link.snd_settle_mode == proton.Link.SND_SETTLED:
+        delivery.settle()
+    return delivery
+
+
+@attrs.frozen
+class _Sendable:
+    message: Message | bytes
+
+    def send(self, sender: proton.Sender, tag: str | None = None) -> proton.Delivery:
+        return send(sender, self.message, tag=tag)
+
+
+def sendable(message: Message | bytes) -> Any:
+    """Return what proton's own send methods take for a message, to send its exact bytes.
+
+        blocking_sender.send(sendable(message), timeout=5)
+
+    Args:
+        message: a message, or its bytes. What `send` raises, proton's method then raises.
+    """
+    return _Sendable(message)
+
+
+# An attribute of proton's delivery: it lives as long as the delivery in proton does.
+_TAKEN = "amqp10msg_taken"
+
+
+def receive_octets(delivery: proton.Delivery) -> bytes | None:
+    """Return the exact bytes of a delivery once it is complete; None until then.
+
+    What has arrived of an incomplete delivery is taken off the link and kept, so that a message may
+    be larger than the session's window: call this again at the next delivery event. For an aborted
+    delivery it always returns None. The delivery is not settled.
+
+    Args:
+        delivery: of a receiver, as in ``on_delivery``.
+    """
+    if delivery.aborted:
+        if hasattr(delivery, _TAKEN):
+            delattr(delivery, _TAKEN)
+        return None
+    if not delivery.readable:
+        return None
+    link: Any = delivery.link
+    taken: bytearray | None = getattr(delivery, _TAKEN, None)
+    octets = link.recv(delivery.pending) or b""
+    if delivery.partial:
+        if taken is None:
+            setattr(delivery, _TAKEN, bytearray(octets))
+        else:
+            taken += octets
+        return None
+    link.advance()
+    if taken is None:
+        return bytes(octets)
+    delattr(delivery, _TAKEN)
+    return bytes(taken + octets)
+
+
+def receive(
+    delivery: proton.Delivery,
+    *,
+    strict: bool = True,
+    limits: Limits | None = None,
+    message_format: int = 0,
+) -> Message | None:
+    """Return the message of a complete delivery, decoded by this library and not by proton.
+
+    It keeps its exact bytes: ``encode()`` returns what arrived. The delivery is not settled.
+
+    Args:
+        delivery: of a receiver, as in ``on_delivery``.
+        strict: as in `Message.decode`.
+        limits: as in `Message.decode`.
+        message_format: of the transfer, if it is known otherwise: proton does not report it.
+
+    Returns:
+        None if the delivery is not complete, as in `receive_octets`.
+
+    Raises:
+        DecodeError: the bytes, in the error's `data`, are not a message.
+    """
+    octets = receive_octets(delivery)
+    if octets is None:
+        return None
+    return Message.decode(octets, strict=strict, limits=limits, message_format=message_format)
+
+
+class _Incoming(_IncomingMessageHandler):  # type: ignore[misc]  # proton's handler, see above
+    """Proton's handler of deliveries, but this library takes the bytes and decodes them."""
+
+    def __init__(self, replaced: Any, strict: bool, limits: Limits | None) -> None:
+        super().__init__(replaced.auto_accept, replaced.delegate)
+        self.strict = strict
+        self.limits = limits
+
+    def on_delivery(self, event: Any) -> None:
+        delivery = event.delivery
+        if not delivery.link.is_receiver:
+            return
+        octets = receive_octets(delivery)
+        if octets is None:
+            super().on_delivery(event)  # aborted, settled by the sender, or still arriving
+        elif event.link.state & proton.Endpoint.LOCAL_CLOSED:
+            if self.auto_accept:
+                self.release(delivery, delivered=False)
+        else:
+            try:
+                self._hand_over(event, octets)
+            except Reject:
+                self.reject(delivery)
+            except Release:
+                self.release(delivery)
+            else:
+                if self.auto_accept:
+                    self.accept(delivery)
+
+    def _hand_over(self, event: Any, octets: bytes) -> None:
+        try:
+            event.message = Message.decode(octets, strict=self.strict, limits=self.limits)
+        except DecodeError as error:
+            event.delivery.local.condition = proton.Condition(error.condition, str(error))
+            decide = getattr(self.delegate, "on_decode_error", None)
+            if decide is None:
+                self.reject(event.delivery)
+                raise
+            decide(event, error)
+        else:
+            self.on_message(event)
+
+
+class MessagingHandler(_MessagingHandler):  # type: ignore[misc]  # proton's handler, see above
+    """Proton's MessagingHandler whose messages are decoded here: only the import changes.
+
+    In ``on_message``, ``event.message`` is a `Message` of this library with its exact bytes. For
+    another handler of proton, put this class in front of it:
+    ``class Client(MessagingHandler, TransactionalClientHandler)``.
+
+    Args:
+        args: as of proton's MessagingHandler: prefetch, auto_accept, auto_settle,
+            peer_close_is_error.
+        strict: as in `Message.decode`.
+        limits: as in `Message.decode`.
+        kwargs: the same as args, by name.
+    """
+
+    def __init__(
+        self, *args: Any, strict: bool = True, limits: Limits | None = None, **kwargs: Any
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        install(self, strict=strict, limits=limits)
+
+    def on_decode_error(self, event: Any, error: DecodeError) -> None:
+        """Called instead of ``on_message`` when a delivery does not decode.
+
+        This logs a warning and rejects the delivery with the error's condition. An override that
+        returns accepts it, like ``on_message``; the bytes are in ``error.data``.
+
+        Raises:
+            proton.handlers.Reject: always.
+        """
+        _log.warning("rejected a delivery on link %r: %s", event.link.name, error)
+        raise Reject(str(error))
+
+
+def install(
+    handler: proton.handlers.MessagingHandler | None,
+    *,
+    strict: bool = True,
+    limits: Limits | None = None,
+) -> None:
+    """Make an existing handler decode with this library, as `MessagingHandler` does.
+
+    For the handler inside proton's blocking receiver:
+
+        receiver = connection.create_receiver("queue")
+        install(receiver.fetcher)
+        message = receiver.receive()
+
+    Args:
+        handler: a MessagingHandler of proton. What does not decode goes to its method
+            ``on_decode_error(event, error)``; without one, the delivery is rejected and the
+            DecodeError raised by the container, or by the blocking ``receive``.
+        strict: as in `Message.decode`.
+        limits: as in `Message.decode`.
+
+    Raises:
+        ValueError: the handler does not handle incoming messages, or is None, like the fetcher of
+            a blocking receiver with a handler of its own.
+    """
+    children: Any = handler.handlers if handler is not None else []
+    for index, child in enumerate(children):
+        if isinstance(child, _IncomingMessageHandler):
+            children[index] = _Incoming(child, strict, limits)
+            return
+    raise ValueError(f"{type(handler).__name__} has no IncomingMessageHandler to replace")

@@ -1,0 +1,7 @@
+"""The systems beside AMQP that put their own meaning into messages: a module for each.
+
+- `amqp10msg.interop.systems.adapters`: aio-pika, FastStream and kombu
+- `amqp10msg.interop.systems.azure`: Azure Service Bus and Event Hubs
+- `amqp10msg.interop.systems.cloudevents`: CloudEvents 1.0
+- `amqp10msg.interop.systems.tracing`: the trace context of W3C and OpenTelemetry
+"""

@@ -1,7 +1,0 @@
-"""The systems beside AMQP that put their own meaning into messages: a module for each.
-
-- `amqp10msg.systems.adapters`: aio-pika, FastStream and kombu
-- `amqp10msg.systems.azure`: Azure Service Bus and Event Hubs
-- `amqp10msg.systems.cloudevents`: CloudEvents 1.0
-- `amqp10msg.systems.tracing`: the trace context of W3C and OpenTelemetry
-"""

@@ -1,0 +1,1 @@
+"""The wire: the kernel, which reads and writes bytes; the types, errors and limits."""

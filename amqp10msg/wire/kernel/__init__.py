@@ -1,0 +1,85 @@
+"""The kernel: the encodings of Part 1 and the sections of Part 3, compiled where that was possible.
+
+The rest of the library imports from here, and what needs a C type from `kernel.twin`. Each module
+runs as it is; where it was compiled, the library beside it runs instead.
+"""
+
+from __future__ import annotations
+
+from amqp10msg.wire.kernel.bounded import READ_FAULTS, is_local, octets_of
+from amqp10msg.wire.kernel.codes import (
+    FOLLOWERS,
+    PLACES,
+    REPEATABLE,
+    SHAPE_ANNOTATIONS,
+    SHAPE_BINARY,
+    SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
+    SHAPE_SEQUENCE,
+    SHAPE_VALUE,
+    TYPE_IDS,
+    order_rule,
+)
+from amqp10msg.wire.kernel.conversions import encode_fault
+from amqp10msg.wire.kernel.path import key_text, path_of
+from amqp10msg.wire.kernel.reader import Reader, decode_message
+from amqp10msg.wire.kernel.record import Record, make_fast
+from amqp10msg.wire.kernel.scan import (
+    Scanned,
+    check_section,
+    encode_message,
+    scan,
+    write_message,
+)
+from amqp10msg.wire.kernel.sections import (
+    Spec,
+    register,
+    register_message,
+    register_scan,
+    register_section,
+)
+from amqp10msg.wire.kernel.twin import COMPILED, Layout, Mapping
+from amqp10msg.wire.kernel.values import decode_value, decode_values, skip_value
+from amqp10msg.wire.kernel.writer import Writer, encode_value
+
+__all__ = [
+    "COMPILED",
+    "FOLLOWERS",
+    "PLACES",
+    "READ_FAULTS",
+    "REPEATABLE",
+    "SHAPE_ANNOTATIONS",
+    "SHAPE_BINARY",
+    "SHAPE_COMPOSITE",
+    "SHAPE_PROPERTIES",
+    "SHAPE_SEQUENCE",
+    "SHAPE_VALUE",
+    "TYPE_IDS",
+    "Layout",
+    "Mapping",
+    "Reader",
+    "Record",
+    "Scanned",
+    "Spec",
+    "Writer",
+    "check_section",
+    "decode_message",
+    "decode_value",
+    "decode_values",
+    "encode_fault",
+    "encode_message",
+    "encode_value",
+    "is_local",
+    "key_text",
+    "make_fast",
+    "octets_of",
+    "order_rule",
+    "path_of",
+    "register",
+    "register_message",
+    "register_scan",
+    "register_section",
+    "scan",
+    "skip_value",
+    "write_message",
+]

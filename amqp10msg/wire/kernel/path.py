@@ -1,0 +1,110 @@
+"""Where in a value or message an offset lies, in words; only errors pay for finding out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from amqp10msg.wire.kernel.walk import DESCRIPTOR, MISSING, Value, end_of, text_at, type_at, walk
+
+_MAX_LEVELS = 32
+# Values passed on the way; a place behind more than these is named by what encloses it.
+_MAX_STEPS = 10_000
+
+Names = Mapping[Any, tuple[str, tuple[str, ...]]]
+
+
+def path_of(data: bytes, offset: int, names: Names) -> str:
+    """Return the path of the value at an offset, as far as the bytes before it make sense.
+
+    The way to it passes over whole lists and maps, so that it costs no more than it did to read
+    what stands before the offset.
+
+    Args:
+        data: the whole input.
+        offset: the place.
+        names: name and field names of composites by the descriptor: its number or its symbol.
+    """
+    start = 0
+    for _ in range(_MAX_STEPS):
+        end = end_of(data, start, min(offset + 1, len(data)))
+        if not 0 <= end <= offset or end == len(data):
+            break
+        start = end
+    inmost: Value | None = None
+    more = ""
+    for step, value in enumerate(walk(data, start)):
+        parent = value.parent
+        if value.offset > offset:
+            break
+        if parent is None:
+            inmost = None
+            # At the beginning of an outermost value nothing in it is meant.
+            if value.offset == offset:
+                break
+        if step > _MAX_STEPS:
+            inmost, more = parent, "[…]" if parent else ""
+            break
+        if value.fault == MISSING and parent is not None and parent.code:
+            continue  # the last one before it is nearer than nothing
+        inmost = value
+        if value.holds:
+            limit = len(data) if parent is None else parent.end
+            before = value.end <= offset and value.end < limit
+            value.is_open = not before and not value.is_array and offset >= value.content
+    return _path(data, inmost, names) + more if inmost is not None else ""
+
+
+def _path(data: bytes, inmost: Value, names: Names) -> str:
+    """Write the way from the outermost value to this one."""
+    way = [inmost]
+    while way[-1].parent is not None:
+        way.append(way[-1].parent)
+    path = ""
+    level = 0
+    fields: tuple[str, ...] | None = None
+    for value in reversed(way):
+        parent = value.parent
+        if parent is None:
+            continue
+        if parent.code == 0:
+            if value.role is DESCRIPTOR:
+                break
+            descriptor = _descriptor(data, parent.content, value.offset)
+            name, fields = names.get(descriptor, ("", None))
+            path += f".{name}" if name else ""
+            if value.code == 0:
+                break
+            continue
+        if parent.is_map:
+            key = value.key or value
+            end = end_of(data, key.offset, key.end)
+            path += f"[{key_text(data, key.offset, key.end if end < 0 else end)}]"
+            if key is value:
+                break
+        elif fields is not None and value.index < len(fields):
+            path += f".{fields[value.index]}"
+        else:
+            path += f"[{value.index}]"
+        fields = None
+        level += 1
+        if level > _MAX_LEVELS:
+            path += "…"
+            break
+    return path.lstrip(".")
+
+
+def _descriptor(data: bytes, pos: int, end: int) -> int | str | None:
+    """Read a descriptor's number or symbol; None if it is neither."""
+    have = type_at(data, pos)
+    if have == "ulong":
+        return int.from_bytes(data[pos + 1 : end], "big")
+    return text_at(data, pos, end) if have == "symbol" else None
+
+
+def key_text(data: bytes, pos: int, end: int) -> str:
+    """Write a map's key: text in quotes, everything else in hex."""
+    if type_at(data, pos) in ("string", "symbol"):
+        text = text_at(data, pos, end)
+        return repr(text if len(text) <= 40 else text[:40] + "…")
+    return "0x" + data[pos : min(end, pos + 16)].hex()

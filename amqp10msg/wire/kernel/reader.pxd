@@ -1,0 +1,67 @@
+cimport cython
+
+from amqp10msg.wire.kernel.quick cimport QuickReader
+from amqp10msg.wire.kernel.sections cimport Spec
+from amqp10msg.wire.kernel.twin cimport Layout
+
+cdef bytes KIND_OF
+cdef bytes IS_MESSAGE_ID
+cdef list FOLLOWERS
+cdef bytes PLACES
+cdef dict CODES
+cdef dict NAMES
+cdef list SECTIONS
+cdef list MESSAGE
+cdef int KIND_ADDRESS, KIND_ANY, KIND_ARRAY, KIND_DESCRIBED, KIND_FIELDS, KIND_LONG, KIND_MAP
+cdef int KIND_MESSAGE_ID, KIND_STRING, KIND_SYMBOL, KIND_TIMESTAMP, KIND_UBYTE, KIND_ULONG
+cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_VALUE
+cdef int FIRST_CODE, FOOTER_CODE, PLACE_BODY
+cdef int MAX_GUESSABLE
+cdef int _PART_ITEMS
+
+
+@cython.final
+cdef class Reader(QuickReader):
+    @cython.locals(have=int, pos=Py_ssize_t)
+    cdef object field(self, int kind, int code, Spec spec, int index)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, code=int,
+                   count="long long", i=Py_ssize_t, known=Py_ssize_t, values=list, buf=bytes)
+    cdef list fields(self, Spec spec)
+
+    cpdef object composite(self, Spec spec)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, at=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, code=int, have=int, count="long long", annotations=bint,
+                   cls=type, guessable=int)
+    cdef object mapping(self, Spec spec)
+
+    @cython.locals(at=Py_ssize_t)
+    cdef duplicate(self, long long count)
+
+    cdef wrong_value(self, Spec spec, int code, wanted, Py_ssize_t pos)
+    cdef wrong_key(self, Spec spec, int code, wanted, Py_ssize_t pos)
+
+    @cython.locals(shape=int, start=Py_ssize_t, code=int)
+    cpdef object section(self, Spec spec)
+
+    @cython.locals(pos=Py_ssize_t, buf=bytes, code=int, kind=int)
+    cdef int section_code(self) except -2
+
+    @cython.locals(start=Py_ssize_t, end=Py_ssize_t, index=int, last=int, shape=int,
+                   followers=bytes,  several=bint,
+                   found=list, spec=Spec, kind=type, buf=bytes, layout=Layout)
+    cpdef message(self, cls, message_format)
+
+    @cython.locals(start=Py_ssize_t, code=int)
+    cdef int part(self) except -2
+
+    @cython.locals(start=Py_ssize_t, code=int, parts=list)
+    cpdef list scan(self)
+
+    @cython.locals(code=int)
+    cdef int code_at(self, Py_ssize_t start) except -2
+
+
+@cython.locals(reader=Reader)
+cpdef decode_message(cls, data, limits=*, strict=*, message_format=*)

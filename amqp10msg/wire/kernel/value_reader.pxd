@@ -1,0 +1,70 @@
+cimport cython
+
+from amqp10msg.wire.kernel.bounded cimport Bounded
+
+cdef bytes KIND_OF
+cdef bytes LEAST
+cdef list OF_OCTET
+cdef object _UINT0
+cdef object _ULONG0
+# Typed so that X.__new__(X, n) is a C call.
+cdef type _Timestamp
+cdef type _Int
+cdef type _UInt
+cdef type _ULong
+cdef type _UShort
+cdef type _Short
+cdef long long _WORD
+cdef long long _INT_MAX
+cdef int MAX_GUESSABLE
+cdef int _MAX_UUIDS
+
+
+cdef class ValueReader(Bounded):
+    @cython.locals(pos=Py_ssize_t)
+    cpdef object value(self)
+
+    @cython.locals(pos=Py_ssize_t, n=int)
+    cdef object read(self, int code)
+
+    @cython.locals(kind=int, pos=Py_ssize_t, n="long long", word="long long", width=int)
+    cdef object fixed(self, int code)
+
+    @cython.locals(pos=Py_ssize_t, small=int, word="long long",
+                   high="unsigned long long", low="unsigned long long")
+    cdef object number(self, int code)
+
+    @cython.locals(pos=Py_ssize_t)
+    cdef object described(self)
+
+    @cython.locals(pos=Py_ssize_t)
+    cdef int descriptor(self) except -2
+
+    @cython.locals(pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t, count="long long")
+    cdef Py_ssize_t open(self, int code) except? -1
+
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t)
+    cdef Py_ssize_t descend(self, int code) except? -1
+
+    cdef int ascend(self, Py_ssize_t outer) except -1
+
+    cdef int close(self, Py_ssize_t stop, Py_ssize_t outer) except -1
+
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, pos=Py_ssize_t,
+                   values=list, count="long long")
+    cdef object read_list(self, int code)
+
+    @cython.locals(start=Py_ssize_t, stop=Py_ssize_t, outer=Py_ssize_t, at=Py_ssize_t,
+                   pos=Py_ssize_t, count="long long", left="long long", size="long long",
+                   guessable=int, made=dict)
+    cdef object read_map(self, int code)
+
+    cdef object read_pairs(self, dict made, key, value, long long left, Py_ssize_t at,
+                           Py_ssize_t stop, Py_ssize_t outer)
+
+    @cython.locals(start=Py_ssize_t, pos=Py_ssize_t, size=Py_ssize_t, stop=Py_ssize_t,
+                   outer=Py_ssize_t, left=Py_ssize_t, count="long long", least=int,
+                   values=list, descriptors=list)
+    cdef object read_array(self, int code)
+
+    cdef object no_constructor(self, Py_ssize_t pos, Py_ssize_t size, int width)

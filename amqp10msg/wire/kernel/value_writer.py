@@ -1,0 +1,484 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Values out: the encodings of Part 1, each in the smallest form of its type."""
+
+from __future__ import annotations
+
+import datetime
+import enum
+import struct
+from typing import Any
+
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel.codes import (
+    IS_MESSAGE_ID,
+    KIND_ADDRESS,
+    KIND_ANY,
+    KIND_ARRAY,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_BYTE,
+    KIND_CHAR,
+    KIND_DATETIME,
+    KIND_DECIMAL32,
+    KIND_DECIMAL64,
+    KIND_DECIMAL128,
+    KIND_DESCRIBED,
+    KIND_DOUBLE,
+    KIND_EXACT,
+    KIND_FIELDS,
+    KIND_FLOAT,
+    KIND_INT,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_MESSAGE_ID,
+    KIND_NULL,
+    KIND_PAIRS,
+    KIND_SHORT,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    KIND_UINT,
+    KIND_ULONG,
+    KIND_USHORT,
+    KIND_UUID,
+    KINDS,
+    LEAST,
+    TYPE_IDS,
+    TYPE_NAMES,
+    WANTED,
+    WIDE_CODES,
+    WIDTHS,
+)
+from amqp10msg.wire.kernel.conversions import (
+    base_of,
+    hint,
+    shared_code,
+    smallest_decimal,
+    timestamp_of,
+)
+from amqp10msg.wire.kernel.twin import Output
+from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.primitives import (
+    AmqpMap,
+    Array,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
+    Described,
+    Float,
+    Symbol,
+    Timestamp,
+)
+
+_INTEGER_RANGES: dict[int, tuple[str, int, int]] = {
+    KIND_UBYTE: ("ubyte", 0, 2**8 - 1),
+    KIND_USHORT: ("ushort", 0, 2**16 - 1),
+    KIND_UINT: ("uint", 0, 2**32 - 1),
+    KIND_ULONG: ("ulong", 0, 2**64 - 1),
+    KIND_BYTE: ("byte", -(2**7), 2**7 - 1),
+    KIND_SHORT: ("short", -(2**15), 2**15 - 1),
+    KIND_INT: ("int", -(2**31), 2**31 - 1),
+    KIND_LONG: ("long", -(2**63), 2**63 - 1),
+    KIND_TIMESTAMP: ("timestamp", -(2**63), 2**63 - 1),
+}
+
+# What is written most, made once.
+_NULL, _TRUE, _FALSE, _LIST0, _DESCRIBED = 0x40, 0x41, 0x42, 0x45, 0x00
+_pack_float = struct.Struct(">Bf").pack
+_pack_octet_u32 = struct.Struct(">BI").pack
+_pack_u32 = struct.Struct(">I").pack
+_WORD_MAX = 2**32 - 1
+_INT64_MAX = 2**63 - 1
+_UINT64_MAX = 2**64 - 1
+_DEPTH = DEFAULT_LIMITS.depth
+
+
+class ValueWriter(Output):
+    """Collects encodings; `finish` returns the bytes.
+
+    With `lenient` set, what a declaration forbids is written as its Python type says.
+    """
+
+    def __init__(self, lenient: bool = False) -> None:
+        self.lenient = lenient
+
+    def inner(self) -> ValueWriter:
+        """Return a writer for something that has to be encoded apart, as deep as this one."""
+        writer = ValueWriter.__new__(ValueWriter)
+        writer.lenient = self.lenient
+        writer.depth = self.depth
+        return writer
+
+    def enter(self) -> None:
+        self.depth += 1
+        if self.depth > _DEPTH:
+            raise EncodeError("values are nested more than 256 deep, or contain themselves")
+
+    def open(self) -> int:
+        """Begin a compound; return the mark to close it with."""
+        self.enter()
+        return self.begin_compound()
+
+    def close(self, mark: int, code: int, count: int) -> None:
+        """Fill in the header of a compound; the code is that of its short form."""
+        self.depth -= 1
+        if not self.end_compound(mark, code, count):
+            raise EncodeError("a list, map or array is too large for AMQP: 2^32 - 5 bytes at most")
+
+    # Values.
+
+    def value(self, value: Any) -> None:
+        """Write one value in the smallest encoding of its type."""
+        self.put(KINDS.get(type(value), 0), value)
+
+    def put(self, kind: int, value: Any) -> None:
+        """Write a value whose type has this number in KINDS."""
+        if kind == KIND_STRING:
+            self.string(value)
+        elif kind == KIND_LONG:
+            self.integer(KIND_LONG, value)
+        elif kind == KIND_BOOLEAN:
+            self.octet(_TRUE if value else _FALSE)
+        elif kind == KIND_NULL:
+            self.octet(_NULL)
+        elif kind == KIND_SYMBOL:
+            self.symbol(value)
+        elif kind == KIND_BINARY:
+            self.text(value, 0xA0)
+        elif KIND_UBYTE <= kind <= KIND_INT or kind == KIND_TIMESTAMP:
+            self.integer(kind, value)
+        elif kind == KIND_MAP:
+            self.pairs(value.items(), len(value), value)
+        elif kind == KIND_LIST:
+            self.write_list(value)
+        elif kind == KIND_DOUBLE:
+            self.double(value)
+        elif kind == KIND_DESCRIBED:
+            self.enter()
+            self.octet(_DESCRIBED)
+            self.value(value.descriptor)
+            self.value(value.value)
+            self.depth -= 1
+        elif kind == KIND_PAIRS:
+            self.pairs(value.pairs, len(value.pairs), None)
+        elif kind == KIND_ARRAY:
+            self.write_array(value)
+        elif kind:
+            self.plain(kind, value)
+        else:
+            self.other(value)
+
+    def string(self, text: Any) -> None:
+        """Write a str as a string."""
+        if not self.short_ascii(0xA1, text):
+            self.text(text.encode("utf-8"), 0xA1)
+
+    def symbol(self, text: Any) -> None:
+        """Write a str as a symbol."""
+        if not self.short_ascii(0xA3, text):
+            if not text.isascii():
+                raise EncodeError(f"a symbol must be ASCII, not {text!r:.80}")
+            self.text(text.encode("ascii"), 0xA3)
+
+    def text(self, octets: Any, code: int) -> None:
+        """Write a variable-width value; the code is that of the one-byte length."""
+        if type(octets) is not bytes:
+            # A memoryview may have strides, or items of more than an octet; a bytearray changes.
+            octets = bytes(octets)
+        n = len(octets)
+        if n <= 255:
+            self.pair(code, n)
+        elif n <= _WORD_MAX:
+            self.number(code + 0x10, 4, n)
+        else:
+            raise EncodeError(f"a value of {n} bytes is too long for AMQP: 2^32 - 1 bytes at most")
+        self.add(octets)
+
+    def integer(self, kind: int, value: Any) -> None:
+        """Write an integer or timestamp of this kind; refuse one out of its range."""
+        try:
+            number = value  # a C integer of 64 bits where this is compiled
+        except OverflowError:
+            self.huge(kind, value)
+            return
+        if kind == KIND_LONG:
+            if -128 <= number <= 127:
+                self.pair(0x55, number & 255)
+                return
+        elif kind == KIND_UINT:
+            if 0 <= number <= 255:
+                if number == 0:
+                    self.octet(0x43)
+                else:
+                    self.pair(0x52, number)
+                return
+        elif kind == KIND_INT:
+            if -128 <= number <= 127:
+                self.pair(0x54, number & 255)
+                return
+        elif kind == KIND_UBYTE:
+            if 0 <= number <= 255:
+                self.pair(0x50, number)
+                return
+        elif kind == KIND_ULONG and 0 <= number <= 255:
+            if number == 0:
+                self.octet(0x44)
+            else:
+                self.pair(0x53, number)
+            return
+        width = WIDTHS[kind]
+        first = number >> 8 * (width - 1)  # octet, and whatever has no room
+        if 0 <= first <= 255 if kind < KIND_BYTE else -128 <= first <= 127:
+            self.number(WIDE_CODES[kind], width, number)
+        else:
+            self.huge(kind, value)
+
+    def huge(self, kind: int, value: Any) -> None:
+        """Write an integer that 64 bits with a sign do not hold: a ulong, or out of range."""
+        if kind == KIND_ULONG and _INT64_MAX < value <= _UINT64_MAX:
+            self.add(b"\x80" + int(value).to_bytes(8, "big"))
+            return
+        raise self.out_of_range(kind, value)
+
+    def out_of_range(self, kind: int, value: Any) -> EncodeError:
+        name, least, most = _INTEGER_RANGES[kind]
+        number = int(value)
+        shown = number if -(10**30) < number < 10**30 else f"one of {number.bit_length()} bits"
+        return EncodeError(f"{name} holds {least} to {most}, not {shown}{hint(kind, value)}")
+
+    def plain(self, kind: int, value: Any) -> None:
+        """Write the rarer types."""
+        if kind == KIND_UUID:
+            self.add(b"\x98" + value.bytes)
+        elif kind == KIND_FLOAT:
+            if value == value:
+                self.add(_pack_float(0x72, value))
+            else:
+                self.add(_pack_octet_u32(0x72, value.bits))
+        elif kind == KIND_CHAR:
+            self.add(_pack_octet_u32(0x73, ord(value)))
+        elif kind == KIND_DATETIME:
+            self.integer(KIND_TIMESTAMP, timestamp_of(value))
+        elif kind == KIND_EXACT:
+            self.value(smallest_decimal(value))
+        else:
+            self.octet(0x74 if kind == KIND_DECIMAL32 else 0x84 if kind == KIND_DECIMAL64 else 0x94)
+            self.add(value.bits.to_bytes(value.width, "big"))
+
+    def write_list(self, values: Any) -> None:
+        count = len(values)
+        if count == 0:
+            self.octet(_LIST0)
+            return
+        mark = self.open()
+        for value in values:
+            self.put(KINDS.get(type(value), 0), value)
+        self.close(mark, 0xC0, count)
+
+    def pairs(self, pairs: Any, count: int, keys: Any) -> None:
+        """Write a map; `keys` is what holds its keys if they are known to be different, else None.
+
+        The keys of a dict of str and Symbol are different in AMQP too.
+        """
+        mark = self.open()
+        if keys is not None:
+            for key in keys:
+                kind = type(key)
+                if kind is not str and kind is not Symbol:
+                    keys = None
+                    break
+        if keys is not None:
+            for key, value in pairs:
+                self.put(KIND_STRING if type(key) is str else 21, key)
+                self.put(KINDS.get(type(value), 0), value)
+        elif self.lenient or count < 2:
+            # Nothing to compare: a key that holds keys is not copied once for each map around it.
+            for key, value in pairs:
+                self.value(key)
+                self.value(value)
+        else:
+            seen = set()
+            for key, value in pairs:
+                apart = self.inner()
+                apart.value(key)
+                octets = apart.finish()
+                if octets in seen:
+                    raise EncodeError(f"duplicate map key {key!r:.80}")
+                seen.add(octets)
+                self.add(octets)
+                self.put(KINDS.get(type(value), 0), value)
+        self.close(mark, 0xC1, 2 * count)
+
+    def other(self, value: Any) -> None:
+        """Write what subclasses a type that has an encoding."""
+        if isinstance(value, enum.Enum):
+            self.enter()
+            self.value(value.value)
+            self.depth -= 1
+            return
+        for base in type(value).__mro__[1:]:
+            kind = KINDS.get(base, 0)
+            if kind == KIND_STRING:
+                self.text(value.encode("utf-8"), 0xA1)
+                return
+            if kind:
+                self.put(kind, value)
+                return
+        if isinstance(value, tuple):
+            self.write_list(value)
+            return
+        raise EncodeError(
+            f"{type(value).__name__} has no AMQP type: use None, bool, int, float, str, bytes, "
+            "uuid.UUID, datetime, Decimal, list, dict or a type of amqp10msg"
+        )
+
+    # Arrays: each element is written whole, in its smallest form, and its own constructor taken off
+    # or its data widened to fit the shared one. So one set of rules chooses encodings.
+
+    def write_array(self, array: Any) -> None:
+        kind = TYPE_IDS[array.type]
+        count = len(array.values)
+        elements = []
+        for value in array.values:
+            apart = self.inner()
+            apart.enter()
+            if kind == KIND_ARRAY and type(value) is Array:
+                apart.write_array(value)
+            else:
+                apart.typed(kind, value)
+            elements.append(apart.finish())
+        code = shared_code(kind, elements) if array.code is None else array.code
+        body = self.inner()
+        for i in range(count):
+            if not body.element(code, elements[i]):
+                raise EncodeError(
+                    f"{array.values[i]!r:.80} does not fit an array of constructor 0x{code:02X}: "
+                    "build the array from the type's name"
+                )
+        # An array's header is that of a compound; its size counts the constructor too.
+        mark = self.open()
+        for descriptor in array.descriptors:
+            self.octet(_DESCRIBED)
+            self.value(descriptor)
+        self.octet(code)
+        self.add(body.finish())
+        self.close(mark, 0xE0, count)
+
+    def element(self, code: int, octets: Any) -> bool:
+        """Write an encoded value after the shared constructor; False if it does not fit that."""
+        have = octets[0]
+        if have == code:
+            self.add(octets[1:])
+        elif code == 0x56:
+            self.add(b"\x01" if have == 0x41 else b"\x00")
+        elif have == 0x45:
+            # An empty list behind a shared constructor has to spell its count.
+            self.add(b"\x01\x00" if code == 0xC0 else b"\x00\x00\x00\x04\x00\x00\x00\x00")
+        elif code >= 0xA0:
+            if have + 0x10 != code:
+                return False
+            size = octets[1]
+            if code < 0xC0:
+                self.add(_pack_u32(size))
+                self.add(octets[2:])
+            else:
+                self.add(_pack_u32(size + 3) + _pack_u32(octets[2]))
+                self.add(octets[3:])
+        elif have == 0x43 or have == 0x44:
+            width = LEAST[code]
+            if width == 0:
+                return False
+            self.add(bytes(width))
+        else:
+            # A one-octet form in the type's full width, with the sign where there is one.
+            width = LEAST[code]
+            if LEAST[have] != 1 or width < 4:
+                return False
+            signed = have == 0x54 or have == 0x55
+            number = int.from_bytes(octets[1:], "big", signed=signed)
+            self.add(number.to_bytes(width, "big", signed=signed))
+        return True
+
+    def typed(self, kind: int, value: Any) -> None:
+        """Write a value as this AMQP type; refuse one that says another."""
+        have = KINDS.get(type(value), 0)
+        if have == kind:
+            self.put(kind, value)
+        elif have == KIND_LONG and (KIND_UBYTE <= kind <= KIND_INT or kind == KIND_TIMESTAMP):
+            self.integer(kind, value)
+        elif kind == KIND_SYMBOL and have == KIND_STRING:
+            self.symbol(value)
+        elif kind == KIND_TIMESTAMP and have == KIND_DATETIME:
+            self.integer(KIND_TIMESTAMP, timestamp_of(value))
+        elif (
+            (KIND_FLOAT <= kind <= KIND_DOUBLE and (have == KIND_LONG or have == KIND_DOUBLE))
+            or (kind == KIND_CHAR and have == KIND_STRING)
+            or (KIND_DECIMAL32 <= kind <= KIND_DECIMAL128 and have == KIND_EXACT)
+        ):
+            try:
+                if kind == KIND_CHAR:
+                    made: Any = Char(value)
+                elif kind == KIND_DOUBLE:
+                    made = float(value)
+                elif kind == KIND_FLOAT:
+                    made = Float(value)
+                else:
+                    made = (Decimal32, Decimal64, Decimal128)[kind - KIND_DECIMAL32].from_decimal(
+                        value
+                    )
+            except (ValueError, OverflowError) as error:
+                raise EncodeError(
+                    f"must be {TYPE_NAMES[kind]}, not {value!r:.80}: {error}"
+                ) from None
+            self.put(kind, made)
+        elif kind == KIND_MAP and have == KIND_PAIRS:
+            self.put(KIND_PAIRS, value)
+        elif kind == KIND_ANY or self.lenient:
+            self.put(have, value)
+        elif kind == KIND_MESSAGE_ID and have == KIND_LONG:
+            # A message-id: what is an int is a ulong.
+            self.integer(KIND_ULONG, value)
+        elif kind == KIND_MESSAGE_ID and IS_MESSAGE_ID[have]:
+            self.put(have, value)
+        elif kind == KIND_ADDRESS and have == KIND_STRING:
+            self.put(KIND_STRING, value)
+        elif kind == KIND_FIELDS and isinstance(value, dict):
+            self.fields(value)
+        elif have == 0 and value is not None:
+            self.subclassed(kind, value)
+        else:
+            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
+
+    def subclassed(self, kind: int, value: Any) -> None:
+        """Write a value whose class is not known itself, by the known type behind it."""
+        if isinstance(value, enum.Enum):
+            self.enter()
+            self.typed(kind, value.value)
+            self.depth -= 1
+        elif isinstance(value, int):
+            self.typed(kind, int(value))
+        elif isinstance(value, str):
+            self.typed(kind, str.__str__(value))
+        elif isinstance(value, float):
+            self.typed(kind, float(value))
+        elif kind == KIND_LIST and isinstance(value, (list, tuple)):
+            self.write_list(value)
+        elif kind == KIND_MAP and isinstance(value, dict):
+            self.pairs(value.items(), len(value), value)
+        elif isinstance(value, (Described, Array, AmqpMap)) and KINDS[base_of(value)] == kind:
+            self.put(kind, value)
+        elif isinstance(value, datetime.datetime):
+            self.typed(kind, Timestamp.from_datetime(value))
+        else:
+            raise EncodeError(f"must be {WANTED[kind]}, not {value!r:.80}{hint(kind, value)}")
+
+    def fields(self, value: Any) -> None:
+        """Write a map whose keys are symbols, also where they are plain str."""
+        mark = self.open()
+        for key, item in value.items():
+            self.typed(KIND_SYMBOL, key)
+            self.value(item)
+        self.close(mark, 0xC1, 2 * len(value))

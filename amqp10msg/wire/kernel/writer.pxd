@@ -1,0 +1,42 @@
+cimport cython
+
+from amqp10msg.wire.kernel.entries cimport Entries
+from amqp10msg.wire.kernel.sections cimport Spec
+from amqp10msg.wire.kernel.value_writer cimport ValueWriter
+
+cdef dict KINDS
+cdef dict SPECS
+cdef list SECTIONS
+cdef list BODIES
+cdef list _NULLS
+cdef bytes IS_STRING
+cdef bytes WIDTHS
+cdef int KIND_BINARY, KIND_BOOLEAN, KIND_DESCRIBED, KIND_LIST, KIND_LONG, KIND_PAIRS, KIND_SYMBOL
+cdef int KIND_ULONG
+cdef int DATA, AMQP_SEQUENCE
+cdef int SHAPE_COMPOSITE, SHAPE_ANNOTATIONS, SHAPE_PROPERTIES, SHAPE_BINARY, SHAPE_SEQUENCE
+cdef int _TRUE, _FALSE, _NULL, _LIST0
+
+
+cdef class Writer(ValueWriter):
+    @cython.locals(writer=Writer)
+    cdef ValueWriter inner(self)
+    cdef other(self, value)
+    cdef bint whole(self, Spec spec, section) except -1
+    @cython.locals(spec=Spec)
+    cdef bint body(self, body) except -1
+    @cython.locals(shape=int)
+    cpdef section(self, Spec spec, value)
+    @cython.locals(defaults=tuple, items=tuple, kinds=bytes, kind=int, count=Py_ssize_t,
+                   i=Py_ssize_t, mark=Py_ssize_t)
+    cdef composite(self, Spec spec, value)
+    @cython.locals(apart=ValueWriter)
+    cdef loosely(self, int kind, item)
+    cdef several(self, int kind, values)
+    @cython.locals(mark=Py_ssize_t, entries=dict)
+    cdef annotations(self, value)
+    @cython.locals(mark=Py_ssize_t, kind=int, entries=dict)
+    cdef properties(self, value)
+
+
+cdef bint is_default(item, default) except -1

@@ -1,0 +1,278 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
+"""Sections out: composites and maps with their descriptors."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel.codes import (
+    AMQP_SEQUENCE,
+    DATA,
+    IS_STRING,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_DESCRIBED,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_PAIRS,
+    KIND_SYMBOL,
+    KIND_ULONG,
+    KINDS,
+    SHAPE_ANNOTATIONS,
+    SHAPE_BINARY,
+    SHAPE_COMPOSITE,
+    SHAPE_PROPERTIES,
+    SHAPE_SEQUENCE,
+    TYPE_NAMES,
+    WIDTHS,
+)
+from amqp10msg.wire.kernel.conversions import encode_fault
+from amqp10msg.wire.kernel.entries import Entries
+from amqp10msg.wire.kernel.sections import BODIES, SECTIONS, SPECS
+from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.primitives import AmqpMap, Array, Char, Described, Symbol, ULong
+
+# Constructors that are written by themselves.
+_NULL, _TRUE, _FALSE, _LIST0 = 0x40, 0x41, 0x42, 0x45
+_NULLS = [b"\x40" * n for n in range(32)]
+
+
+class Writer(ValueWriter):
+    """Collects the encodings of sections and values."""
+
+    def inner(self) -> ValueWriter:
+        """Return a writer for something that has to be encoded apart, as deep as this one."""
+        writer = Writer.__new__(Writer)
+        writer.lenient = self.lenient
+        writer.depth = self.depth
+        return writer
+
+    def other(self, value: Any) -> None:
+        """Write composites, and what subclasses a type that has an encoding."""
+        spec = SPECS.get(type(value))
+        if spec is None:
+            ValueWriter.other(self, value)
+            return
+        # A section may hold itself; as a section of a message it is no level of nesting.
+        self.enter()
+        self.section(spec, value)
+        self.depth -= 1
+
+    def whole(self, spec: Any, section: Any) -> bool:
+        """Write a section that is of its very class, or None; False where it is another's."""
+        if section is not None:
+            if type(section) is not spec.cls:
+                return False
+            self.section(spec, section)
+        return True
+
+    def body(self, body: Any) -> bool:
+        """Write a body of sections that are of their very classes; False where one is not."""
+        if type(body) is not list:
+            spec = SPECS.get(type(body))
+            if spec is None or spec not in BODIES:
+                return False
+            self.section(spec, body)
+            return True
+        if not body:
+            return False
+        spec = SPECS.get(type(body[0]))
+        if spec is not SECTIONS[DATA] and spec is not SECTIONS[AMQP_SEQUENCE]:
+            return False
+        for part in body:
+            if SPECS.get(type(part)) is not spec:
+                return False
+            self.section(spec, part)
+        return True
+
+    def section(self, spec: Any, value: Any) -> None:
+        """Write a section or composite with its descriptor."""
+        self.add(spec.head)
+        shape = spec.shape
+        if shape == SHAPE_COMPOSITE:
+            self.composite(spec, value)
+        elif shape == SHAPE_ANNOTATIONS:
+            self.annotations(value)
+        elif shape == SHAPE_PROPERTIES:
+            self.properties(value)
+        elif shape == SHAPE_BINARY:
+            self.typed(KIND_BINARY, getattr(value, spec.attribute))
+        elif shape == SHAPE_SEQUENCE:
+            self.write_list(getattr(value, spec.attribute))
+        else:
+            self.value(getattr(value, spec.attribute))
+
+    def composite(self, spec: Any, value: Any) -> None:
+        defaults = spec.defaults
+        kinds = spec.kinds
+        items = spec.layout.values(value)
+        mark = self.open()
+        count = 0  # of the fields written
+        i = 0
+        try:
+            for i in range(len(items)):
+                item = items[i]
+                if item is None:
+                    continue
+                default = defaults[i]
+                if (
+                    default is not None
+                    and (item is default or is_default(item, default))
+                    and not (spec.mandatory and i in spec.mandatory)
+                ):
+                    continue
+                # What was left out is null, unless nothing follows it.
+                if i > count:
+                    self.add(_NULLS[i - count])
+                count = i + 1
+                kind = kinds[i]
+                have = type(item)
+                if self.lenient:
+                    self.loosely(kind, item)
+                elif spec.multiple and spec.multiple[i]:
+                    self.several(kind, item)
+                elif have is str and IS_STRING[kind]:
+                    self.string(item)
+                elif have is int and WIDTHS[kind]:
+                    self.integer(kind, item)
+                elif have is bool and kind == KIND_BOOLEAN:
+                    self.octet(_TRUE if item else _FALSE)
+                elif have is str and kind == KIND_SYMBOL:
+                    self.symbol(item)
+                else:
+                    self.typed(kind, item)
+        except (EncodeError, UnicodeEncodeError) as error:
+            fault = error if isinstance(error, EncodeError) else encode_fault(error)
+            path = f".{fault.path}" if fault.path else ""
+            raise EncodeError(fault.reason, f"{spec.name}.{spec.names[i]}{path}") from None
+        for i in spec.mandatory:
+            if items[i] is None:
+                raise EncodeError(f"the mandatory field {spec.names[i]} is None", spec.name)
+        if count == 0:
+            self.depth -= 1
+            self.drop_compound(mark)
+            self.octet(_LIST0)
+        else:
+            self.close(mark, 0xC0, count)
+
+    def loosely(self, kind: int, item: Any) -> None:
+        """Write a field as it is declared or, where that cannot be, as its Python type says."""
+        apart = self.inner()
+        try:
+            apart.typed(kind, item)
+        except EncodeError:
+            apart = self.inner()
+            apart.value(item)
+        self.add(apart.finish())
+
+    def several(self, kind: int, values: Any) -> None:
+        """Write a field that is declared multiple: null, one value or an array of them."""
+        if isinstance(values, Array):
+            self.write_array(values)
+        elif not isinstance(values, (list, tuple)):
+            self.typed(kind, values)
+        elif not values:
+            self.octet(_NULL)
+        elif len(values) == 1:
+            self.typed(kind, values[0])
+        else:
+            self.write_array(Array(TYPE_NAMES[kind], values))
+
+    def annotations(self, value: Any) -> None:
+        mark = self.open()
+        entries = Entries.of(value)
+        for key, item in entries.items():
+            kind = type(key)
+            if kind is Symbol or (kind is str and not self.lenient):
+                self.symbol(key)
+            elif kind is ULong or (kind is int and not self.lenient):
+                self.integer(KIND_ULONG, key)
+            elif self.lenient:
+                self.value(key)
+            elif isinstance(key, str) and kind is not Char:
+                self.typed(KIND_SYMBOL, str.__str__(key))
+            else:
+                raise EncodeError(
+                    f"an annotation's key must be a symbol (str) or a ulong (int), not {key!r:.80}",
+                    f"[{key!r:.80}]",
+                )
+            kind = type(item)
+            if kind is str:
+                self.string(item)
+            elif kind is int:
+                self.integer(KIND_LONG, item)
+            else:
+                self.put(KINDS.get(kind, 0), item)
+        self.close(mark, 0xC1, 2 * len(entries))
+
+    def properties(self, value: Any) -> None:
+        mark = self.open()
+        entries = Entries.of(value)
+        for key, item in entries.items():
+            if type(key) is str:
+                self.string(key)
+            elif self.lenient:
+                self.value(key)
+            else:
+                raise EncodeError(
+                    f"the key of an application property must be a str, not {key!r:.80}",
+                    f"[{key!r:.80}]",
+                )
+            have = type(item)
+            if have is str:
+                self.string(item)
+                continue
+            kind = KINDS.get(have, 0)
+            if (
+                (kind == 0 or KIND_LIST <= kind <= KIND_DESCRIBED or kind == KIND_PAIRS)
+                and not self.lenient
+                and not_simple(item)
+            ):
+                raise EncodeError(
+                    f"application property {key!r:.80} must have a simple type, not "
+                    f"{type(item).__name__}: put lists and maps into the body",
+                    f"[{key!r:.80}]",
+                )
+            self.put(kind, item)
+        self.close(mark, 0xC1, 2 * len(entries))
+
+
+def is_default(item: Any, default: Any) -> bool:
+    """Return whether an item is its field's default; 0 is not False."""
+    return item is default or (type(item) is type(default) and bool(item == default))
+
+
+def not_simple(value: Any) -> bool:
+    """Return whether a value is a list, map or array, also as what a descriptor describes."""
+    while True:
+        if isinstance(value, Described):
+            value = value.value
+        elif isinstance(value, enum.Enum):
+            value = value.value
+        else:
+            break
+    return isinstance(value, (list, tuple, dict, AmqpMap, Array)) or type(value) in SPECS
+
+
+def encode_key(key: Any) -> bytes:
+    """Encode a key that was decoded, to tell it from others: equal bytes are identical keys."""
+    writer = Writer.__new__(Writer)
+    writer.lenient = True
+    writer.value(key)
+    return writer.finish()
+
+
+def encode_value(value: Any) -> bytes:
+    """Encode one value in the smallest encoding of its type.
+
+    Raises:
+        EncodeError: the value has no AMQP type or is out of its range.
+    """
+    writer = Writer()
+    try:
+        writer.value(value)
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise encode_fault(error) from None
+    return writer.finish()

@@ -1,0 +1,283 @@
+"""What holds other values: described values, arrays, and maps that a dict cannot hold.
+
+And `identical`, by which such maps find their keys.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence, ValuesView
+from typing import Any
+
+import attrs
+
+from amqp10msg.wire.primitives.floats import Float
+from amqp10msg.wire.primitives.format_codes import FORMAT_CODES
+
+
+@attrs.define(eq=True, unsafe_hash=False, repr=False)
+class Described:
+    """A value with a descriptor, as it came: what the library has no class for, or need not have.
+
+    Attributes:
+        descriptor: usually a ULong or a Symbol; Part 1 permits any value.
+        value: the underlying value.
+    """
+
+    descriptor: Any
+    value: Any
+
+    def __repr__(self) -> str:
+        return _text_of(self)
+
+
+_ARRAY_TYPES = frozenset(row.type for row in FORMAT_CODES.values())
+
+
+@attrs.define(init=False, eq=False, repr=False)
+class Array(Sequence[Any]):
+    """An AMQP array: values of one type after one constructor.
+
+    ``Array("int", [1, 2])`` takes the smallest constructor of one byte or more that fits all
+    values when it is encoded; ``Array(0x71, [1, 2])`` keeps that very constructor, and so does an
+    array that was read. Plain Python values are taken as the array's type.
+
+    Attributes:
+        type: the AMQP type of the elements.
+        code: the format code of the constructor, or None to take the smallest.
+        descriptors: descriptors in front of the format code, outermost first; the elements of
+            such an array are described values, and `values` holds what is described.
+        values: the elements, a list.
+    """
+
+    type: str
+    code: int | None
+    descriptors: tuple[Any, ...]
+    values: list[Any]
+
+    def __init__(
+        self,
+        constructor: str | int,
+        values: Iterable[Any] = (),
+        *,
+        descriptors: Iterable[Any] = (),
+    ) -> None:
+        if isinstance(constructor, int):
+            row = FORMAT_CODES.get(constructor)
+            if row is None:
+                raise ValueError(f"{constructor:#04x} is not a format code of Part 1")
+            self.type, self.code = row.type, constructor
+        elif constructor in _ARRAY_TYPES:
+            self.type, self.code = constructor, None
+        else:
+            raise ValueError(
+                f"{constructor!r} is not an AMQP type: use one of {sorted(_ARRAY_TYPES)}"
+            )
+        self.descriptors = tuple(descriptors)
+        self.values = list(values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.values[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.values)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Array):
+            return NotImplemented
+        return (self.type, self.descriptors, self.values) == (
+            other.type,
+            other.descriptors,
+            other.values,
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # mutable, like list
+
+    def __repr__(self) -> str:
+        return _text_of(self)
+
+
+class _Items(ItemsView[Any, Any]):
+    """The pairs as they stand: a lookup would find the first of two that have the same key."""
+
+    __slots__ = ()
+    _mapping: AmqpMap
+
+    def __iter__(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self._mapping.pairs)
+
+
+class _Values(ValuesView[Any]):
+    __slots__ = ()
+    _mapping: AmqpMap
+
+    def __iter__(self) -> Iterator[Any]:
+        return (value for _, value in self._mapping.pairs)
+
+
+class AmqpMap(Mapping[Any, Any]):
+    """An AMQP map as ordered pairs, for keys that a dict cannot hold side by side.
+
+    Keys that Python calls equal but AMQP does not (uint 1 and long 1, symbol "a" and string "a"),
+    and keys that Python cannot hash (lists, maps, arrays, described values) stand in `pairs` in
+    the order of the wire. Looking a key up compares its AMQP type too: see `identical`. It does
+    not change; make a new one from other pairs.
+    """
+
+    __slots__ = ("_index", "pairs")
+    pairs: tuple[tuple[Any, Any], ...]
+    _index: dict[Any, list[tuple[Any, Any]]] | None
+
+    def __init__(self, pairs: Iterable[tuple[Any, Any]] | Mapping[Any, Any] = ()) -> None:
+        if isinstance(pairs, AmqpMap):
+            pairs = pairs.pairs
+        elif isinstance(pairs, Mapping):
+            pairs = pairs.items()
+        self.pairs = tuple((key, value) for key, value in pairs)
+        self._index = None
+
+    def __getitem__(self, key: Any) -> Any:
+        if self._index is None:
+            self._index = {}
+            for pair in self.pairs:
+                self._index.setdefault(_bucket(pair[0]), []).append(pair)
+        for candidate, value in self._index.get(_bucket(key), ()):
+            if identical(candidate, key):
+                return value
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def items(self) -> ItemsView[Any, Any]:
+        """Return a view of the pairs, in the order of the wire."""
+        return _Items(self)
+
+    def values(self) -> ValuesView[Any]:
+        """Return a view of the values, in the order of the wire."""
+        return _Values(self)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AmqpMap):
+            return NotImplemented
+        return identical(self, other)
+
+    __hash__ = None  # type: ignore[assignment]  # its values may be mutable, like those of dict
+
+    def __repr__(self) -> str:
+        return _text_of(self)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (AmqpMap, (self.pairs,))
+
+
+def _text_of(value: Any) -> str:
+    """Return the repr of a value without calling itself, so that values may nest however deep."""
+    text: list[str] = []
+    within: set[int] = set()  # those around a value, of which none may be in itself
+    pending: list[tuple[Any, bool]] = [(value, True)]
+    while pending:
+        item, is_value = pending.pop()
+        if not is_value:
+            if isinstance(item, int):
+                within.discard(item)
+            else:
+                text.append(item)
+            continue
+        parts = _texts_within(item)
+        if parts is None:
+            text.append(repr(item))
+        elif id(item) in within:
+            text.append("...")
+        else:
+            within.add(id(item))
+            pending += [(id(item), False), *reversed(parts)]
+    return "".join(text)
+
+
+def _texts_within(value: Any) -> list[tuple[Any, bool]] | None:
+    """Return what the repr of a value is made of: texts, and values with True; None of a scalar."""
+    kind = type(value)
+    if kind is list or kind is tuple:
+        begin, end = "[]" if kind is list else ("(", ",)" if len(value) == 1 else ")")
+        parts = _separated([[(one, True)] for one in value])
+        return [(begin, False), *parts, (end, False)]
+    if kind is dict:
+        parts = _separated(
+            [[(key, True), (": ", False), (one, True)] for key, one in value.items()]
+        )
+        return [("{", False), *parts, ("}", False)]
+    if kind is AmqpMap:
+        parts = _separated([[(pair, True)] for pair in value.pairs])
+        return [("AmqpMap([", False), *parts, ("])", False)]
+    if kind is Described:
+        first, second = (value.descriptor, True), (value.value, True)
+        return [("Described(descriptor=", False), first, (", value=", False), second, (")", False)]
+    if kind is Array:
+        constructor = repr(value.type) if value.code is None else f"{value.code:#04x}"
+        found: list[tuple[Any, bool]] = [(f"Array({constructor}, ", False), (value.values, True)]
+        if value.descriptors:
+            found += [(", descriptors=", False), (value.descriptors, True)]
+        return [*found, (")", False)]
+    return None
+
+
+def _separated(parts: list[list[tuple[Any, bool]]]) -> list[tuple[Any, bool]]:
+    """Join parts by commas."""
+    return [one for part in parts for one in [(", ", False), *part]][1:]
+
+
+def _bucket(key: Any) -> Any:
+    """Return what identical keys have in common, hashed with a secret (numbers are not)."""
+    if isinstance(key, (int, float, uuid.UUID)):
+        return repr(key)
+    try:
+        hash(key)
+    except TypeError:
+        return type(key)
+    return (type(key), key)
+
+
+_DOUBLE = struct.Struct(">d")
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Return whether two values have the same AMQP type and the same value, bit for bit.
+
+    Unlike ``==``, this tells uint 1 from long 1, 0.0 from -0.0, true from 1, and calls a NaN the
+    same as a NaN with its bits. The order of a map's entries counts, as it does on the wire.
+    """
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, Float):
+        return a.bits == b.bits  # type: ignore[no-any-return]
+    if isinstance(a, float):
+        return _DOUBLE.pack(a) == _DOUBLE.pack(b)
+    if isinstance(a, list):
+        return len(a) == len(b) and all(map(identical, a, b))
+    if isinstance(a, (dict, AmqpMap)):
+        return len(a) == len(b) and all(
+            identical(k, other_k) and identical(v, other_v)
+            for (k, v), (other_k, other_v) in zip(pairs_of(a), pairs_of(b), strict=True)
+        )
+    if isinstance(a, Array):
+        return (
+            a.type == b.type
+            and identical(list(a.descriptors), list(b.descriptors))
+            and identical(a.values, b.values)
+        )
+    if isinstance(a, Described):
+        return identical(a.descriptor, b.descriptor) and identical(a.value, b.value)
+    return bool(a == b)
+
+
+def pairs_of(mapping: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the entries of a dict or an AmqpMap."""
+    return mapping.pairs if isinstance(mapping, AmqpMap) else mapping.items()

@@ -1,0 +1,171 @@
+"""Values shown in a text of bounded length: what `repr` of a message and of its parts is.
+
+A class says what it shows by ``__rich_repr__``, the protocol of the library rich, so that a
+terminal and a traceback show the same.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Any, TypeVar
+
+import attrs
+
+from amqp10msg.wire.primitives import (
+    AmqpMap,
+    Array,
+    Byte,
+    Char,
+    Described,
+    Float,
+    Int,
+    Short,
+    Symbol,
+    Timestamp,
+    UByte,
+    UInt,
+    ULong,
+    UShort,
+)
+
+__all__ = ["Text", "cut", "short_repr", "shown"]
+
+T = TypeVar("T")
+
+# Of one text or run of bytes; of the whole; levels of values in one another.
+_LONGEST_TEXT = 1_000
+_LONGEST_BYTES = 200
+_MOST = 4_000
+_DEEPEST = 30
+# What holds no other values; of these, what is never long.
+_SHORT = {type(None), bool, int, float, uuid.UUID, Timestamp, Float}
+_SHORT |= {UByte, UShort, UInt, ULong, Byte, Short, Int, Char}
+_SIMPLE = {str, bytes, Symbol, *_SHORT}
+
+
+class Text:
+    """An object with this text as its repr."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+def cut(value: Any) -> Any:
+    """Return the value; where it is long bytes or text, its beginning and its length."""
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return Text(f"{str(value[:_LONGEST_TEXT])!r}... ({len(value):,} characters)")
+    if isinstance(value, (bytes, bytearray, memoryview)) and len(value) > _LONGEST_BYTES:
+        return Text(f"{bytes(value[:_LONGEST_BYTES])!r}... ({len(value):,} bytes)")
+    return value
+
+
+class _FullError(Exception):
+    """The text is as long as it may be."""
+
+
+class _Out:
+    """A text that grows to its bound."""
+
+    __slots__ = ("pieces", "size")
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+
+    def add(self, text: str) -> None:
+        """Append text; _FullError once the bound is passed."""
+        self.pieces.append(text)
+        self.size += len(text)
+        if self.size > _MOST:
+            raise _FullError
+
+
+def short_repr(value: Any) -> str:
+    """Return the repr of a value, cut off where it is long; it takes no longer than that."""
+    out = _Out()
+    try:
+        _write(out, value, 0)
+    except _FullError:
+        return f"{''.join(out.pieces)[:_MOST]}..."
+    return "".join(out.pieces)
+
+
+def shown(cls: type[T]) -> type[T]:
+    """Give an attrs class a repr of bounded length, and rich the same."""
+
+    def rich(self: Any) -> Iterator[tuple[str, Any]]:
+        for field in attrs.fields(type(self)):
+            yield field.name, cut(getattr(self, field.name))
+
+    cls.__rich_repr__ = rich  # type: ignore[attr-defined]
+    cls.__repr__ = short_repr  # type: ignore[method-assign]
+    return cls
+
+
+def _write(out: _Out, value: Any, level: int, before: str = "") -> None:
+    """Write a value after a text."""
+    kind = type(value)
+    if level > _DEEPEST:
+        out.add(f"{before}...")
+    elif kind in _SIMPLE:
+        out.add(f"{before}{value!r}" if kind in _SHORT else f"{before}{cut(value)!r}")
+    else:
+        out.add(before)
+        _write_parts(out, cut(value), level)
+
+
+def _write_parts(out: _Out, value: Any, level: int) -> None:
+    kind = type(value)
+    if hasattr(kind, "__rich_repr__"):
+        before = f"{kind.__name__}("
+        for name, given, *default in value.__rich_repr__():
+            if not default or given != default[0]:
+                _write(out, given, level + 1, f"{before}{name}=")
+                before = ", "
+        out.add(f"{before})" if before != ", " else ")")
+    elif kind is list:
+        _write_between(out, "[", value, "]", level)
+    elif isinstance(value, dict):
+        before = "{"
+        for key, item in value.items():
+            _write(out, key, level + 1, before)
+            _write(out, item, level + 1, ": ")
+            before = ", "
+        out.add("}" if value else "{}")
+    elif kind is AmqpMap:
+        before = "AmqpMap(["
+        for pair in value.pairs:
+            out.add(before)
+            _write_between(out, "(", pair, ")", level + 1)
+            before = ", "
+        out.add("])" if before == ", " else f"{before}])")
+    elif kind is Array:
+        out.add(f"Array({value.type!r}" if value.code is None else f"Array({value.code:#04x}")
+        _write(out, value.values, level + 1, ", ")
+        if value.descriptors:
+            _write(out, value.descriptors, level + 1, ", descriptors=")
+        out.add(")")
+    elif kind is Described:
+        _write(out, value.descriptor, level + 1, "Described(descriptor=")
+        _write(out, value.value, level + 1, ", value=")
+        out.add(")")
+    elif kind is tuple:
+        _write_between(out, "(", islice(value, _MOST), ",)" if len(value) == 1 else ")", level)
+    else:
+        out.add(repr(value))
+
+
+def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level: int) -> None:
+    """Write values with commas between them."""
+    before = begin
+    for item in items:
+        _write(out, item, level + 1, before)
+        before = ", "
+    out.add(end if before == ", " else f"{begin}{end}")
