@@ -108,11 +108,11 @@ def _zip(path: Path) -> None:
 
 def _contents() -> Iterator[tuple[str, Path]]:
     """Yield the files by their names in the ZIP file."""
-    package = ROOT / "amqp10msg"
-    left_out = [package / name for name in LEFT_OUT]
-    for name, file in _files(package, ROOT):
-        if not any(map(file.is_relative_to, left_out)):
-            yield name, file
+    library = ROOT / "amqp10msg"
+    left_out = [library / name for name in LEFT_OUT]
+    for place, path in _files(library, ROOT):
+        if not any(map(path.is_relative_to, left_out)):
+            yield place, path
     yield "licenses/amqp10msg/LICENSE", ROOT / "LICENSE"
     for name, packages in REQUIRED.items():
         for package in packages:
