@@ -311,8 +311,8 @@ def test_browsers_that_come_and_go_leave_nothing_at_the_messages() -> None:
     for link in node.links:
         link.detach()
 
-    assert [set()] * 3 == [entry.not_for for entry in node._entries.values()]
-    assert [node._table._shared] == node._table._views
+    assert [set()] * 3 == [entry.not_for for entry in node._contents.entries.values()]
+    assert [node._cursors._shared] == node._cursors._views
 
 
 @pytest.mark.once
@@ -324,7 +324,7 @@ def test_long_browser_does_not_grow_with_what_is_gone() -> None:
         take(browser).settle(Accepted())
         take(link).settle(Accepted())
 
-    assert {} == browser._barred
+    assert {} == browser._cursor.barred
     assert {} == browser.unsettled
 
 

@@ -93,7 +93,7 @@ def test_list_of_what_expires_does_not_grow_with_what_is_gone() -> None:
         node.publish(Message("x", header=Header(ttl=10_000)))
         take(link).settle(Accepted())
 
-    assert len(node._expiry) <= 66
+    assert len(node._contents._expiry) <= 66
 
 
 @pytest.mark.once
@@ -108,8 +108,8 @@ def test_views_that_stand_still_do_not_grow() -> None:
         delivery.settle(Released())
         take(link).settle(Accepted())
 
-    assert all(len(back._heap) < 50 for back in idle._view._backs)
-    assert len(node._levels[9]._segments) == 1
+    assert all(len(back._heap) < 50 for back in idle._cursor.view._backs)
+    assert len(node._contents.levels[9]._segments) == 1
 
 
 # Refusals.

@@ -4,13 +4,31 @@ The durable store, `amqp10msg.delivery.node.sqlite`, needs the module sqlite3 an
 here.
 """
 
-from amqp10msg.delivery.node.errors import NodeError, OutcomeError, StoreError
-from amqp10msg.delivery.node.link_table import LifetimePolicy
-from amqp10msg.delivery.node.links import Delivery, Filter, IncomingLink, Outcome, OutgoingLink
-from amqp10msg.delivery.node.node import DistributionNode
-from amqp10msg.delivery.node.queue import priority_level
-from amqp10msg.delivery.node.records import Capacity, Counts, DeadLetter, Waiting
-from amqp10msg.delivery.node.store import MemoryStore, Quarantined, Store, Stored
+from amqp10msg.delivery.node.contents import (
+    Capacity,
+    Counts,
+    DeadLetter,
+    Waiting,
+    priority_level,
+)
+from amqp10msg.delivery.node.node import (
+    Delivery,
+    DistributionNode,
+    Filter,
+    IncomingLink,
+    LifetimePolicy,
+    Outcome,
+    OutgoingLink,
+)
+from amqp10msg.delivery.node.store import (
+    MemoryStore,
+    NodeError,
+    OutcomeError,
+    Quarantined,
+    Store,
+    Stored,
+    StoreError,
+)
 
 __all__ = [
     "Capacity",

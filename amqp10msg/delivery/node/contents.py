@@ -1,95 +1,520 @@
-"""The messages of a node, with their counts and times of expiry."""
+"""The messages of a node: by number, in a queue for each priority (Part 3, 3.2.1), by expiry.
+
+The cost of an operation does not grow with the queue: a view looks at each message once, and again
+only when the message is offered again.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from heapq import heapify, heappop, heappush
+from typing import Any
 
-from amqp10msg.delivery.node.links import Entry
-from amqp10msg.delivery.node.queue import Level
-from amqp10msg.delivery.node.records import Counts, Waiting
+import attrs
+
+from amqp10msg.delivery.node.store import Stored
+from amqp10msg.delivery.outcomes import Rejected
 from amqp10msg.delivery.states import MessageState
+from amqp10msg.message import Message
+from amqp10msg.sections import Header
+from amqp10msg.wire.limits import UNLIMITED, Limits
+
+_SEGMENT = 256
+#: For `Entry.acquirer`; a link's number is positive.
+NOBODY = 0
+SEVERAL = -1
+#: The header of a message without one; never changed.
+NO_HEADER = Header()
+
+
+@attrs.define(eq=False, weakref_slot=False)
+class Entry:
+    """A message at a node.
+
+    Attributes:
+        sequence: its number at the node.
+        arrival: in milliseconds of the node's clock.
+        octets: the message as it is at the node, with the changes that outcomes made.
+        header: the one in `octets`; never changed in place.
+        expires: the last millisecond in which it is live; None if it never expires.
+        message_format: of the transfer that brought it.
+        level: its priority level.
+        position: its position in that level.
+        origin: as given to `publish`; None after a restart.
+        stored: whether it is in the store.
+        state: as in figure 3.1 of Part 3.
+        acquirer: the number of the only link that ever acquired it, NOBODY or SEVERAL.
+        delivery: the `Delivery` that acquired it, or None.
+        copies: unsettled deliveries in copy mode, by link number.
+        not_for: the numbers of links that must not get it: those in copy mode that already did, and
+            those where it is undeliverable.
+        timed: whether it is in the node's heap of times of expiry.
+        came_back: whether views may hold its position.
+    """
+
+    sequence: int
+    arrival: int
+    octets: bytes
+    header: Header
+    expires: int | None
+    message_format: int
+    level: int
+    position: int = 0
+    origin: object = None
+    stored: bool = False
+    state: MessageState = MessageState.AVAILABLE
+    acquirer: int = NOBODY
+    delivery: Any = None
+    copies: dict[int, Any] | None = None
+    not_for: set[int] | None = None
+    timed: bool = False
+    came_back: bool = False
+
+    @classmethod
+    def of(cls, stored: Stored, levels: int, *, limits: Limits | None, expires: bool) -> Entry:
+        """Decode a message for a node with so many priority levels."""
+        message = Message.decode(stored.octets, limits=limits)
+        header = message.header or NO_HEADER
+        return cls(
+            stored.sequence,
+            stored.arrival,
+            stored.octets,
+            header,
+            message.expires_at(stored.arrival) if expires else None,
+            stored.message_format,
+            priority_level(header.priority, levels),
+        )
+
+    def message(self) -> Message:
+        """Decode the message."""
+        return Message.decode(self.octets, limits=UNLIMITED, message_format=self.message_format)
+
+
+@attrs.frozen
+class Capacity:
+    """The bounds of what a node holds, AVAILABLE and ACQUIRED together; None for no bound.
+
+    Attributes:
+        messages: the number of messages.
+        octets: their total size.
+        message_octets: the size of one message.
+    """
+
+    messages: int | None = None
+    octets: int | None = None
+    message_octets: int | None = None
+
+
+@attrs.frozen
+class Counts:
+    """The number of messages at a node, by state.
+
+    Attributes:
+        available: AVAILABLE: waiting.
+        acquired: ACQUIRED: unsettled on a link in move mode.
+        archived: ARCHIVED since the node was made.
+        octets: the total size of those that are available or acquired.
+        causes: the number of archived messages by cause: accepted, rejected, expired, deleted,
+            withdrawn.
+    """
+
+    available: int
+    acquired: int
+    archived: int
+    octets: int
+    causes: Mapping[str, int]
+
+
+@attrs.frozen
+class DeadLetter:
+    """A message that a node archives although no receiver accepted it.
+
+    Attributes:
+        octets: the message as it is at the node, the rejection counted.
+        cause: ``rejected``, ``expired`` or ``deleted``.
+        node: the node's name.
+        outcome: the `Rejected`, with its error; None for another cause.
+        arrival: when it arrived at the node, in milliseconds of its clock.
+        message_format: of the transfer that brought it.
+    """
+
+    octets: bytes = attrs.field(repr=False)
+    cause: str
+    node: str
+    outcome: Rejected | None
+    arrival: int
+    message_format: int = 0
+
+
+@attrs.frozen
+class Waiting:
+    """A message that is AVAILABLE or ACQUIRED at a node.
+
+    Attributes:
+        sequence: its number at the node.
+        arrival: when it arrived, in milliseconds of the node's clock.
+        state: AVAILABLE or ACQUIRED.
+        level: its priority level.
+        delivery_count: the number of unsuccessful delivery attempts, from its header.
+        expires: the last millisecond in which it is live; None if it never expires.
+        octets: the message as it is at the node.
+    """
+
+    sequence: int
+    arrival: int
+    state: MessageState
+    level: int
+    delivery_count: int
+    expires: int | None
+    octets: bytes = attrs.field(repr=False)
+
+    @classmethod
+    def of(cls, entry: Entry) -> Waiting:
+        """Make the record of an entry."""
+        return cls(
+            entry.sequence,
+            entry.arrival,
+            entry.state,
+            entry.level,
+            entry.header.delivery_count,
+            entry.expires,
+            entry.octets,
+        )
+
+
+def priority_level(priority: int, levels: int) -> int:
+    """Fold a message's priority into the levels that a node distinguishes.
+
+    Part 3, 3.2.1: with n < 10 levels the priorities from 5 - ceiling(n/2) to 4 + floor(n/2) are
+    distinct, and what lies outside is equivalent to the nearest of them; with n >= 10 the
+    priorities from 0 to n - 1 are distinct, and what lies above is equivalent to n - 1.
+
+    Args:
+        priority: of the message, 0 to 255.
+        levels: how many distinct priorities there are, 1 to 256.
+
+    Returns:
+        The level, 0 (lowest) to levels - 1.
+
+    Raises:
+        ValueError: `levels` is out of range.
+    """
+    if not 1 <= levels <= 256:
+        raise ValueError(f"a node distinguishes 1 to 256 priorities, not {levels}")
+    lowest = 5 - (levels + 1) // 2 if levels < 10 else 0
+    return min(max(priority - lowest, 0), levels - 1)
+
+
+class Level:
+    """The messages of one priority, by position.
+
+    A position is never used twice. Positions lie in segments, and a segment without messages is
+    dropped, so that removed messages cost neither memory nor time.
+
+    Attributes:
+        end: the position of the next message to be appended.
+        live: the number of messages.
+    """
+
+    __slots__ = ("_head", "_lives", "_segments", "end", "live")
+
+    def __init__(self) -> None:
+        self._segments: dict[int, list[Entry | None]] = {}
+        self._lives: dict[int, int] = {}
+        self._head = 0
+        self.end = 0
+        self.live = 0
+
+    def append(self, entry: Entry) -> int:
+        """Append a message and return its position."""
+        position = self.end
+        segment = position // _SEGMENT
+        if position % _SEGMENT == 0:
+            self._segments[segment] = [entry]
+            self._lives[segment] = 1
+        else:
+            self._segments[segment].append(entry)
+            self._lives[segment] += 1
+        self.end += 1
+        self.live += 1
+        return position
+
+    def remove(self, position: int) -> None:
+        """Remove the message at a position; there must be one."""
+        segment, place = divmod(position, _SEGMENT)
+        self._segments[segment][place] = None
+        self._lives[segment] -= 1
+        self.live -= 1
+        # The last segment stays as long as it can still be appended to.
+        if not self._lives[segment] and (segment + 1) * _SEGMENT <= self.end:
+            del self._segments[segment], self._lives[segment]
+            last = self.end // _SEGMENT
+            while self._head < last and self._head not in self._segments:
+                self._head += 1
+
+    def at(self, position: int) -> Entry | None:
+        """Return the message at a position; None if it was removed."""
+        segment = self._segments.get(position // _SEGMENT)
+        return segment[position % _SEGMENT] if segment is not None else None
+
+    def seek(self, position: int) -> int:
+        """Return the first position from here on that holds a message; `end` if none does."""
+        if not self.live:
+            return self.end
+        position = max(position, self._head * _SEGMENT)
+        while position < self.end:
+            number, place = divmod(position, _SEGMENT)
+            segment = self._segments.get(number)
+            if segment is not None:
+                for found in range(place, len(segment)):
+                    if segment[found] is not None:
+                        return number * _SEGMENT + found
+            position = (number + 1) * _SEGMENT
+        return self.end
+
+
+class _Back:
+    """The positions after a cursor that are offered again, each once, lowest first."""
+
+    __slots__ = ("_heap", "_held")
+
+    def __init__(self) -> None:
+        self._heap: list[int] = []
+        self._held: set[int] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._held)
+
+    def add(self, position: int) -> None:
+        if position not in self._held:
+            self._held.add(position)
+            heappush(self._heap, position)
+
+    def discard(self, position: int) -> None:
+        if position in self._held:
+            self._held.remove(position)
+            if len(self._heap) > 2 * len(self._held) + 16:
+                self._heap = list(self._held)
+                heapify(self._heap)
+
+    def first(self) -> int:
+        """Return the lowest position; there must be one."""
+        while self._heap[0] not in self._held:
+            heappop(self._heap)
+        return self._heap[0]
+
+    def copy(self) -> _Back:
+        twin = _Back()
+        twin._heap = self._heap.copy()
+        twin._held = self._held.copy()
+        return twin
+
+
+class View:
+    """The cursors of a link in all levels, or of several links that see the same messages."""
+
+    __slots__ = ("_backs", "_cursors", "_levels")
+
+    def __init__(self, levels: list[Level]) -> None:
+        self._levels = levels
+        self._cursors = [0] * len(levels)
+        self._backs = [_Back() for _ in levels]
+
+    def copy(self) -> View:
+        """Return an independent view with the same cursors."""
+        twin = View(self._levels)
+        twin._cursors = self._cursors.copy()
+        twin._backs = [back.copy() for back in self._backs]
+        return twin
+
+    def next(self, wants: Callable[[Entry], bool]) -> Entry | None:
+        """Return the next message that is wanted, highest level first, and move past it.
+
+        Messages that are not wanted are passed, and looked at again only after `offer_again`. If
+        `wants` raises, the cursor stays at the message.
+        """
+        for number in range(len(self._levels) - 1, -1, -1):
+            level = self._levels[number]
+            if not level.live:
+                continue
+            back = self._backs[number]
+            while back:
+                position = back.first()
+                entry = level.at(position)
+                wanted = entry is not None and wants(entry)
+                back.discard(position)
+                if wanted:
+                    return entry
+            position = level.seek(self._cursors[number])
+            while position < level.end:
+                entry = level.at(position)
+                wanted = entry is not None and wants(entry)
+                self._cursors[number] = position + 1
+                if wanted:
+                    return entry
+                position = level.seek(position + 1)
+        return None
+
+    def offer_again(self, entry: Entry) -> None:
+        """Offer a message that was passed over again, before the others of its level."""
+        if entry.position < self._cursors[entry.level]:
+            self._backs[entry.level].add(entry.position)
+
+    def forget(self, entry: Entry) -> None:
+        """Drop a message that was removed."""
+        self._backs[entry.level].discard(entry.position)
+
+
+@attrs.define(eq=False)
+class Cursor:
+    """What a link has seen of the messages.
+
+    Attributes:
+        number: the link's.
+        view: what is still to be seen.
+        barred: the messages that it must not get, by number.
+    """
+
+    number: int
+    view: View
+    barred: dict[int, Entry] = attrs.field(factory=dict)
+
+
+class Cursors:
+    """The cursors of all links.
+
+    Links that see the same messages share a view, so that each message is passed once for all of
+    them: those in move mode without a filter to which every message is deliverable.
+    """
+
+    def __init__(self, levels: list[Level]) -> None:
+        self._levels = levels
+        self._shared = View(levels)
+        self._views = [self._shared]
+        self._cursors: dict[int, Cursor] = {}
+
+    def add(self, number: int, *, private: bool) -> Cursor:
+        """Return the cursor of a new link, in the shared view or in one from the first message."""
+        view = self._shared
+        if private:
+            view = View(self._levels)
+            self._views.append(view)
+        cursor = self._cursors[number] = Cursor(number, view)
+        return cursor
+
+    def drop(self, cursor: Cursor) -> None:
+        """Remove a cursor, and what was kept because of it."""
+        self._cursors.pop(cursor.number, None)
+        if cursor.view is not self._shared:
+            self._views.remove(cursor.view)
+        for entry in cursor.barred.values():
+            if entry.not_for is not None:
+                entry.not_for.discard(cursor.number)
+        cursor.barred.clear()
+
+    def bar(self, cursor: Cursor, entry: Entry) -> None:
+        """Keep a message from a link that already got it, or where it is undeliverable."""
+        cursor.barred[entry.sequence] = entry
+        if entry.not_for is None:
+            entry.not_for = {cursor.number}
+        else:
+            entry.not_for.add(cursor.number)
+        if cursor.view is self._shared:
+            # From now on it sees other messages than the rest.
+            cursor.view = self._shared.copy()
+            self._views.append(cursor.view)
+
+    def unbar(self, cursor: Cursor, entry: Entry) -> None:
+        """Let a link get a message again."""
+        if cursor.barred.pop(entry.sequence, None) is not None and entry.not_for is not None:
+            entry.not_for.discard(cursor.number)
+
+    def offer_again(self, entry: Entry, cursor: Cursor | None = None) -> None:
+        """Let one link, or all of them, look again at a message that was passed over."""
+        entry.came_back = True
+        for view in self._views if cursor is None else (cursor.view,):
+            view.offer_again(entry)
+
+    def forget(self, entry: Entry) -> None:
+        """Drop a message that is archived."""
+        if entry.came_back:
+            for view in self._views:
+                view.forget(entry)
+        for number in entry.not_for or ():
+            cursor = self._cursors.get(number)
+            if cursor is not None:
+                cursor.barred.pop(entry.sequence, None)
 
 
 class Contents:
-    """Messages by number, by priority and by time of expiry."""
+    """The messages that are AVAILABLE or ACQUIRED, and the times at which they expire.
+
+    Attributes:
+        entries: the messages by number.
+        levels: the same messages by priority.
+        last: the number of the last message that there was.
+        acquired: how many are ACQUIRED.
+        octets: their total size in bytes.
+        causes: how many were archived, by cause.
+    """
 
     def __init__(self, priorities: int) -> None:
-        self._levels: list[Level[Entry]] = [Level() for _ in range(priorities)]
-        self._entries: dict[int, Entry] = {}
-        self._sequence = 0
-        self._acquired = 0
-        self._octets = 0
-        self._causes: Counter[str] = Counter()
+        self.levels = [Level() for _ in range(priorities)]
+        self.entries: dict[int, Entry] = {}
+        self.last = 0
+        self.acquired = 0
+        self.octets = 0
+        self.causes: Counter[str] = Counter()
         # A heap of times of expiry and message numbers; those of removed messages stay in it.
         self._expiry: list[tuple[int, int]] = []
         self._timed = 0  # how many of its messages are still here
 
-    def __len__(self) -> int:
-        """Return the number of messages that are AVAILABLE or ACQUIRED."""
-        return len(self._entries)
+    def excess(self, most: Capacity, size: int) -> str:
+        """Say what a message of this size would exceed; nothing if it has room."""
+        if most.message_octets is not None and size > most.message_octets:
+            return f"{most.message_octets} bytes in a message, and this one has {size}"
+        if most.messages is not None and len(self.entries) >= most.messages:
+            return f"{most.messages} messages"
+        if most.octets is not None and self.octets + size > most.octets:
+            return f"{most.octets} bytes, has {self.octets}, and this message {size} more"
+        return ""
 
-    @property
-    def counts(self) -> Counts:
-        """The number of messages, by state."""
-        return Counts(
-            len(self._entries) - self._acquired,
-            self._acquired,
-            self._causes.total(),
-            self._octets,
-            dict(self._causes),
-        )
-
-    @property
-    def oldest(self) -> Waiting | None:
-        """The message that arrived first of those that are still here; None if there are none."""
-        firsts = [
-            entry
-            for level in self._levels
-            if level.live and (entry := level.at(level.seek(0))) is not None
-        ]
-        return Waiting.of(min(firsts, key=lambda entry: entry.sequence)) if firsts else None
-
-    def state_of(self, sequence: int) -> MessageState | None:
-        """Return the state of a message by its number; None if no message has had it yet."""
-        entry = self._entries.get(sequence)
-        if entry is not None:
-            return entry.state
-        return MessageState.ARCHIVED if 1 <= sequence <= self._sequence else None
-
-    def messages(self) -> Iterator[Waiting]:
-        """Yield the messages that are AVAILABLE or ACQUIRED, by number.
-
-        For inspection: the cost grows with the number of messages.
-        """
-        for sequence in sorted(self._entries):
-            yield Waiting.of(self._entries[sequence])
-
-    def _insert(self, entry: Entry) -> None:
-        self._sequence = max(self._sequence, entry.sequence)
-        entry.position = self._levels[entry.level].append(entry)
-        self._entries[entry.sequence] = entry
-        self._octets += len(entry.octets)
+    def insert(self, entry: Entry) -> None:
+        """Append a message to the queue of its level."""
+        self.last = max(self.last, entry.sequence)
+        entry.position = self.levels[entry.level].append(entry)
+        self.entries[entry.sequence] = entry
+        self.octets += len(entry.octets)
         if entry.expires is not None:
-            self._time(entry, entry.expires)
+            self.time(entry, entry.expires)
 
-    def _remove(self, entry: Entry, cause: str) -> None:
-        """Archive a message in memory, whatever its state."""
-        self._acquired -= entry.state is MessageState.ACQUIRED
+    def remove(self, entry: Entry, cause: str) -> None:
+        """Archive a message, whatever its state."""
+        self.acquired -= entry.state is MessageState.ACQUIRED
         entry.state = MessageState.ARCHIVED
-        self._causes[cause] += 1
-        self._octets -= len(entry.octets)
-        del self._entries[entry.sequence]
-        self._levels[entry.level].remove(entry.position)
+        self.causes[cause] += 1
+        self.octets -= len(entry.octets)
+        del self.entries[entry.sequence]
+        self.levels[entry.level].remove(entry.position)
         if entry.timed:
             entry.timed = False
             self._timed -= 1
 
-    def _pop_due(self, now: int) -> Entry | None:
+    def time(self, entry: Entry, expires: int) -> None:
+        """Note when a message expires."""
+        entry.timed = True
+        self._timed += 1
+        if len(self._expiry) > 2 * self._timed + 64:
+            # Most of its messages were removed since.
+            self._expiry = [item for item in self._expiry if item[1] in self.entries]
+            heapify(self._expiry)
+        heappush(self._expiry, (expires, entry.sequence))
+
+    def pop_due(self, now: int) -> Entry | None:
         """Remove the next AVAILABLE message that has expired from the heap, and return it."""
         while self._expiry and self._expiry[0][0] < now:
-            entry = self._entries.get(heappop(self._expiry)[1])
+            entry = self.entries.get(heappop(self._expiry)[1])
             if entry is not None:
                 entry.timed = False
                 self._timed -= 1
@@ -97,19 +522,17 @@ class Contents:
                     return entry
         return None
 
-    def _time(self, entry: Entry, expires: int) -> None:
-        entry.timed = True
-        self._timed += 1
-        if len(self._expiry) > 2 * self._timed + 64:
-            # Most of its messages were removed since.
-            self._expiry = [item for item in self._expiry if item[1] in self._entries]
-            heapify(self._expiry)
-        heappush(self._expiry, (expires, entry.sequence))
+    @property
+    def first_expiry(self) -> int | None:
+        """The last millisecond of the first message to expire, maybe removed since; or None."""
+        return self._expiry[0][0] if self._expiry else None
 
     @property
-    def next_expiry(self) -> int | None:
-        """When `expire` is due, in milliseconds of the clock; None for never.
-
-        It may be too early, because the message was archived since, but never too late.
-        """
-        return self._expiry[0][0] + 1 if self._expiry else None
+    def oldest(self) -> Entry | None:
+        """The message that arrived first; None if there are none."""
+        firsts = [
+            entry
+            for level in self.levels
+            if level.live and (entry := level.at(level.seek(0))) is not None
+        ]
+        return min(firsts, key=lambda entry: entry.sequence, default=None)

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from os import PathLike, fspath
 from typing import Any, Self
 
-from amqp10msg.delivery.node.errors import StoreError
-from amqp10msg.delivery.node.store import Quarantined, Stored
+from amqp10msg.delivery.node.store import Quarantined, Stored, StoreError
 
 # PRAGMA application_id of the files: "A10M".
 _APPLICATION = 0x4131304D
@@ -130,7 +129,7 @@ class SqliteStore:
         run(_QUARANTINE)
 
     def _place_now(self) -> tuple[int, int] | None:
-        """Return what the system knows the file by; None where there is none of this name."""
+        """The device and the inode of the file; None where there is none of this name."""
         try:
             found = os.stat(self.path)  # noqa: PTH116  (the path may be bytes)
         except OSError:
@@ -182,7 +181,7 @@ class SqliteStore:
             yield self._stored(row)
 
     def _stored(self, row: Sequence[Any]) -> Stored:
-        """Return a row as what it was written as; a damaged file may hold anything."""
+        """Check the row of a message, as a damaged file may hold anything, and make it one."""
         sequence, arrival, octets, message_format = row
         if not all(isinstance(number, int) for number in (sequence, arrival, message_format)):
             raise StoreError(f"{self.path} cannot be read: the row of a message is damaged")
