@@ -13,7 +13,7 @@ from amqp10msg import DecodeError, Message
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Rejected
 from amqp10msg.net import transport
-from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.net.transport import SaslServer
 
 __all__ = ["OddBroker", "running"]
 

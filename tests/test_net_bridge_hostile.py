@@ -27,7 +27,7 @@ from amqp10msg.net.bridge.ends import open_source, open_target
 from amqp10msg.net.bridge.frames import method
 from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.terms import SourceRequest, TargetRequest
-from amqp10msg.net.serve.sasl import SaslServer
+from amqp10msg.net.transport import SaslServer
 from tests.basic_broker import BasicBroker, Stored
 
 pytestmark = pytest.mark.once

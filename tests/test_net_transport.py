@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from amqp10msg import Symbol, UInt, decode_values, encode_value
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Accepted, Modified, Rejected, Source, Target
-from amqp10msg.net.serve.sasl import SaslServer
-from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError
+from amqp10msg.net.transport import SASL_HEADER, SaslClient, SaslError, SaslServer
 from tests.transport_ends import End, cuts, frame, joined, pieces, run, talk
 
 pytestmark = pytest.mark.once

@@ -14,8 +14,8 @@ from amqp10msg.net import transport
 from amqp10msg.net.serve.attaches import Attach
 from amqp10msg.net.serve.links import Incoming, Outgoing
 from amqp10msg.net.serve.opening import Opener
-from amqp10msg.net.serve.sasl import SaslServer
 from amqp10msg.net.serve.transactions import Transactions
+from amqp10msg.net.transport import SaslServer
 
 if TYPE_CHECKING:
     from amqp10msg.net.serve.server import Server

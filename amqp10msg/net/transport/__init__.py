@@ -5,10 +5,9 @@ A `Connection` is fed what a peer sends and gives what is to be sent; its `Sessi
 and clients are made from the same parts. Messages are bytes here.
 """
 
-from amqp10msg.net.transport.connection import AMQP_HEADER, Connection
-from amqp10msg.net.transport.handler import Handler
-from amqp10msg.net.transport.links import ACQUIRED_BY_OTHERS, Delivery, Link
-from amqp10msg.net.transport.performatives import (
+from amqp10msg.net.transport.connection import Connection
+from amqp10msg.net.transport.frames import (
+    AMQP_HEADER,
     Attach,
     Begin,
     Close,
@@ -27,9 +26,16 @@ from amqp10msg.net.transport.sasl import (
     SaslCode,
     SaslError,
     SaslFrames,
+    SaslServer,
     sasl_frame,
 )
-from amqp10msg.net.transport.sessions import Session
+from amqp10msg.net.transport.sessions import (
+    ACQUIRED_BY_OTHERS,
+    Delivery,
+    Handler,
+    Link,
+    Session,
+)
 
 __all__ = [
     "ACQUIRED_BY_OTHERS",
@@ -52,6 +58,7 @@ __all__ = [
     "SaslCode",
     "SaslError",
     "SaslFrames",
+    "SaslServer",
     "SenderSettleMode",
     "Session",
     "Transfer",

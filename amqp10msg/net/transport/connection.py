@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from amqp10msg.composite import Error, read_composite
-from amqp10msg.net.transport.frames import AMQP_FRAME, HEAD, HEAD_SIZE, frame_head
-from amqp10msg.net.transport.handler import Handler
-from amqp10msg.net.transport.performatives import (
+from amqp10msg.net.transport.frames import (
+    AMQP_FRAME,
+    AMQP_HEADER,
+    HEAD,
+    HEAD_SIZE,
+    MIN_FRAME,
     Attach,
     Begin,
     Close,
@@ -16,31 +19,24 @@ from amqp10msg.net.transport.performatives import (
     End,
     Flow,
     Open,
+    Output,
     Transfer,
 )
-from amqp10msg.net.transport.sessions import Session, SessionFaultError
+from amqp10msg.net.transport.sessions import FaultError, Handler, Session, SessionFaultError
 from amqp10msg.wire.errors import DecodeError
-from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.limits import Limits
 
-AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 _SESSION = (Transfer, Disposition, Flow, Attach, Detach)
 #: Termini and their filters nest no deeper; a frame holds few values.
 _LIMITS = Limits(depth=32)
 #: How end and close begin, unless with a symbol.
 _ENDS = {b"\0\x53\x17", b"\0\x53\x18"}
-#: The smallest max-frame-size (Part 2, 2.7.1).
-_MIN_FRAME = 512
 #: Seconds between empty frames, whatever the peer asks for.
 _MIN_BEAT = 0.01
 
 
-class ConnectionFaultError(Exception):
-    """The peer broke a rule of the connection, which is closed with the error."""
-
-    def __init__(self, condition: str, description: str) -> None:
-        super().__init__(description)
-        self.error = Error(condition, description)
+class ConnectionFaultError(FaultError):
+    """The peer broke a rule of the connection."""
 
 
 class Connection:
@@ -62,7 +58,6 @@ class Connection:
     Attributes:
         remote: how the peer opened; None before it did.
         opened: whether this end has opened.
-        closed: whether this end has closed: nothing more is written.
         over: whether both ends have closed, or the peer sent what cannot be answered: the socket is
             to be closed once `take` is empty.
         sessions: those that have begun, by the peer's channel.
@@ -73,30 +68,28 @@ class Connection:
         self.local = opens
         self.remote: Open | None = None
         self.opened = False
-        self.closed = False
         self.over = False
-        self.room = _MIN_FRAME - HEAD_SIZE  # bytes of a frame's body
         self.sessions: dict[int, Session] = {}
-        self.touched: set[Session] = set()
         self._own: dict[int, Session] = {}
-        self._out: list[bytes] = []
-        self._pending = 0
-        self._greeted = False
+        self._output = Output()
         self._buffer = b""
         self._position = 0
         self._chunks: list[bytes] = []
         self._have = 0  # bytes that were not processed yet
         self._need = HEAD_SIZE  # bytes to go on
         self._header_seen = False
-        self._wrote = False
-        self._last = 0.0
+
+    @property
+    def closed(self) -> bool:
+        """Whether this end has closed: nothing more is written."""
+        return self._output.closed
 
     # What this end does.
 
     def open(self) -> None:
         """Open this end."""
         self.opened = True
-        self.write(0, self.local)
+        self._output.write(0, self.local)
 
     def begin(self) -> Session:
         """Begin a session.
@@ -118,8 +111,8 @@ class Connection:
             self.open()
         for session in self._own.values():
             session.flush()
-        self.write(0, Close(error))
-        self.closed = True
+        self._output.write(0, Close(error))
+        self._output.closed = True
         self._clear()
 
     def _new(self) -> Session | None:
@@ -128,7 +121,7 @@ class Connection:
             channel -= 1
         if channel > self._channel_max:
             return None
-        session = self._own[channel] = Session(self, channel)
+        session = self._own[channel] = Session(self._output, self.handler, channel)
         return session
 
     @property
@@ -142,25 +135,18 @@ class Connection:
             session.clear()
         self._own.clear()
         self.sessions.clear()
-        self.touched.clear()
+        self._output.flushes.clear()
 
-    # Octets.
+    # Bytes.
 
     @property
     def pending(self) -> int:
         """How many bytes `take` has at least."""
-        return self._pending
+        return self._output.pending
 
     def take(self) -> bytes:
-        """Return the bytes that are to be sent now."""
-        for session in self.touched:
-            session.flush()
-        self.touched.clear()
-        out = b"".join(self._out)
-        self._out.clear()
-        self._pending = 0
-        self._wrote = self._wrote or bool(out)
-        return out
+        """Take the bytes that are to be sent now."""
+        return self._output.take()
 
     def tick(self, now: float) -> float | None:
         """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
@@ -174,32 +160,7 @@ class Connection:
         timeout = self.remote.idle_time_out if self.remote is not None else None
         if not timeout or self.closed:
             return None
-        beat = max(timeout / 2_000, _MIN_BEAT)
-        if self._wrote or self._out:
-            self._wrote = False
-            self._last = now
-        elif now >= self._last + beat:
-            self.write_body(0, b"")
-            self._last = now
-        return self._last + beat
-
-    def write(self, channel: int, performative: Any) -> None:
-        """Write a frame."""
-        self.write_body(channel, encode_value(performative))
-
-    def write_body(self, channel: int, body: bytes) -> None:
-        """Write a frame with a body that is encoded already."""
-        if self.closed:
-            return
-        self._greet()
-        self._out.append(frame_head(len(body), AMQP_FRAME, channel))
-        self._out.append(body)
-        self._pending += HEAD_SIZE + len(body)
-
-    def _greet(self) -> None:
-        if not self._greeted:
-            self._greeted = True
-            self._out.append(AMQP_HEADER)
+        return self._output.keep_alive(now, max(timeout / 2_000, _MIN_BEAT))
 
     def feed(self, data: bytes) -> None:
         """Take in bytes of the peer, for `step`; nothing once the connection is over."""
@@ -228,9 +189,10 @@ class Connection:
         buffer, start = self._buffer, self._position
         if not self._header_seen:
             self._header_seen = True
-            self._greet()  # also where it is another one: that is what is expected (Part 2, 2.2)
+            # Also where the peer sent another one: this is what is expected (Part 2, 2.2).
+            self._output.greet()
             if not buffer.startswith(AMQP_HEADER, start):
-                self.closed = self.over = True
+                self._output.closed = self.over = True
                 self.handler.on_close(
                     Error("amqp:connection:framing-error", "no header of AMQP 1.0"), fault=True
                 )
@@ -301,12 +263,12 @@ class Connection:
     # What the peer does.
 
     def _on_open(self, remote: Open) -> None:
-        if remote.max_frame_size < _MIN_FRAME:
+        if remote.max_frame_size < MIN_FRAME:
             raise ConnectionFaultError(
-                "amqp:invalid-field", f"max-frame-size is {_MIN_FRAME} bytes at least"
+                "amqp:invalid-field", f"max-frame-size is {MIN_FRAME} bytes at least"
             )
         self.remote = remote
-        self.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
+        self._output.room = min(remote.max_frame_size, self.local.max_frame_size) - HEAD_SIZE
         self.handler.on_open()
 
     def _on_begin(self, channel: int, begin: Begin) -> None:
@@ -332,7 +294,7 @@ class Connection:
             session.end()
         self.sessions.pop(channel, None)
         self._own.pop(session.channel, None)
-        self.touched.discard(session)
+        self._output.flushes.pop(session.channel, None)
 
     def _on_close(self, close: Close) -> None:
         if not self.closed:

@@ -1,16 +1,268 @@
-"""The head of a frame (Part 2, 2.3.1), which the frames of SASL have as well."""
+"""Frames: their heads (Part 2, 2.3.1), the performatives (2.7), and what is to be sent."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Annotated, Any
 
+import attrs
+
+from amqp10msg.composite import Error, composite
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.primitives import (
+    Wire,
+    boolean,
+    fields,
+    milliseconds,
+    sequence_no,
+    string,
+    symbols,
+    uint,
+    ulong,
+    ushort,
+)
+
+AMQP_HEADER = b"AMQP\x00\x01\x00\x00"
 #: The frame's size in bytes, the words of 4 bytes before its body, its type, and its channel.
 HEAD = struct.Struct(">IBBH")
 HEAD_SIZE = HEAD.size
 AMQP_FRAME, SASL_FRAME = 0, 1
 _WORDS = HEAD_SIZE // 4
+#: The smallest max-frame-size (Part 2, 2.7.1).
+MIN_FRAME = 512
 
 
 def frame_head(body: int, kind: int, channel: int = 0) -> bytes:
-    """Return the head of a frame without extended header whose body takes so many bytes."""
+    """The head of a frame without extended header whose body takes so many bytes."""
     return HEAD.pack(HEAD_SIZE + body, _WORDS, kind, channel)
+
+
+class Output:
+    """The protocol header and the frames that a connection is to send.
+
+    Attributes:
+        room: how many bytes the body of a frame may take.
+        pending: how many bytes `take` has at least.
+        closed: whether the connection is closed at this end: nothing more is written.
+        flushes: what is called before bytes are taken, by channel.
+    """
+
+    def __init__(self) -> None:
+        self.room = MIN_FRAME - HEAD_SIZE
+        self.pending = 0
+        self.closed = False
+        self.flushes: dict[int, Callable[[], None]] = {}
+        self._frames: list[bytes] = []
+        self._greeted = False
+        self._took = False  # since `keep_alive` looked last
+        self._last = 0.0
+
+    def greet(self) -> None:
+        """Write the protocol header, once."""
+        if not self._greeted:
+            self._greeted = True
+            self._frames.append(AMQP_HEADER)
+
+    def write(self, channel: int, performative: Any) -> None:
+        """Write a frame."""
+        self.write_body(channel, encode_value(performative))
+
+    def write_body(self, channel: int, body: bytes) -> None:
+        """Write a frame with a body that is encoded already."""
+        if self.closed:
+            return
+        self.greet()
+        self._frames.append(frame_head(len(body), AMQP_FRAME, channel))
+        self._frames.append(body)
+        self.pending += HEAD_SIZE + len(body)
+
+    def take(self) -> bytes:
+        """Take the bytes that are to be sent now."""
+        for flush in self.flushes.values():
+            flush()
+        self.flushes.clear()
+        taken = b"".join(self._frames)
+        self._frames.clear()
+        self.pending = 0
+        self._took = self._took or bool(taken)
+        return taken
+
+    def keep_alive(self, now: float, beat: float) -> float:
+        """Write an empty frame if nothing was sent for a while; return when to call again.
+
+        Args:
+            now: the time in seconds, of a clock that does not go back.
+            beat: seconds between frames.
+        """
+        if self._took or self._frames:
+            self._took = False
+            self._last = now
+        elif now >= self._last + beat:
+            self.write_body(0, b"")
+            self._last = now
+        return self._last + beat
+
+
+class SenderSettleMode(IntEnum):
+    """How a sender settles (Part 2, 2.8.2)."""
+
+    UNSETTLED = 0
+    SETTLED = 1
+    MIXED = 2
+
+
+class ReceiverSettleMode(IntEnum):
+    """Which end settles first (Part 2, 2.8.3)."""
+
+    FIRST = 0
+    SECOND = 1
+
+
+error = Annotated[Error, Wire("*", "error", requires="error")]
+snd_settle_mode = Annotated[
+    SenderSettleMode, Wire("ubyte", "sender-settle-mode", enum=SenderSettleMode)
+]
+rcv_settle_mode = Annotated[
+    ReceiverSettleMode, Wire("ubyte", "receiver-settle-mode", enum=ReceiverSettleMode)
+]
+handle = Annotated[int, Wire("uint", "handle")]
+delivery_number = Annotated[int, Wire("uint", "delivery-number")]
+delivery_tag = Annotated[bytes, Wire("binary", "delivery-tag", size=32)]
+message_format = Annotated[int, Wire("uint", "message-format")]
+languages = Annotated[tuple[str, ...], Wire("symbol", "ietf-language-tag", multiple=True)]
+# Read as it is, and looked at by what knows the states and the termini.
+described = Annotated[Any, Wire("*")]
+
+
+@composite("amqp:open:list", 0x10)
+@attrs.define(kw_only=True)
+class Open:
+    """Negotiates a connection (Part 2, 2.7.1); ``idle_time_out`` is in milliseconds."""
+
+    container_id: string
+    hostname: string | None = None
+    max_frame_size: uint = 0xFFFFFFFF
+    channel_max: ushort = 0xFFFF
+    idle_time_out: milliseconds | None = None
+    outgoing_locales: languages = ()
+    incoming_locales: languages = ()
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:begin:list", 0x11)
+@attrs.define(kw_only=True)
+class Begin:
+    """Begins a session on a channel (Part 2, 2.7.2)."""
+
+    remote_channel: ushort | None = None
+    next_outgoing_id: sequence_no
+    incoming_window: uint
+    outgoing_window: uint
+    handle_max: handle = 0xFFFFFFFF
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:attach:list", 0x12)
+@attrs.define(kw_only=True)
+class Attach:
+    """Attaches a link to a session (Part 2, 2.7.3).
+
+    What was received is in ``source``, ``target`` and ``unsettled`` as any value, a `Described` in
+    most cases: those who know termini and states look at it.
+    """
+
+    name: string
+    handle: handle
+    role: boolean
+    snd_settle_mode: snd_settle_mode = SenderSettleMode.MIXED
+    rcv_settle_mode: rcv_settle_mode = ReceiverSettleMode.FIRST
+    source: described | None = None
+    target: described | None = None
+    unsettled: described | None = None
+    incomplete_unsettled: boolean = False
+    initial_delivery_count: sequence_no | None = None
+    max_message_size: ulong | None = None
+    offered_capabilities: symbols = ()
+    desired_capabilities: symbols = ()
+    properties: fields | None = None
+
+
+@composite("amqp:flow:list", 0x13)
+@attrs.define(kw_only=True)
+class Flow:
+    """Updates the state of a session and, with a handle, of a link (Part 2, 2.7.4)."""
+
+    next_incoming_id: sequence_no | None = None
+    incoming_window: uint
+    next_outgoing_id: sequence_no
+    outgoing_window: uint
+    handle: handle | None = None
+    delivery_count: sequence_no | None = None
+    link_credit: uint | None = None
+    available: uint | None = None
+    drain: boolean = False
+    echo: boolean = False
+    properties: fields | None = None
+
+
+@composite("amqp:transfer:list", 0x14)
+@attrs.define
+class Transfer:
+    """Carries a message or a part of one, which follows it in its frame (Part 2, 2.7.5)."""
+
+    handle: handle
+    delivery_id: delivery_number | None = None
+    delivery_tag: delivery_tag | None = None
+    message_format: message_format | None = None
+    settled: boolean | None = None
+    more: boolean = False
+    rcv_settle_mode: rcv_settle_mode | None = None
+    state: described | None = None
+    resume: boolean = False
+    aborted: boolean = False
+    batchable: boolean = False
+
+
+@composite("amqp:disposition:list", 0x15)
+@attrs.define
+class Disposition:
+    """Tells the state of a range of deliveries (Part 2, 2.7.6)."""
+
+    role: boolean
+    first: delivery_number
+    last: delivery_number | None = None
+    settled: boolean = False
+    state: described | None = None
+    batchable: boolean = False
+
+
+@composite("amqp:detach:list", 0x16)
+@attrs.define(kw_only=True)
+class Detach:
+    """Detaches a link, or closes it (Part 2, 2.7.7)."""
+
+    handle: handle
+    closed: boolean = False
+    error: error | None = None
+
+
+@composite("amqp:end:list", 0x17)
+@attrs.define
+class End:
+    """Ends a session (Part 2, 2.7.8)."""
+
+    error: error | None = None
+
+
+@composite("amqp:close:list", 0x18)
+@attrs.define
+class Close:
+    """Closes a connection (Part 2, 2.7.9)."""
+
+    error: error | None = None

@@ -1,15 +1,20 @@
-"""SASL (Part 5, 5.3): its frames, and the client's end with ANONYMOUS, PLAIN and EXTERNAL."""
+"""SASL (Part 5, 5.3): its frames, and both ends of it.
+
+The client's end has ANONYMOUS, PLAIN and EXTERNAL, the server's end ANONYMOUS and PLAIN.
+"""
 
 from __future__ import annotations
 
+import hmac
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any
 
-from amqp10msg.net.transport.frames import HEAD, HEAD_SIZE, SASL_FRAME, frame_head
+from amqp10msg.net.transport.frames import AMQP_HEADER, HEAD, HEAD_SIZE, SASL_FRAME, frame_head
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import Limits
-from amqp10msg.wire.primitives import Array, Described, Symbol, ULong
+from amqp10msg.wire.primitives import Array, Described, Symbol, UByte, ULong
 
 SASL_HEADER = b"AMQP\x03\x01\x00\x00"
 # Far more than a mechanism, a host name and a password need.
@@ -27,6 +32,8 @@ class SaslCode(IntEnum):
     OUTCOME = 0x44
 
 
+#: Codes of an outcome.
+_OK, _AUTH = 0, 1
 _CODES = {f"amqp:sasl-{code.name.lower()}:list": code for code in SaslCode}
 
 
@@ -43,7 +50,7 @@ class SaslError(ConnectionError):
 
 
 def sasl_frame(code: int, *fields: Any) -> bytes:
-    """Return a frame of SASL: that of a list with this descriptor and these fields."""
+    """Encode a frame of SASL: that of a list with this descriptor and these fields."""
     body = encode_value(Described(ULong(code), list(fields)))
     return frame_head(len(body), SASL_FRAME) + body
 
@@ -63,6 +70,10 @@ class SaslFrames:
         if len(self._buffer) < len(SASL_HEADER):
             return None
         return self._take(len(SASL_HEADER))
+
+    def put_back(self, header: bytes) -> None:
+        """Undo `header`."""
+        self._buffer[:0] = header
 
     def next(self) -> tuple[int | None, list[Any]] | None:
         """Take a frame: its code, None for an unknown one, and its fields; None until it is here.
@@ -96,7 +107,59 @@ class SaslFrames:
         return taken
 
 
-class SaslClient:
+class SaslEnd:
+    """One end of SASL: what both have in common.
+
+    Attributes:
+        done: the peer is authenticated, or let this end in: what follows is AMQP.
+        failed: why the connection must be closed after the reply; empty if it need not be.
+    """
+
+    def __init__(self) -> None:
+        self.done = False
+        self.failed = ""
+        self._frames = SaslFrames()
+        self._greeted = False
+
+    def receive(self, data: bytes) -> tuple[bytes, bytes]:
+        """Process bytes of the peer.
+
+        Returns:
+            The bytes to send, and those that follow SASL, for the layer above.
+
+        Raises:
+            SaslError: to a client: the peer does not let it in, or speaks something else.
+        """
+        frames = self._frames
+        frames.feed(data)
+        reply = b""
+        if not self._greeted:
+            header = frames.header()
+            if header is None:
+                return b"", b""
+            self._greeted = True
+            reply = self._greet(header)
+        try:
+            while not self.done and not self.failed and (found := frames.next()) is not None:
+                reply += self._answer(*found)
+        except SaslError as error:
+            self._fail(error)
+        return reply, frames.rest() if self.done else b""
+
+    def _greet(self, header: bytes) -> bytes:
+        """Check the peer's protocol header, and answer it."""
+        raise NotImplementedError
+
+    def _answer(self, code: int | None, fields: list[Any]) -> bytes:
+        """Answer a frame."""
+        raise NotImplementedError
+
+    def _fail(self, error: SaslError) -> None:
+        """End where the peer broke a rule."""
+        raise error
+
+
+class SaslClient(SaslEnd):
     """Authenticates this end with the first bytes of a connection.
 
         sasl = SaslClient("PLAIN", user="me", password="secret")
@@ -110,50 +173,27 @@ class SaslClient:
         hostname: the name of the peer; None to say none.
         user: for PLAIN.
         password: for PLAIN.
-
-    Attributes:
-        done: the peer let this end in, and what follows is AMQP.
     """
 
     def __init__(
         self, mechanism: str, *, hostname: str | None = None, user: str = "", password: str = ""
     ) -> None:
-        self.done = False
+        super().__init__()
         self._mechanism = mechanism
         self._hostname = hostname
         self._response = b""  # EXTERNAL: who the certificate says (RFC 4422, appendix A)
         if mechanism == "PLAIN":
             self._response = f"\0{user}\0{password}".encode()
-        self._frames = SaslFrames()
-        self._greeted = False
         self._asked = False
 
     def start(self) -> bytes:
-        """Return what a connection begins with."""
+        """The protocol header, with which a connection begins."""
         return SASL_HEADER
 
-    def receive(self, data: bytes) -> tuple[bytes, bytes]:
-        """Process bytes of the peer.
-
-        Returns:
-            The bytes to send, and those that follow SASL, for the layer above.
-
-        Raises:
-            SaslError: the peer does not let this end in, or speaks something else.
-        """
-        frames = self._frames
-        frames.feed(data)
-        if not self._greeted:
-            header = frames.header()
-            if header is None:
-                return b"", b""
-            if header != SASL_HEADER:
-                raise SaslError(f"the peer begins with {header!r}, not with SASL")
-            self._greeted = True
-        reply = b""
-        while not self.done and (found := frames.next()) is not None:
-            reply += self._answer(*found)
-        return reply, frames.rest() if self.done else b""
+    def _greet(self, header: bytes) -> bytes:
+        if header != SASL_HEADER:
+            raise SaslError(f"the peer begins with {header!r}, not with SASL")
+        return b""
 
     def _answer(self, code: int | None, fields: list[Any]) -> bytes:
         first = fields[0] if fields else None
@@ -172,11 +212,88 @@ class SaslClient:
         if code == SaslCode.CHALLENGE and self._asked:
             return sasl_frame(SaslCode.RESPONSE, b"")  # PLAIN and the others have said all
         if code == SaslCode.OUTCOME and self._asked:
-            if first != 0:
+            if first != _OK:
                 # 1 is wrong credentials; 4 a failure that may pass (Part 5, 5.3.3.6).
-                refused = first in {1, 3}
-                why = "wrong user or password" if first == 1 else f"the peer says {first!r:.20}"
+                refused = first in {_AUTH, 3}
+                why = "wrong user or password" if first == _AUTH else f"the peer says {first!r:.20}"
                 raise SaslError(f"amqp:unauthorized-access: {why}", refused=refused)
             self.done = True
             return b""
         raise SaslError("the peer sent an unexpected SASL frame")
+
+
+class SaslServer(SaslEnd):
+    """Authenticates a peer by the first bytes of its connection.
+
+    Args:
+        anonymous: accept connections without a name, also without SASL.
+        users: passwords by name, for PLAIN.
+
+    Attributes:
+        user: the name, or None.
+    """
+
+    def __init__(self, *, anonymous: bool, users: Mapping[str, str]) -> None:
+        super().__init__()
+        self.anonymous = anonymous
+        self.users = users
+        self.user: str | None = None
+        self._challenged = False  # what comes next is the response of PLAIN
+
+    @property
+    def mechanisms(self) -> list[Symbol]:
+        """The mechanisms on offer, the strongest first."""
+        offered = ["PLAIN"] if self.users else []
+        return [Symbol(name) for name in [*offered, *(["ANONYMOUS"] if self.anonymous else [])]]
+
+    def _greet(self, header: bytes) -> bytes:
+        if header == AMQP_HEADER and self.anonymous:
+            self.done = True
+            self._frames.put_back(header)
+            return b""
+        if header != SASL_HEADER:
+            # Part 2, 2.2: answer with the protocol that is expected, and close.
+            self.failed = f"the peer begins with {header!r}"
+            return SASL_HEADER
+        return SASL_HEADER + sasl_frame(SaslCode.MECHANISMS, Array("symbol", self.mechanisms))
+
+    def _fail(self, error: SaslError) -> None:
+        self.failed = str(error)
+
+    def _answer(self, code: int | None, fields: list[Any]) -> bytes:
+        if code == SaslCode.INIT:
+            mechanism, response = (*fields, None, None)[:2]
+            if self._challenged:
+                self.failed = "the peer chose a mechanism twice"
+                return b""
+            if mechanism == "PLAIN" and self.users and response is None:
+                self._challenged = True
+                return sasl_frame(SaslCode.CHALLENGE, b"")
+            if mechanism == "ANONYMOUS" and self.anonymous:
+                return self._outcome(_OK)
+            return self._outcome(self._check(response) if mechanism == "PLAIN" else _AUTH)
+        if code == SaslCode.RESPONSE and self._challenged:
+            return self._outcome(self._check((*fields, None)[0]))
+        self.failed = "the peer sent an unexpected SASL frame"
+        return b""
+
+    def _check(self, response: Any) -> int:
+        """Check a PLAIN response (RFC 4616): authorization identity, name, password."""
+        parts = response.split(b"\0") if isinstance(response, bytes) else []
+        if len(parts) != 3:
+            return _AUTH
+        name = parts[1].decode("utf-8", "replace")
+        known = self.users.get(name)
+        # Unknown names are compared too, so that the time does not reveal them.
+        right = hmac.compare_digest((known or "").encode(), parts[2])
+        if known is None or not right or parts[0] not in {b"", parts[1]}:
+            return _AUTH
+        self.user = name
+        return _OK
+
+    def _outcome(self, code: int) -> bytes:
+        if code == _OK:
+            self.done = True
+        else:
+            self.failed = "not authenticated"
+        return sasl_frame(SaslCode.OUTCOME, UByte(code))
