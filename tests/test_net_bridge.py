@@ -108,7 +108,7 @@ def test_payloads_are_the_same_bytes(server: Server, given: list[Message]) -> No
 
     asyncio.run(bridged(f"{server.url}/a", f"{server.url}/b", max_messages=len(sent)))
     found = [one.bare for one in server.messages("b")]
-    server.delete("b")
+    server.broker.delete("b")
 
     assert [one.bare for one in sent] == found
 
@@ -388,7 +388,7 @@ def test_a_source_says_how_many_are_still_to_come(server: Server, protocol: str)
                 return found
 
     assert 30 == asyncio.run(run())
-    server.delete("lag")
+    server.broker.delete("lag")
 
 
 def test_hooks_and_filters() -> None:

@@ -172,7 +172,7 @@ def test_outcome_that_breaks_its_declaration_ends_the_session_alone(
     connection.wait(lambda: session.state & proton.Endpoint.REMOTE_CLOSED)
     assert "must be symbols" in session.remote_condition.description
     until(lambda: amqp_server.counts("q").available == 1)
-    assert 1 == len(amqp_server.connections)
+    assert 1 == len(amqp_server.broker.connections)
 
 
 def test_stored_message_that_cannot_be_read_does_not_stop_the_server(
@@ -439,7 +439,8 @@ def test_links_and_sessions_that_come_and_go_leave_nothing_behind(
     until(lambda: amqp_server.counts("q").causes == {"accepted": 30})
 
     assert [] == outgoing(amqp_server, "q")
-    (made,) = amqp_server.connections
+    made: Any
+    (made,) = amqp_server.broker.connections
     assert {} == made._links
     sessions = made.engine.sessions.values()
     assert [] == [link for session in sessions for link in session.links]
@@ -464,4 +465,4 @@ def test_name_that_is_no_text_is_answered_and_closed(amqp_server: Server) -> Non
             piece = client.recv(4096)
             assert piece, answer
             answer += piece
-    until(lambda: not amqp_server.connections)
+    until(lambda: not amqp_server.broker.connections)

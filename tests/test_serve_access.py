@@ -103,7 +103,7 @@ def test_what_is_no_amqp_is_answered_and_closed(octets: bytes) -> None:
         except ConnectionResetError:
             pass
         assert answer.startswith(b"AMQP\x03\x01\x00\x00")
-        until(lambda: not server.connections)
+        until(lambda: not server.broker.connections)
 
 
 @pytest.fixture(scope="module")
@@ -181,11 +181,11 @@ def _lose(server: Server) -> None:
     """Cut every connection."""
 
     def cut(_: Any) -> None:
-        for connection in list(server.connections):
+        for connection in list(server.broker.connections):
             connection.abort()
 
     server.call(cut)
-    until(lambda: not server.connections)
+    until(lambda: not server.broker.connections)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def transfers(server: Server, unsettled: dict[bytes, Any] | None) -> dict[bytes,
                 tags[said.value[2]] = len(tags)
                 if len(tags) == 2:
                     break
-    until(lambda: not server.connections)
+    until(lambda: not server.broker.connections)
     return tags
 
 
@@ -277,7 +277,7 @@ def said_to(server: Server, octets: bytes, last: int, count: int = 1) -> list[De
             said.append(one)
             if sum(found.descriptor == last for found in said) == count:
                 break
-    until(lambda: not server.connections)
+    until(lambda: not server.broker.connections)
     return said
 
 

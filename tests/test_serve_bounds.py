@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 
 from amqp10msg.net.serve import Server, connection
-from amqp10msg.net.serve.sasl import Guesses
+from amqp10msg.net.serve.broker import Guesses
 from amqp10msg.net.transport import SASL_HEADER
 
 pytestmark = pytest.mark.once
@@ -52,9 +52,9 @@ def test_no_more_connections_than_descriptors(caplog: pytest.LogCaptureFixture) 
                     assert b"" == client.recv(1)
                 closed += 1
             assert (7, 1) == (closed, caplog.text.count("are closed at once"))
-            assert 5 == len(server.connections)
+            assert 5 == len(server.broker.connections)
         deadline = time.monotonic() + 20
-        while server.connections and time.monotonic() < deadline:
+        while server.broker.connections and time.monotonic() < deadline:
             time.sleep(0.01)
         with clients(server, 1) as (client,):
             client.sendall(SASL_HEADER)
@@ -109,7 +109,7 @@ def test_guesses_wait_their_turn() -> None:
 
 def test_passwords_are_checked_in_turns() -> None:
     with Server(users={"ann": "secret"}) as server:
-        server.guesses.refused("127.0.0.1", time.monotonic())
+        server.broker.guesses.refused("127.0.0.1", time.monotonic())
         begin = time.monotonic()
         with clients(server, 4) as many:
             for client in many:

@@ -78,7 +78,7 @@ def test_link_is_stolen_by_the_same_link_on_another_connection(amqp_server: Serv
     finally:
         for connection in connections:
             connection.close()
-    until(lambda: {} == amqp_server.call(lambda _: dict(amqp_server.links)))
+    until(lambda: {} == amqp_server.call(lambda _: dict(amqp_server.broker.links)))
 
 
 def test_link_that_is_attached_twice_on_a_session_ends_the_session_alone(

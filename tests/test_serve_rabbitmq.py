@@ -34,7 +34,7 @@ def ask(
         properties=Properties(message_id="m-1", to=to, subject=method, reply_to="$me"),
     )
     decoded = Message.decode(request.encode())
-    response = server.call(lambda _: server.management.answer(decoded, owner))
+    response = server.call(lambda _: server.broker.services["/management"](decoded, owner))
     properties = response.properties or Properties()
     assert ("m-1", "$me") == (properties.correlation_id, properties.to)
     assert {"http:response": "1.1"} == response.application_properties
@@ -120,7 +120,7 @@ def test_exchange_routes_to_its_queues(
         octets = Message(subject, application_properties={"n": n}).encode()
 
         def publish(_: Any, subject: str = subject, octets: bytes = octets) -> None:
-            server.exchanges.publish("e", subject, octets, origin=None)
+            server.broker.exchanges.publish("e", subject, octets, origin=None)
 
         if subject in routed:
             server.call(publish)
@@ -143,7 +143,7 @@ def test_exchanges_that_are_bound_in_a_circle_route_a_message_once(server: Serve
             body = {"source": source, f"destination_{kind}": name}
             assert "204" == ask(server, "POST", "/bindings", body)[0]
     octets = Message("x").encode()
-    server.call(lambda _: server.exchanges.publish("e", None, octets, origin=None))
+    server.call(lambda _: server.broker.exchanges.publish("e", None, octets, origin=None))
 
     assert ["x"] == texts(server, "q")
 

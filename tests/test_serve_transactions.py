@@ -205,7 +205,7 @@ def test_transaction_is_one_commit(tmp_path: Path) -> None:
         for text in "ab":
             client.post(txn_id, sender, Message(text, header=Header(durable=True)))
         commits: list[str] = []
-        store: Any = server.store
+        store: Any = server.broker.store
         server.call(
             lambda _: store._database.set_trace_callback(
                 lambda statement: commits.append(statement) if statement == "COMMIT" else None

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqp10msg import Array, Described, Symbol, ULong, decode_value, encode_value
 from amqp10msg.net import transport
-from amqp10msg.net.serve.attaches import Attach
+from amqp10msg.net.serve.attaching import Attach
 from amqp10msg.net.transport import AMQP_HEADER, SASL_HEADER, SaslServer
 
 pytestmark = pytest.mark.once

@@ -348,7 +348,7 @@ def _logger(form: str, *, live: bool, alone: bool) -> logging.Logger:
         live: beside a line that is written over.
         alone: there is one route, whose fault the command's last line says.
     """
-    from amqp10msg.net.serve.logs import JsonFormatter
+    from amqp10msg.net.serve import JsonFormatter
 
     logger = logging.Logger("amqp10msg.bridge", logging.INFO)  # noqa: LOG001  (no global state)
     if form == "none":

@@ -8,9 +8,8 @@
 The library speaks the protocol itself, by `amqp10msg.net.transport`: it needs no other package.
 """
 
-from amqp10msg.net.serve.logs import JsonFormatter
 from amqp10msg.net.serve.nodes import Nodes
-from amqp10msg.net.serve.server import Server, tls_context
-from amqp10msg.net.serve.tokens import Token
+from amqp10msg.net.serve.server import JsonFormatter, Server, tls_context
+from amqp10msg.net.serve.services import Token
 
 __all__ = ["JsonFormatter", "Nodes", "Server", "Token", "tls_context"]

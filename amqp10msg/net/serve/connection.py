@@ -1,27 +1,57 @@
-"""One connection: moves bytes between a socket and the transport, and its events to the nodes."""
+"""A connection and its links: moves bytes between a socket and the nodes, by the transport."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
-from amqp10msg import DecodeError
-from amqp10msg.delivery import Error
-from amqp10msg.delivery.node import NodeError
+import attrs
+
+from amqp10msg import Message, ULong
+from amqp10msg.delivery import (
+    Accepted,
+    Declared,
+    DeliveryState,
+    Error,
+    Received,
+    Rejected,
+    Released,
+    StdDistMode,
+    Step,
+    TransactionalState,
+    bytes_from,
+)
+from amqp10msg.delivery.node import (
+    Delivery,
+    DistributionNode,
+    NodeError,
+    Outcome,
+    OutcomeError,
+    OutgoingLink,
+)
 from amqp10msg.net import transport
-from amqp10msg.net.serve.attaches import Attach
-from amqp10msg.net.serve.links import Incoming, Outgoing
-from amqp10msg.net.serve.opening import Opener
-from amqp10msg.net.serve.transactions import Transactions
-from amqp10msg.net.transport import SaslServer
-
-if TYPE_CHECKING:
-    from amqp10msg.net.serve.server import Server
+from amqp10msg.net.serve.attaching import (
+    OUTCOMES,
+    Attach,
+    Attacher,
+    PassingFilter,
+    Publishing,
+    Sending,
+)
+from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.nodes import UnroutableError
+from amqp10msg.net.serve.transactions import Retired, Transactions
+from amqp10msg.net.sockets import Socket
+from amqp10msg.wire.errors import DecodeError, EncodeError
 
 _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255
+#: Bytes that wait in a connection for the socket before its links wait, too.
+_MAX_WAITING = 1 << 20
 #: Seconds that a peer has to answer a close before the socket is closed.
 _LINGER = 5.0
 #: Seconds that a peer has to open the connection, and to say who it is.
@@ -30,35 +60,308 @@ _OPENING = 10.0
 _LONGEST_TURN = 30.0
 
 
-class Connection(asyncio.Protocol, transport.Handler):
-    """A connection of a server."""
+@attrs.define(eq=False)
+class Outgoing:
+    """A link that has a node as its source: sends messages as the peer grants credit.
 
-    def __init__(self, server: Server) -> None:
-        self.server = server
-        self.paused = False
+    Attributes:
+        connection: its connection.
+        link: the link of the transport.
+        joined: what it is joined with.
+        sent: the unsettled deliveries of the transport, by number at the node.
+    """
+
+    connection: Connection
+    link: transport.Link
+    joined: Sending
+    sent: dict[int, transport.Delivery] = attrs.field(factory=dict)
+    _resuming: deque[tuple[Delivery, Step]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._resuming = deque(self.joined.resumed)
+        self.out.on_ended = self.on_ended
+
+    @property
+    def out(self) -> OutgoingLink:
+        """The link of the node."""
+        return self.joined.out
+
+    @property
+    def name(self) -> str:
+        """The link's name."""
+        return self.link.name
+
+    @property
+    def node(self) -> DistributionNode:
+        """The node that is the source."""
+        return self.out.node
+
+    def tell_counts(self) -> None:
+        """Have the link's flows say what is available, and how much other links hold."""
+        counts = self.node.counts
+        ours = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
+        self.link.available = counts.available
+        self.link.properties = {transport.ACQUIRED_BY_OTHERS: ULong(max(counts.acquired - ours, 0))}
+
+    def pump(self) -> bool:
+        """Send a message if there is one and it may be sent; return whether one was sent."""
+        link = self.link
+        if not link.credit or not link.is_open:
+            return False
+        connection = self.connection
+        if connection.paused or link.session.blocked or connection.engine.pending > _MAX_WAITING:
+            connection.waiting.add(self)
+            return False
+        if self._resuming:
+            self._resume(*self._resuming.popleft())
+            return True
+        if self.joined.incomplete:
+            # What is new would be taken for what the map left out (Part 2, 2.7.3).
+            if link.drain:
+                link.drained()
+                connection.touch()
+            return False
+        settled = link.snd_settle_mode is transport.SenderSettleMode.SETTLED
+        if isinstance(self.out.filter, PassingFilter):
+            self.out.filter.fresh = True
+        delivery = self.out.next(settled=settled)
+        if delivery is None:
+            if link.drain:
+                link.drained()
+                connection.touch()
+            return False
+        theirs = link.send(
+            delivery.tag,
+            delivery.octets,
+            settled=settled,
+            message_format=delivery.message_format,
+        )
+        if not settled:
+            theirs.context = delivery
+            self.sent[delivery.number] = theirs
+        connection.touch()
+        return True
+
+    def _resume(self, delivery: Delivery, step: Step) -> None:
+        octets = b"" if step.start is None else bytes_from(delivery.octets, step.start)
+        theirs = self.link.send(
+            delivery.tag,
+            octets,
+            message_format=delivery.message_format,
+            state=step.state,
+            resume=True,
+        )
+        theirs.context = delivery
+        self.sent[delivery.number] = theirs
+        self.connection.touch()
+
+    def on_disposition(self, theirs: transport.Delivery) -> None:
+        """Apply the peer's disposition."""
+        delivery: Delivery = theirs.context
+        state = theirs.state
+        if isinstance(state, TransactionalState) and not delivery.settled:
+            self._retire_in_transaction(delivery, theirs, state)
+            return
+        terminal = isinstance(state, OUTCOMES)
+        if terminal or isinstance(state, Received):
+            delivery.update(state)
+        if theirs.settled or terminal:
+            self._settle(delivery, theirs, None)
+
+    def _retire_in_transaction(
+        self, delivery: Delivery, theirs: transport.Delivery, state: TransactionalState
+    ) -> None:
+        """Keep an outcome until its transaction is discharged (Part 4, 4.4.3)."""
+        outcome = state.outcome
+        try:
+            transaction = self.connection.transactions.get(state.txn_id)
+            if not isinstance(outcome, OUTCOMES):
+                raise NodeError(
+                    "a transactional state needs an outcome here", "amqp:not-implemented"
+                )
+            settle = partial(self._settle, delivery, theirs)
+            transaction.add(Retired(delivery, outcome, theirs.settled, settle))
+        except NodeError as error:
+            self.connection.end_link(self.link, error.error)
+
+    def _settle(
+        self, delivery: Delivery, theirs: transport.Delivery, outcome: Outcome | None
+    ) -> None:
+        state = theirs.state
+        refused: Error | None = None
+        try:
+            delivery.settle(outcome)
+        except OutcomeError as error:
+            refused = error.error
+        except EncodeError as error:
+            refused = Error("amqp:invalid-field", str(error))
+        if refused is not None:
+            delivery.settle(Released())
+            state = Released()
+            self.connection.log(
+                "outcome-refused",
+                logging.WARNING,
+                link=self.link.name,
+                condition=refused.condition,
+                why=refused.description,
+            )
+        self.sent.pop(delivery.number, None)
+        if theirs.settled and refused is None:
+            theirs.update(state)  # there is nothing to say
+            return
+
+        def confirm() -> None:
+            if theirs.settled and refused is not None:
+                # It has settled, so only the link can say that the outcome was refused.
+                self.connection.end_link(self.link, refused)
+            # Otherwise the receiver settles second, after the sender.
+            theirs.update(state)
+
+        self.connection.confirm(confirm)
+
+    def on_ended(self, delivery: Delivery) -> None:
+        """Settle a delivery towards the peer that the node settled by itself."""
+        theirs = self.sent.pop(delivery.number, None)
+        if theirs is not None:
+            theirs.update(Accepted())
+            self.connection.touch()
+
+    def end(self, error: Error) -> None:
+        """Close the link with an error."""
+        self.connection.end_link(self.link, error)
+
+    def steal(self) -> None:
+        """Detach it, as the peer attached it again elsewhere."""
+        self.connection.steal(self.link)
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection after an error of the server itself."""
+        self.connection.fail(error, f"sending on the link {self.name!r}")
+
+
+@attrs.define(eq=False)
+class Incoming:
+    """A link that has a node as its target, or the anonymous terminus.
+
+    Attributes:
+        connection: its connection.
+        link: the link of the transport.
+        joined: what it is joined with.
+        window: the credit that the sender is kept at.
+    """
+
+    connection: Connection
+    link: transport.Link
+    joined: Publishing
+    window: int
+
+    def steal(self) -> None:
+        """Detach it, as the peer attached it again elsewhere."""
+        self.connection.steal(self.link)
+
+    def grant(self) -> None:
+        """Grant credit, half a window or more at a time."""
+        missing = self.window - self.link.credit
+        if missing * 2 >= self.window:
+            self.link.grant(missing)
+            self.connection.touch()
+
+    def on_transfer(self, theirs: transport.Delivery) -> None:
+        """Receive a message, or learn that it was aborted."""
+        octets = theirs.payload
+        if theirs.resumed:
+            # This end keeps no deliveries of a link that is lost, so it knows none of them: what it
+            # does not know it ignores (Part 2, 2.7.5).
+            self.link.session.forget(theirs)
+            self.grant()
+            return
+        if octets is None:
+            self.grant()
+            return
+        state, error = self._publish(octets, theirs)
+        if error is not None:
+            self.connection.log(
+                "refused", link=self.link.name, condition=error.condition, why=error.description
+            )
+        self.connection.confirm(partial(self._confirm, theirs, state, error))
+
+    def _confirm(
+        self, theirs: transport.Delivery, state: DeliveryState, error: Error | None
+    ) -> None:
+        if isinstance(state, Rejected) and (theirs.settled or not self.joined.rejects):
+            # The sender cannot get a rejection (Part 3, 3.2.1, on durable messages).
+            self.connection.end_link(self.link, error)
+            return
+        first = self.link.rcv_settle_mode is transport.ReceiverSettleMode.FIRST
+        theirs.update(state, settled=first or theirs.settled)
+        self.grant()
+
+    def _publish(
+        self, octets: bytes, theirs: transport.Delivery
+    ) -> tuple[DeliveryState, Error | None]:
+        """Publish a message, or keep it for its transaction.
+
+        Returns:
+            The delivery state, and why the message was refused, if it was.
+        """
+        transactions = self.connection.transactions
+        publish = self.joined.publish
+        state = theirs.state
+        try:
+            if publish is None:
+                txn_id = transactions.control(octets, self.link)
+                if txn_id is not None:
+                    return Declared(txn_id), None
+            elif isinstance(state, TransactionalState):
+                transaction = transactions.get(state.txn_id)
+                Message.decode(octets, limits=self.connection.broker.limits)
+                transaction.add(partial(publish, octets, theirs.message_format))
+                return TransactionalState(state.txn_id, Accepted()), None
+            else:
+                publish(octets, theirs.message_format)
+        except UnroutableError as error:
+            return Released(), error.error
+        except NodeError as error:
+            return Rejected(error.error), error.error
+        except DecodeError as error:
+            fault = Error(error.condition, str(error))
+            return Rejected(fault), fault
+        return Accepted(), None
+
+
+class Connection(Socket, transport.Handler):
+    """A connection of a server.
+
+    Args:
+        broker: what connections share.
+        admits: whether there is room for one more.
+    """
+
+    def __init__(self, broker: Broker, admits: Callable[[], bool]) -> None:
+        super().__init__()
+        self.broker = broker
         self.waiting: set[Outgoing] = set()
         self.user: str | None = None
-        # Identifies this connection in its messages, which may outlive it.
-        self.origin = object()
+        self.transactions = Transactions(broker.limits)
         self.engine = transport.Connection(
             self,
             transport.Open(
-                container_id=server.container_id,
+                container_id=broker.container_id,
                 max_frame_size=_MAX_FRAME,
                 channel_max=_CHANNEL_MAX,
                 offered_capabilities=("ANONYMOUS-RELAY",),
-                properties=server.properties,
+                properties=broker.properties,
             ),
+            transport.SaslServer(anonymous=broker.anonymous, users=broker.users),
         )
-        self.transactions = Transactions(server.limits)
-        self._sasl: SaslServer | None = SaslServer(anonymous=server.anonymous, users=server.users)
-        self._opener = Opener(self)
-        self._stream: Any = None
+        self._admits = admits
+        # Identifies this connection in its messages, which may outlive it.
+        self._origin = object()
+        self._attacher = Attacher(broker, self._origin)
         self._peer = ""
-        self._timer: asyncio.TimerHandle | None = None
+        self._host = ""
         self._linger: asyncio.TimerHandle | None = None
         self._opening: asyncio.TimerHandle | None = None
-        self._host = ""
         # What came while the peer waits for its turn to say who it is; None before and after.
         self._early: bytearray | None = None
         self._took_turn = False
@@ -66,53 +369,40 @@ class Connection(asyncio.Protocol, transport.Handler):
 
     def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
         """Log an event of this connection."""
-        self.server.log(event, level, peer=self._peer, **fields)
+        self.broker.log(event, level, peer=self._peer, **fields)
 
     # Called by asyncio.
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+    def begin(self) -> None:
         """Register the connection."""
-        self._stream = transport
-        name = transport.get_extra_info("peername")
+        stream = self._stream
+        name = stream.get_extra_info("peername")
         self._peer = f"{name[0]}:{name[1]}" if isinstance(name, tuple) else str(name)
         self._host = str(name[0]) if isinstance(name, tuple) else ""
-        if not self.server.admits():
-            self._stream.abort()
+        if not self._admits():
+            stream.abort()
             return
-        self.server.connections.add(self)
-        self._opening = asyncio.get_running_loop().call_later(_OPENING, self._too_late)
-        self.log("connected", tls=transport.get_extra_info("cipher") is not None)
+        self.broker.connections.add(self)
+        self._opening = self._loop.call_later(_OPENING, self._too_late)
+        self.log("connected", tls=stream.get_extra_info("cipher") is not None)
 
     def data_received(self, data: bytes) -> None:
         """Process bytes of the peer."""
-        if self._sasl is not None:
-            if self._early is not None:
-                self._early += data
-                return
-            if self._waits(data):
-                return
-            reply, data = self._sasl.receive(data)
-            self._stream.write(reply)
-            if self._sasl.failed:
-                self.log("refused", logging.WARNING, why=self._sasl.failed)
-                if self.server.users:
-                    self.server.guesses.refused(self._host, asyncio.get_running_loop().time())
-                self._stream.close()
-                return
-            if not self._sasl.done:
-                return
-            self.user = self._sasl.user
-            self._sasl = None
-        self.engine.feed(data)
-        self._turn(self._read)
+        if self._early is not None:
+            self._early += data
+        elif not self._waits(data):
+            self.engine.feed(data)
+            if self.engine.authenticated:
+                self._turn(self.process)
+            else:
+                super().flush()
 
     def _waits(self, data: bytes) -> bool:
         """Wait for the turn of the peer's host, where it was refused before; once a connection."""
-        if self._took_turn or not self.server.users:
+        if self._took_turn or not self.broker.users:
             return False
         self._took_turn = True
-        loop = asyncio.get_running_loop()
-        wait = self.server.guesses.wait(self._host, loop.time())
+        wait = self.broker.guesses.wait(self._host, self._loop.time())
         if wait > _LONGEST_TURN:
             self.log("refused", logging.WARNING, why="too many wrong passwords from this host")
             self._stream.abort()
@@ -120,17 +410,17 @@ class Connection(asyncio.Protocol, transport.Handler):
         if not wait:
             return False
         self._early = bytearray(data)
-        self._stream.pause_reading()
+        self.read_or_not()
         if self._opening is not None:
             self._opening.cancel()
-        self._opening = loop.call_later(wait + _OPENING, self._too_late)
-        loop.call_later(wait, self._on_turn)
+        self._opening = self._loop.call_later(wait + _OPENING, self._too_late)
+        self._loop.call_later(wait, self._on_turn)
         return True
 
     def _on_turn(self) -> None:
         early, self._early = self._early, None
-        if early is not None and not self._stream.is_closing():
-            self._stream.resume_reading()
+        if early is not None and not self.is_closing:
+            self.read_or_not()
             self.data_received(bytes(early))
 
     def _too_late(self) -> None:
@@ -142,21 +432,16 @@ class Connection(asyncio.Protocol, transport.Handler):
         for timer in (self._timer, self._linger, self._opening):
             if timer is not None:
                 timer.cancel()
-        self.server.connections.discard(self)
+        self.broker.connections.discard(self)
         try:
-            self.server.turns.run(self._end_all)
+            self.broker.turns.run(self._end_all)
         finally:
-            self.server.turns.touched.discard(self)
+            self.broker.turns.touched.discard(self)
             self.log("disconnected", why=str(exc or ""))
 
-    def pause_writing(self) -> None:
-        """Stop sending until the peer reads again."""
-        self.paused = True
-
-    def resume_writing(self) -> None:
+    def on_resumed(self) -> None:
         """Resume sending."""
-        self.paused = False
-        self.server.turns.run(self.touch)
+        self.broker.turns.run(self.touch)
 
     # Turns.
 
@@ -169,76 +454,82 @@ class Connection(asyncio.Protocol, transport.Handler):
             except Exception as error:  # noqa: BLE001  (logged)
                 self.fail(error)
 
-        self.server.turns.run(guarded)
+        self.broker.turns.run(guarded)
 
     def fail(self, error: Exception, where: str = "") -> None:
         """Close after an error of the server itself, and release all that the connection held.
 
         It is released at once, since the peer may never answer the close.
         """
-        self.server.logger.error("fault %s", where, exc_info=error)
+        self.broker.logger.error("fault %s", where, exc_info=error)
         try:
             self.close(Error("amqp:internal-error", str(error)))
         finally:
             self._end_all()
 
-    def _read(self) -> None:
+    def process(self) -> None:
         """Process what the peer sent, one frame at least, and the rest as the turn allows."""
         self.touch()
-        step = self.engine.step
-        while step():
-            if self.server.turns.is_over:
-                self._read_on()
-                return
+        super().process()
 
-    def _read_on(self) -> None:
-        """Read on in another turn, after those of other connections."""
-        self._stream.pause_reading()
+    def step(self) -> bool:
+        """Process one frame; return whether there was a whole one."""
+        return self.engine.step()
 
-        def read_on() -> None:
-            if self in self.server.connections:  # otherwise lost meanwhile, and its links ended
-                self._stream.resume_reading()
-                self._turn(self._read)
+    def take(self) -> bytes:
+        """Take the bytes that are to be sent now."""
+        return self.engine.take()
 
-        asyncio.get_running_loop().call_soon(read_on)
+    def turn_is_over(self) -> bool:
+        """Whether others have their turn before the next frame."""
+        return self.broker.turns.is_over
+
+    def go_on(self) -> None:
+        """Process what came before, in a turn of its own."""
+        if self in self.broker.connections:  # otherwise lost meanwhile, and its links ended
+            self._turn(self.process)
+
+    def wants_input(self) -> bool:
+        """Whether more is to be read from the peer now."""
+        return not self._behind and self._early is None
 
     def touch(self) -> None:
         """Schedule a flush at the end of this turn."""
-        self.server.turns.touched.add(self)
+        self.broker.turns.touched.add(self)
 
     def confirm(self, send: Callable[[], None]) -> None:
         """Schedule a call after the next commit of the store, to send a confirmation."""
         self.touch()
-        self.server.turns.confirmations.append((self, send))
+        self.broker.turns.confirmations.append((self, send))
 
-    def flush(self) -> bool:
-        """Write pending bytes to the socket; return whether waiting links may send again."""
-        if self._stream is None or self._sasl is not None:
-            return False
-        self._schedule()
-        if not self._stalled:
-            data = self.engine.take()
-            if data:
-                self._stream.write(data)
-            if self.engine.over and not self._stalled:
-                self._stream.close()
-        return bool(self.waiting) and not self.paused
-
-    @property
-    def _stalled(self) -> bool:
-        return self.paused or bool(self._stream.is_closing())
-
-    def _schedule(self) -> None:
-        """Set the timer for the frames that keep an idle connection alive."""
-        loop = asyncio.get_running_loop()
-        deadline = self.engine.tick(loop.time())
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if deadline is not None and not self._stream.is_closing():
-            self._timer = loop.call_at(deadline, self.server.turns.run, self.touch)
+    def flush(self) -> Iterable[Outgoing]:
+        """Write pending bytes to the socket; return the links that waited and may send again."""
+        if self._stream is None or not self.engine.authenticated:
+            return ()
+        # The timer is for the frames that keep an idle connection alive.
+        deadline = self.engine.tick(self._loop.time())
+        self.call_at(deadline, self.broker.turns.run, self.touch)
+        super().flush()
+        if self.engine.over and not (self.paused or self.is_closing):
+            self._stream.close()
+        if self.paused or not self.waiting:
+            return ()
+        waiting, self.waiting = self.waiting, set()
+        return waiting
 
     # Called by the transport.
+
+    def on_authenticated(self, user: str | None) -> None:
+        """Learn who the peer is."""
+        self.user = user
+
+    def on_refused(self, error: transport.SaslError) -> None:
+        """Close the socket once the peer was told."""
+        self._stream.write(self.engine.take())
+        self.log("refused", logging.WARNING, why=str(error))
+        if self.broker.users:
+            self.broker.guesses.refused(self._host, self._loop.time())
+        self._stream.close()
 
     def on_open(self) -> None:
         """Open our end of the connection."""
@@ -264,20 +555,20 @@ class Connection(asyncio.Protocol, transport.Handler):
             self.log("session-error", condition=error.condition, why=error.description)
         for link in [link for link in self._links if link.session is session]:
             self._end(link, "session")
-        self.server.termini.end_of(session, "session")
+        self.broker.termini.end_of(session, "session")
 
     def on_attach(self, link: transport.Link) -> None:
         """Join the link with a node, or refuse it."""
         if link.remote is None:
             return
-        if not link.sends and not self.server.receiver_settles_second:
+        if not link.sends and not self.broker.receiver_settles_second:
             link.rcv_settle_mode = transport.ReceiverSettleMode.FIRST
         attach = Attach.of(link.remote)
         try:
             if attach.fault is not None:
                 raise attach.fault
             self._steal(link)
-            end = self._opener.open(link, attach)
+            end = self._join(link, attach)
         except DecodeError as error:
             self._refuse(link, Error(error.condition, str(error)))
             return
@@ -285,14 +576,21 @@ class Connection(asyncio.Protocol, transport.Handler):
             self._refuse(link, error.error)
             return
         self._links[link] = end
-        self.server.links[self._identity(link)] = (self, link)
+        self.broker.links[self._identity(link)] = end
         if isinstance(end, Incoming):
             end.grant()
-            node = end.target.node.name if end.target else getattr(attach.target, "address", None)
+            target = end.joined.target
+            node = target.node.name if target else getattr(attach.target, "address", None)
         else:
             node = end.node.name
-            self.server.turns.add(end)
+            self.broker.turns.add(end)
         self.log("attached", link=link.name, node=node, receiver=link.sends)
+
+    def _join(self, link: transport.Link, attach: Attach) -> Outgoing | Incoming:
+        if link.sends:
+            return Outgoing(self, link, self._attacher.outgoing(self.container, link, attach))
+        joined = self._attacher.incoming(self.container, link, attach)
+        return Incoming(self, link, joined, self.broker.credit)
 
     def on_detach(self, link: transport.Link, error: Error | None, *, closed: bool) -> None:
         """End the link; the terminus of one that is detached may remain."""
@@ -305,7 +603,7 @@ class Connection(asyncio.Protocol, transport.Handler):
         end = self._links.get(link)
         if isinstance(end, Outgoing):
             end.tell_counts()
-            self.server.turns.ready[end] = None
+            self.broker.turns.ready[end] = None
 
     def on_transfer(self, delivery: transport.Delivery) -> None:
         """Publish a message."""
@@ -327,22 +625,21 @@ class Connection(asyncio.Protocol, transport.Handler):
         remote = self.engine.remote
         return remote.container_id if remote is not None else ""
 
-    def key(self, link: transport.Link) -> tuple[str, str]:
-        """Return what a terminus of the peer is kept by."""
-        return self.container, link.name
-
     def _identity(self, link: transport.Link) -> tuple[str, str, bool]:
-        """Return what identifies a link (Part 2, 2.6.1)."""
-        return (*self.key(link), link.sends)
+        """What identifies a link (Part 2, 2.6.1)."""
+        return self.container, link.name, link.sends
 
     def _steal(self, link: transport.Link) -> None:
-        """Detach the link that a new attach takes over (Part 2, 2.6.1)."""
-        known = self.server.links.get(self._identity(link))
+        """Detach the link that a new attach takes over."""
+        known = self.broker.links.get(self._identity(link))
         if known is not None and self.container:
-            connection, stolen = known
-            connection.log("stolen", link=stolen.name)
-            connection._end(stolen, "link")
-            connection.end_link(stolen, Error("amqp:link:stolen", "the link was attached again"))
+            known.steal()
+
+    def steal(self, link: transport.Link) -> None:
+        """Detach a link that was attached again (Part 2, 2.6.1)."""
+        self.log("stolen", link=link.name)
+        self._end(link, "link")
+        self.end_link(link, Error("amqp:link:stolen", "the link was attached again"))
 
     def _refuse(self, link: transport.Link, error: Error) -> None:
         self.log("link-refused", link=link.name, condition=error.condition, why=error.description)
@@ -364,37 +661,45 @@ class Connection(asyncio.Protocol, transport.Handler):
         end = self._links.pop(link, None)
         if end is None:
             return
-        if self.server.links.get(self._identity(link)) == (self, link):
-            del self.server.links[self._identity(link)]
+        if self.broker.links.get(self._identity(link)) is end:
+            del self.broker.links[self._identity(link)]
         try:
             if isinstance(end, Incoming):
                 self.transactions.end_of(link)
-                if end.target is not None:
-                    end.target.detach()
+                if end.joined.target is not None:
+                    end.joined.target.detach()
             else:
-                self.server.turns.remove(end)
-                self.server.termini.retire(self.key(link), end, ends)
+                self.broker.turns.remove(end)
+                self.waiting.discard(end)
+                scopes = {"session": link.session, "connection": self}
+                self.broker.termini.retire(
+                    (self.container, link.name),
+                    end.out,
+                    end.joined.source,
+                    scopes=scopes,
+                    ends=ends,
+                )
         except Exception:  # other links end after this one
-            self.server.logger.exception("fault at the end of a link")
+            self.broker.logger.exception("fault at the end of a link")
             if isinstance(end, Outgoing):
-                self.server.release(end.out)
+                self.broker.release(end.out)
         self.log("detached", link=link.name)
 
     def _end_all(self) -> None:
         for link in list(self._links):
             self._end(link, "connection")
-        self.server.termini.end_of(self, "connection")
-        self.server.management.end_of(self)
+        self.broker.termini.end_of(self, "connection")
+        self.broker.on_ended(self._origin)
 
     def close(self, error: Error) -> None:
         """Close with an error, which the peer gets if it can."""
-        if self._sasl is not None or self._stream.is_closing():
+        if not self.engine.authenticated or self.is_closing:
             self._stream.abort()
         else:
             self.engine.close(error)
             self.touch()
             if self._linger is None:
-                self._linger = asyncio.get_running_loop().call_later(_LINGER, self.abort)
+                self._linger = self._loop.call_later(_LINGER, self.abort)
 
     def abort(self) -> None:
         """Close the socket at once."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
+import json
 import logging
 import os
 import platform
@@ -18,25 +20,16 @@ from os import PathLike
 from typing import Any, Self, TypeVar
 
 from amqp10msg import Limits, Message, __version__
-from amqp10msg.delivery import DistributionNode, Error, Released
+from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.node import (
     Capacity,
     Counts,
-    MemoryStore,
-    OutgoingLink,
     Quarantined,
-    Store,
 )
-from amqp10msg.net.serve import tokens
+from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
-from amqp10msg.net.serve.exchanges import Exchanges
-from amqp10msg.net.serve.management import MANAGEMENT, Management
-from amqp10msg.net.serve.nodes import Nodes
-from amqp10msg.net.serve.sasl import Guesses
-from amqp10msg.net.serve.termini import Termini
-from amqp10msg.net.serve.tokens import CBS, Token
-from amqp10msg.net.serve.turns import Turns
-from amqp10msg.net.transport import Link
+from amqp10msg.net.serve.nodes import Exchanges, Nodes
+from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, Token, answer_token
 
 T = TypeVar("T")
 
@@ -59,7 +52,7 @@ _PATIENCE = 1.0
 
 
 def _most_connections() -> int:
-    """Return how many connections the descriptors of this process are enough for."""
+    """How many connections the descriptors of this process are enough for."""
     try:
         import resource  # noqa: PLC0415  (not on Windows)
     except ImportError:
@@ -87,6 +80,23 @@ def tls_context(cert: str | PathLike[str], key: str | PathLike[str] | None) -> s
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(cert, key)
     return context
+
+
+class JsonFormatter(logging.Formatter):
+    """Formats a record as one JSON object: time, level, event, and the fields of the event."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line of a record."""
+        moment = datetime.datetime.fromtimestamp(record.created, datetime.UTC)
+        line = {
+            "time": moment.isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "event": getattr(record, "event", record.getMessage()),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
 
 
 def _now() -> int:
@@ -166,21 +176,31 @@ class Server:
     ) -> None:
         self.host = host
         self.port = port
-        self.users = dict(users or {})
-        self.anonymous = not self.users if anonymous is None else anonymous
-        self.max_message_size = max_message_size
-        self.credit = credit
-        self.limits = limits or Limits(depth=_MAX_DEPTH)
-        self.receiver_settles_second = receiver_settles_second
-        self.properties = {
-            "product": "amqp10msg",
-            "version": __version__,
-            "platform": f"Python {platform.python_version()}",
-            **(properties or {}),
-        }
-        self.container_id = container_id or f"amqp10msg-{uuid.uuid4()}"
-        self.clock = clock
-        self.logger = logger or logging.getLogger("amqp10msg.serve")
+        names = dict(users or {})
+        most = limits or Limits(depth=_MAX_DEPTH)
+        #: What the server's thread works on; used by that thread alone.
+        self.broker = Broker(
+            container_id=container_id or f"amqp10msg-{uuid.uuid4()}",
+            users=names,
+            anonymous=not names if anonymous is None else anonymous,
+            max_message_size=max_message_size,
+            credit=credit,
+            limits=most,
+            receiver_settles_second=receiver_settles_second,
+            properties={
+                "product": "amqp10msg",
+                "version": __version__,
+                "platform": f"Python {platform.python_version()}",
+                **(properties or {}),
+            },
+            clock=clock,
+            logger=logger or logging.getLogger("amqp10msg.serve"),
+        )
+        management = Management(self.broker)
+        self.broker.services[MANAGEMENT] = management.answer
+        self.broker.on_ended = management.end_of
+        if on_token is not None:
+            self.broker.services[CBS] = lambda request, _: answer_token(request, on_token)
         self._addresses = list(nodes)
         self._topics = list(topics)
         self._tls = tls
@@ -192,30 +212,13 @@ class Server:
             "priorities": priorities,
             "capacity": capacity,
             "accept_durable": accept_durable,
-            "limits": self.limits,
+            "limits": most,
         }
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping: asyncio.Event | None = None
-        # Used by the server's thread alone.
-        self.nodes: Nodes
-        self.exchanges: Exchanges
-        self.management = Management(self)
-        #: What answers the requests to an address: called with the request and its connection.
-        self.services: dict[str, Callable[[Message, Connection], Message]] = {
-            MANAGEMENT: self.management.answer
-        }
-        if on_token is not None:
-            self.services[CBS] = lambda request, _: tokens.answer(request, on_token)
-        self.store: Store = MemoryStore()
-        self.termini = Termini(self)
-        self.connections: set[Connection] = set()
-        self.guesses = Guesses()
         self._most = _MOST_CONNECTIONS
         self._is_full = False
-        #: The connection and the link of the transport by container, link name and role.
-        self.links: dict[tuple[str, str, bool], tuple[Connection, Link]] = {}
-        self.turns = Turns(self)
 
     # For other threads.
 
@@ -281,11 +284,11 @@ class Server:
         def run() -> None:
             def work() -> None:
                 try:
-                    result.set_result(function(self.nodes))
+                    result.set_result(function(self.broker.nodes))
                 except BaseException as error:  # noqa: BLE001  (raised in the other thread)
                     result.set_exception(error)
 
-            self.turns.run(work)
+            self.broker.turns.run(work)
 
         loop.call_soon_threadsafe(run)
         while not result.done():
@@ -324,12 +327,12 @@ class Server:
         """Return the stored messages of a node that could not be read, see `DistributionNode`."""
         return self.call(lambda nodes: nodes.make(address).quarantined)
 
-    def admits(self) -> bool:
-        """Return whether there is room for one more connection; where not, say so once."""
-        is_full = len(self.connections) >= self._most
+    def _admits(self) -> bool:
+        """Whether there is room for one more connection; where not, say so once."""
+        is_full = len(self.broker.connections) >= self._most
         if is_full and not self._is_full:
             why = f"{self._most} are open: more are closed at once (see ulimit -n)"
-            self.log("full", logging.WARNING, why=why)
+            self.broker.log("full", logging.WARNING, why=why)
         self._is_full = is_full
         return not is_full
 
@@ -339,7 +342,9 @@ class Server:
             loop.default_exception_handler(context)
         elif not self._is_full:
             self._is_full = True
-            self.log("full", logging.WARNING, why=f"{context.get('exception')} (see ulimit -n)")
+            self.broker.log(
+                "full", logging.WARNING, why=f"{context.get('exception')} (see ulimit -n)"
+            )
 
     # The thread.
 
@@ -357,7 +362,11 @@ class Server:
             self._loop = loop = asyncio.get_running_loop()
             self._stopping = asyncio.Event()
             listener = await loop.create_server(
-                lambda: Connection(self), self.host, self.port, ssl=self._tls, backlog=_AT_ONCE
+                lambda: Connection(self.broker, self._admits),
+                self.host,
+                self.port,
+                ssl=self._tls,
+                backlog=_AT_ONCE,
             )
             for listening in listener.sockets:
                 # asyncio accepts as many at once as may wait, whether it has descriptors or not.
@@ -366,11 +375,11 @@ class Server:
             loop.set_exception_handler(self._on_fault)
             self._most = _most_connections()
             self.port = listener.sockets[0].getsockname()[1]
-            self.log("listening", url=self.url)
+            self.broker.log("listening", url=self.url)
             started.set_result(None)
             try:
                 while not self._stopping.is_set():
-                    self.turns.run(self.nodes.expire)
+                    self.broker.turns.run(self.broker.nodes.expire)
                     try:
                         await asyncio.wait_for(self._stopping.wait(), _TICK)
                     except TimeoutError:
@@ -379,7 +388,7 @@ class Server:
                 listener.close()
                 await self._close_connections()
                 self._loop = None
-                self.log("stopped")
+                self.broker.log("stopped")
 
     def _open(self, stack: ExitStack) -> None:
         names: list[str] = []
@@ -387,26 +396,26 @@ class Server:
             from amqp10msg.delivery.node.sqlite import SqliteStore  # noqa: PLC0415
 
             store = stack.enter_context(SqliteStore(self._file))
-            self.store = store
+            self.broker.store = store
             names = store.names()
-        self.nodes = Nodes(
-            self.store,
+        self.broker.nodes = Nodes(
+            self.broker.store,
             create=True,
             dead_letter=self._dead_letter,
-            on_available=self.turns.available,
+            on_available=self.broker.turns.available,
             on_quarantined=self._log_quarantined,
             on_fault=self._log_fault,
             options=self._options,
         )
-        self.exchanges = Exchanges(self.nodes)
+        self.broker.exchanges = Exchanges(self.broker.nodes)
         for name in (*names, *self._addresses):
-            self.nodes.make(name)
+            self.broker.nodes.make(name)
         for name in self._topics:
-            self.nodes.make_topic(name)
-        self.nodes.create = self._create
+            self.broker.nodes.make_topic(name)
+        self.broker.nodes.create = self._create
 
     def _log_quarantined(self, aside: Quarantined) -> None:
-        self.log(
+        self.broker.log(
             "quarantined",
             logging.ERROR,
             node=aside.node,
@@ -416,58 +425,23 @@ class Server:
         )
 
     def _log_fault(self, node: DistributionNode, fault: Exception) -> None:
-        self.logger.error("fault at the node %r", node.name, exc_info=fault)
+        self.broker.logger.error("fault at the node %r", node.name, exc_info=fault)
 
     async def _close_connections(self) -> None:
         """Close all connections, and abort those whose peers do not answer in time."""
         goodbye = Error("amqp:connection:forced", "the server stops")
 
         def close() -> None:
-            for connection in list(self.connections):
+            for connection in list(self.broker.connections):
                 connection.close(goodbye)
 
-        self.turns.run(close)
+        self.broker.turns.run(close)
         loop = asyncio.get_running_loop()
         end = loop.time() + _GRACE
-        while self.connections and loop.time() < end:
+        while self.broker.connections and loop.time() < end:
             await asyncio.sleep(0.005)
-        for connection in list(self.connections):
+        for connection in list(self.broker.connections):
             connection.abort()
-        while self.connections:
+        while self.broker.connections:
             await asyncio.sleep(0)
-        self.turns.run(self.termini.clear)
-
-    # In the thread, called by connections.
-
-    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
-        """Log an event."""
-        if self.logger.isEnabledFor(level):
-            text = " ".join(f"{key}={value!r}" for key, value in fields.items())
-            self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
-
-    def delete(self, address: str) -> int:
-        """Delete a node, and detach its links; return the number of its messages."""
-        node = self.nodes.find(address) if address in self.nodes else None
-        if node is None:
-            return 0
-        count = len(node)
-        self.nodes.delete(address)
-        for end in self.turns.forget(node):
-            gone = Error("amqp:resource-deleted", f"the node {node.name!r} was deleted")
-            end.connection.end_link(end.link, gone)
-        self.log("deleted", node=node.name)
-        return count
-
-    def release(self, link: OutgoingLink) -> None:
-        """End a link at its node; a delivery whose outcome cannot be applied is released."""
-        try:
-            link.detach()
-        except Exception:
-            self.logger.exception("fault at the end of the link %r", link.name)
-            for delivery in list(link.unsettled.values()):
-                with suppress(Exception):  # logged below if it is still unsettled then
-                    delivery.settle(Released())
-            try:
-                link.detach()
-            except Exception:
-                self.logger.exception("the link %r cannot be ended", link.name)
+        self.broker.turns.run(self.broker.termini.clear)

@@ -7,24 +7,20 @@ rolled back when the link to its coordinator ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import attrs
 
 from amqp10msg import AmqpError, AmqpValue, Described, Limits, Message
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
-from amqp10msg.delivery.node import NodeError, Outcome
+from amqp10msg.delivery.node import Delivery, NodeError, Outcome
+from amqp10msg.net.serve.nodes import Published
 from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
-
-if TYPE_CHECKING:
-    from amqp10msg.net.serve.links import Outgoing
 
 _MAX_OPEN = 1_000
 _MAX_WORK = 10_000
-#: The nodes that a message was published to, with its number at each.
-Published = Iterable[tuple[DistributionNode, int]]
 
 
 @attrs.frozen
@@ -32,18 +28,21 @@ class Retired:
     """A delivery whose outcome depends on a transaction (Part 4, 4.4.3).
 
     Attributes:
-        end: its link.
-        delivery: of the node.
-        theirs: of the transport.
+        delivery: the delivery.
         outcome: the provisional outcome.
         settled: whether the receiver has settled.
+        settle: settles it, there and towards the receiver.
     """
 
-    end: Outgoing
-    delivery: Any
-    theirs: Any
+    delivery: Delivery
     outcome: Outcome
     settled: bool
+    settle: Callable[[Outcome], None]
+
+    def end(self, outcome: Outcome) -> None:
+        """Settle the delivery with an outcome, unless it was settled meanwhile."""
+        if not self.delivery.settled:
+            self.settle(outcome)
 
 
 @attrs.define(eq=False)
@@ -97,13 +96,13 @@ class Transaction:
                 node.withdraw(sequence)
             raise NodeError(str(error), TransactionError.TRANSACTION_ROLLBACK) from error
         for one in self.retired:
-            one.end.retire(one.delivery, one.theirs, one.outcome)
+            one.end(one.outcome)
 
     def rollback(self) -> None:
         """Undo the outcomes: a settled delivery failed, and another one is as it was before."""
         for one in self.retired:
             if one.settled:
-                one.end.retire(one.delivery, one.theirs, Modified(delivery_failed=True))
+                one.end(Modified(delivery_failed=True))
             elif not one.delivery.settled:
                 one.delivery.state = None
 

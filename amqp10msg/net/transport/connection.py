@@ -22,6 +22,7 @@ from amqp10msg.net.transport.frames import (
     Output,
     Transfer,
 )
+from amqp10msg.net.transport.sasl import SaslEnd, SaslError
 from amqp10msg.net.transport.sessions import FaultError, Handler, Session, SessionFaultError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import Limits
@@ -54,6 +55,7 @@ class Connection:
         handler: is called with what happens.
         opens: what this end opens with. Frames that exceed its max-frame-size close the connection,
             and so do channels above its channel-max.
+        sasl: authenticates one end first; None for a connection without SASL.
 
     Attributes:
         remote: how the peer opened; None before it did.
@@ -63,7 +65,7 @@ class Connection:
         sessions: those that have begun, by the peer's channel.
     """
 
-    def __init__(self, handler: Handler, opens: Open) -> None:
+    def __init__(self, handler: Handler, opens: Open, sasl: SaslEnd | None = None) -> None:
         self.handler = handler
         self.local = opens
         self.remote: Open | None = None
@@ -72,12 +74,19 @@ class Connection:
         self.sessions: dict[int, Session] = {}
         self._own: dict[int, Session] = {}
         self._output = Output()
+        self._sasl = sasl
+        self._early = b"" if sasl is None else sasl.start()  # of SASL, to be sent
         self._buffer = b""
         self._position = 0
         self._chunks: list[bytes] = []
         self._have = 0  # bytes that were not processed yet
         self._need = HEAD_SIZE  # bytes to go on
         self._header_seen = False
+
+    @property
+    def authenticated(self) -> bool:
+        """Whether SASL is over, or there is none."""
+        return self._sasl is None
 
     @property
     def closed(self) -> bool:
@@ -146,7 +155,8 @@ class Connection:
 
     def take(self) -> bytes:
         """Take the bytes that are to be sent now."""
-        return self._output.take()
+        early, self._early = self._early, b""
+        return early if self._sasl is not None else early + self._output.take()
 
     def tick(self, now: float) -> float | None:
         """Write an empty frame if the peer's idle-time-out asks for one (Part 2, 2.4.5).
@@ -166,8 +176,27 @@ class Connection:
         """Take in bytes of the peer, for `step`; nothing once the connection is over."""
         if self.over:
             return
+        if self._sasl is not None:
+            data = self._authenticate(self._sasl, data)
+            if self._sasl is not None:
+                return
         self._chunks.append(data)
         self._have += len(data)
+
+    def _authenticate(self, sasl: SaslEnd, data: bytes) -> bytes:
+        """Process bytes of SASL, and return those that follow."""
+        try:
+            reply, rest = sasl.receive(data)
+        except SaslError as error:
+            self.handler.on_refused(error)
+            return b""
+        self._early += reply
+        if sasl.failed:
+            self.handler.on_refused(SaslError(sasl.failed))
+        elif sasl.done:
+            self._sasl = None
+            self.handler.on_authenticated(sasl.user)
+        return rest
 
     def step(self) -> bool:
         """Process one frame; return whether there was a whole one."""

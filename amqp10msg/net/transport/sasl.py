@@ -113,13 +113,19 @@ class SaslEnd:
     Attributes:
         done: the peer is authenticated, or let this end in: what follows is AMQP.
         failed: why the connection must be closed after the reply; empty if it need not be.
+        user: the name of the peer, or None.
     """
 
     def __init__(self) -> None:
         self.done = False
         self.failed = ""
+        self.user: str | None = None
         self._frames = SaslFrames()
         self._greeted = False
+
+    def start(self) -> bytes:
+        """What a connection begins with: nothing at a server."""
+        return b""
 
     def receive(self, data: bytes) -> tuple[bytes, bytes]:
         """Process bytes of the peer.
@@ -228,16 +234,12 @@ class SaslServer(SaslEnd):
     Args:
         anonymous: accept connections without a name, also without SASL.
         users: passwords by name, for PLAIN.
-
-    Attributes:
-        user: the name, or None.
     """
 
     def __init__(self, *, anonymous: bool, users: Mapping[str, str]) -> None:
         super().__init__()
         self.anonymous = anonymous
         self.users = users
-        self.user: str | None = None
         self._challenged = False  # what comes next is the response of PLAIN
 
     @property

@@ -22,6 +22,7 @@ from amqp10msg.net.transport.frames import (
     SenderSettleMode,
     Transfer,
 )
+from amqp10msg.net.transport.sasl import SaslError
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.kernel import encode_value
 from amqp10msg.wire.primitives import Described, Symbol
@@ -65,6 +66,12 @@ class Handler:
     be by the connection itself. When a session ends, its links end without a call of their own, and
     when the connection ends, its sessions do.
     """
+
+    def on_authenticated(self, user: str | None) -> None:
+        """Called when SASL is over: with the peer's name, if it gave one to this server."""
+
+    def on_refused(self, error: SaslError) -> None:
+        """Called when SASL failed: the connection is to be closed once `take` is empty."""
 
     def on_open(self) -> None:
         """Called when the peer opened; `Connection.remote` says how."""

@@ -1,27 +1,30 @@
-"""The node ``/management``: HTTP over AMQP, as far as clients of RabbitMQ 4 use it.
+"""The nodes that answer requests: ``/management`` and ``$cbs``.
 
-A request is a message with the method as its subject and the path as its ``to``; the response has
-the status as its subject and the message-id of the request as its correlation-id.
+``/management`` is HTTP over AMQP, as far as clients of RabbitMQ 4 use it. A request is a message
+with the method as its subject and the path as its ``to``; the response has the status as its
+subject and the message-id of the request as its correlation-id.
+
+``$cbs`` is claims-based security, with which clients of Azure authorize their links.
 """
 
 from __future__ import annotations
 
+import datetime
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qs, unquote
 
 import attrs
 
-from amqp10msg import AmqpError, AmqpValue, Message, Properties, UInt, ULong
+from amqp10msg import AmqpError, AmqpValue, Int, Message, Properties, Timestamp, UInt, ULong
 from amqp10msg.delivery.node import NodeError
-from amqp10msg.net.serve.exchanges import Binding
-
-if TYPE_CHECKING:
-    from amqp10msg.net.serve.server import Server
+from amqp10msg.net.serve.broker import Broker
+from amqp10msg.net.serve.nodes import Binding
 
 MANAGEMENT = "/management"
+CBS = "$cbs"
 _BINDING = re.compile(r"src=([^;/]*);dst([qe])=([^;/]*);key=([^;/]*);args=([^;/]*)")
 _QUEUE_OPTIONS = {"durable": True, "exclusive": False, "auto_delete": False}
 _EXCHANGE_OPTIONS = {"durable": True, "auto_delete": False, "internal": False}
@@ -46,11 +49,11 @@ class Management:
     connection; otherwise the options have no effect on how a node works.
 
     Args:
-        server: the server that is managed.
+        broker: what is managed.
     """
 
-    def __init__(self, server: Server) -> None:
-        self._server = server
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
         self._queues: dict[str, _Queue] = {}
 
     def answer(self, request: Message, owner: object) -> Message:
@@ -113,11 +116,11 @@ class Management:
     # Queues.
 
     def _info(self, name: str) -> dict[str, Any]:
-        if name not in self._server.nodes:
+        if name not in self._broker.nodes:
             raise _StatusError(HTTPStatus.NOT_FOUND, f"there is no queue {name!r}")
-        node = self._server.nodes.make(name)
+        node = self._broker.nodes.make(name)
         options = self._options_of(name)
-        leader = self._server.container_id
+        leader = self._broker.container_id
         return {
             **options,
             "name": name,
@@ -135,12 +138,12 @@ class Management:
 
     def _put_queue(self, name: str, body: Any, owner: object) -> tuple[HTTPStatus, Any]:
         options = _options(body, _QUEUE_OPTIONS)
-        if name in self._server.nodes:
+        if name in self._broker.nodes:
             if name in self._queues and options != self._options_of(name):
                 raise _StatusError(HTTPStatus.CONFLICT, f"queue {name!r} has other options")
             status = HTTPStatus.OK
         else:
-            self._server.nodes.make(name)
+            self._broker.nodes.make(name)
             status = HTTPStatus.CREATED
         self._queues.setdefault(name, _Queue(options, owner if options["exclusive"] else None))
         return status, self._info(name)
@@ -150,12 +153,12 @@ class Management:
 
     def _delete_queue(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
         self._queues.pop(name, None)
-        self._server.exchanges.unbind_all(name, to_queue=True)
-        return HTTPStatus.OK, {"message_count": ULong(self._server.delete(name))}
+        self._broker.exchanges.unbind_all(name, to_queue=True)
+        return HTTPStatus.OK, {"message_count": ULong(self._broker.delete(name))}
 
     def _purge(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
         self._info(name)
-        link = self._server.nodes.make(name).attach("purge")
+        link = self._broker.nodes.make(name).attach("purge")
         count = 0
         try:
             while link.next(settled=True) is not None:
@@ -168,7 +171,7 @@ class Management:
 
     def _put_exchange(self, name: str, body: Any, _: object) -> tuple[HTTPStatus, Any]:
         kind = body.get("type", "direct")
-        exchanges = self._server.exchanges
+        exchanges = self._broker.exchanges
         if kind not in exchanges.TYPES:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"there is no exchange type {kind!r}")
         options = _options(body, _EXCHANGE_OPTIONS)
@@ -178,7 +181,7 @@ class Management:
         return HTTPStatus.NO_CONTENT, None
 
     def _delete_exchange(self, name: str, _: Any, __: object) -> tuple[HTTPStatus, Any]:
-        self._server.exchanges.delete(name)
+        self._broker.exchanges.delete(name)
         return HTTPStatus.NO_CONTENT, None
 
     def _post_binding(self, _: str, body: Any, __: object) -> tuple[HTTPStatus, Any]:
@@ -187,8 +190,8 @@ class Management:
         if to_queue:
             self._info(destination)
         else:
-            self._server.exchanges.get(destination)
-        self._server.exchanges.bind(
+            self._broker.exchanges.get(destination)
+        self._broker.exchanges.bind(
             Binding(
                 body["source"],
                 destination,
@@ -204,7 +207,7 @@ class Management:
         if found is None:
             raise _StatusError(HTTPStatus.BAD_REQUEST, f"{path!r} is not the path of a binding")
         source, kind, destination, key, _ = map(unquote, found.groups())
-        exchange = self._server.exchanges.get(source)
+        exchange = self._broker.exchanges.get(source)
         exchange.bindings = [
             one
             for one in exchange.bindings
@@ -221,7 +224,7 @@ class Management:
                 "binding_key": one.key,
                 "arguments": dict(one.arguments),
             }
-            for one in self._server.exchanges.bindings()
+            for one in self._broker.exchanges.bindings()
             if wanted.get("src", one.source) == one.source
             and wanted.get("dstq" if one.to_queue else "dste", one.destination) == one.destination
             and wanted.get("key", one.key) == one.key
@@ -232,3 +235,56 @@ class Management:
 def _options(body: Any, defaults: dict[str, Any]) -> dict[str, Any]:
     options = {key: bool(body.get(key, default)) for key, default in defaults.items()}
     return {**options, "arguments": dict(body.get("arguments") or {})}
+
+
+# Tokens.
+
+
+@attrs.frozen
+class Token:
+    """A token that a client puts.
+
+    Attributes:
+        name: the address that it is for.
+        type: such as ``jwt`` or ``servicebus.windows.net:sastoken``.
+        value: the token.
+        expiration: when it expires, or None if that is not stated.
+    """
+
+    name: str
+    type: str
+    value: str = attrs.field(repr=False)
+    expiration: datetime.datetime | None
+
+
+def answer_token(request: Message, accepts: Callable[[Token], bool]) -> Message:
+    """Pass the token of a put-token request to a hook, and return the response.
+
+    Args:
+        request: the request; the response has its message-id as correlation-id.
+        accepts: whether a token is accepted.
+    """
+    asked: Mapping[str, Any] = request.application_properties or {}
+    properties = request.properties or Properties()
+    value = request.body.value if isinstance(request.body, AmqpValue) else None
+    if asked.get("operation") != "put-token" or not isinstance(value, str):
+        status, text = 400, "send a put-token with the token as amqp-value"
+    else:
+        token = Token(str(asked.get("name")), str(asked.get("type")), value, _time_of(asked))
+        status, text = (200, "OK") if accepts(token) else (401, "the token is not accepted")
+    return Message(
+        AmqpValue(None),
+        properties=Properties(to=properties.reply_to, correlation_id=properties.message_id),
+        application_properties={"status-code": Int(status), "status-description": text},
+    )
+
+
+def _time_of(asked: Any) -> datetime.datetime | None:
+    expiration = asked.get("expiration")
+    if isinstance(expiration, bool) or not isinstance(expiration, int):
+        return None
+    seconds = expiration / 1_000 if isinstance(expiration, Timestamp) else expiration
+    try:
+        return datetime.datetime.fromtimestamp(seconds, datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        return None

@@ -1,0 +1,394 @@
+"""Attaching: what a link is joined with, be it a node, an exchange, a service or a topic."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import attrs
+
+from amqp10msg import AmqpMap, DecodeError, Described, Message, Symbol
+from amqp10msg.composite import from_described
+from amqp10msg.delivery import (
+    Accepted,
+    Coordinator,
+    Modified,
+    Rejected,
+    Released,
+    ResumeAction,
+    Source,
+    StdDistMode,
+    Step,
+    Target,
+    TxnCapability,
+    resume,
+)
+from amqp10msg.delivery.filters import FilterSet, parse
+from amqp10msg.delivery.node import (
+    Capacity,
+    Delivery,
+    DistributionNode,
+    IncomingLink,
+    NodeError,
+    OutgoingLink,
+)
+from amqp10msg.net import transport
+from amqp10msg.net.serve.broker import Broker, TurnOverError
+from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND, Published, exchange_of, publish_to
+
+#: The outcomes that settle a delivery at a node.
+OUTCOMES = (Accepted, Rejected, Released, Modified)
+#: Publishes the bytes of a message with their message-format.
+Publish = Callable[[bytes, int], Published]
+# Of sources and targets.
+_QUEUE = {"queue", "temporary-queue"}
+_TOPIC = "topic"
+_TXN_CAPABILITIES = (TxnCapability.LOCAL_TRANSACTIONS, TxnCapability.MULTI_TXNS_PER_SSN)
+# Responses of a service that a peer has not taken yet.
+_MAX_RESPONSES = 1_000
+
+
+@attrs.frozen
+class Attach:
+    """The fields of a peer's attach that a node needs (Part 2, 2.7.3).
+
+    Attributes:
+        source: None if it is missing.
+        target: None if it is missing.
+        unsettled: the states of the peer's unsettled deliveries by delivery-tag, None for null.
+        incomplete: whether there are more, which do not stand there.
+        fault: why one of them cannot be decoded; None if all can.
+    """
+
+    source: Source | None
+    target: Target | Coordinator | None
+    unsettled: dict[bytes, Any]
+    incomplete: bool = False
+    fault: DecodeError | None = None
+
+    @classmethod
+    def of(cls, attach: transport.Attach) -> Attach:
+        """Decode the fields of an attach."""
+        try:
+            source, target = _decoded(attach.source), _decoded(attach.target)
+            states = attach.unsettled if isinstance(attach.unsettled, dict) else {}
+            unsettled = {tag: _decoded(state) for tag, state in states.items()}
+        except DecodeError as error:
+            return cls(None, None, {}, fault=error)
+        return cls(
+            source if isinstance(source, Source) else None,
+            target if isinstance(target, Target | Coordinator) else None,
+            unsettled,
+            bool(attach.incomplete_unsettled),
+        )
+
+
+def _decoded(value: Any) -> Any:
+    """Decode the source, target or delivery state in a field; None for anything else."""
+    if isinstance(value, AmqpMap) or not isinstance(value, Described):
+        return None
+    return from_described(value)
+
+
+@attrs.define(eq=False)
+class PassingFilter:
+    """A filter-set that uses the clock of the server, and ends when the turn of its link is over.
+
+    Attributes:
+        filters: the filter-set.
+        broker: has the clock and the turns.
+        fresh: whether no message was evaluated in this turn: one always is.
+    """
+
+    filters: FilterSet
+    broker: Broker
+    fresh: bool = True
+
+    def matches(self, message: Any, *, local: bool | None = None) -> bool:
+        """Whether a message passes.
+
+        Raises:
+            TurnOverError: the time is over; the message is to be asked for again.
+        """
+        if not self.fresh and self.broker.turns.is_over:
+            raise TurnOverError
+        self.fresh = False
+        return self.filters.matches(message, now=self.broker.clock(), local=local)
+
+
+@attrs.frozen
+class Publishing:
+    """What a link that receives messages is joined with.
+
+    Attributes:
+        publish: publishes a message; None for the coordinator.
+        target: the link of the node, if that is a single one.
+        rejects: whether the peer's source supports the outcome rejected.
+    """
+
+    publish: Publish | None
+    target: IncomingLink | None
+    rejects: bool
+
+
+@attrs.frozen
+class Sending:
+    """What a link that sends messages is joined with.
+
+    Attributes:
+        out: the link of the node.
+        source: what the peer asked for.
+        incomplete: whether the peer has more unsettled deliveries than it listed.
+        resumed: deliveries of a link that was lost which this one goes on with, before new ones.
+    """
+
+    out: OutgoingLink
+    source: Source
+    incomplete: bool
+    resumed: list[tuple[Delivery, Step]]
+
+
+class Attacher:
+    """Joins the links that a peer attaches with what they ask for, and answers them.
+
+    Args:
+        broker: has the nodes.
+        origin: identifies the connection in its messages.
+    """
+
+    def __init__(self, broker: Broker, origin: object) -> None:
+        self._broker = broker
+        self._origin = origin
+        self._services: dict[str, DistributionNode] = {}
+
+    # Receiving.
+
+    def incoming(self, container: str, link: transport.Link, attach: Attach) -> Publishing:
+        """Join a link that receives messages, and answer its attach.
+
+        Args:
+            container: the peer's container-id.
+            link: the link of the transport.
+            attach: what the peer asks for.
+
+        Raises:
+            NodeError: it is refused.
+        """
+        target = attach.target
+        if target is None:
+            raise NodeError("the attach has no target", "amqp:invalid-field")
+        outcomes = attach.source.outcomes if attach.source is not None else ()
+        rejects = not outcomes or "amqp:rejected:list" in outcomes
+        link.max_message_size = self._broker.max_message_size
+        publish: Publish | None = None
+        end = None
+        answer: Target | Coordinator
+        if isinstance(target, Coordinator):
+            answer = Coordinator(_TXN_CAPABILITIES)
+        else:
+            publish, node = self._publisher(container, link, target)
+            if node is not None:
+                end = node.attach_incoming(link.name, creates=target.dynamic)
+            answer = self._answer(target, node)
+        link.attach(source=attach.source, target=answer)
+        return Publishing(publish, end, rejects)
+
+    def _publisher(
+        self, container: str, link: transport.Link, target: Target
+    ) -> tuple[Publish, DistributionNode | None]:
+        """What publishes to a target, and its node if it has a single one."""
+        address = target.address
+        if address is None and not target.dynamic:
+            return self._publish_by_address, None
+        if address in self._broker.services:
+            return partial(self._ask, address), None
+        exchange = exchange_of(address) if isinstance(address, str) else None
+        if exchange is not None and (exchange[0] or not exchange[1]):
+            self._broker.exchanges.get(exchange[0])  # raises if there is none
+            return self._exchange(exchange), None
+        topic = self._topic_of(target)
+        if topic is not None:
+            return partial(self._publish_to_topic, topic), None
+        node = self._node_of(container, link, target)
+        if exchange is not None:
+            return self._exchange(exchange), node
+        return partial(publish_to, (node,), origin=self._origin), node
+
+    def _exchange(self, exchange: tuple[str, str | None]) -> Publish:
+        return partial(self._broker.exchanges.publish, *exchange, origin=self._origin)
+
+    def _publish_to_topic(self, address: str, octets: bytes, message_format: int) -> Published:
+        Message.decode(octets, limits=self._broker.limits)  # also where nobody subscribes
+        nodes = self._broker.nodes.subscriptions(address)
+        return publish_to(nodes, octets, message_format, origin=self._origin)
+
+    def _publish_by_address(self, octets: bytes, message_format: int) -> Published:
+        """Publish a message of the anonymous terminus to the address in its ``to``."""
+        properties = Message.decode(octets, limits=self._broker.limits).properties
+        to = properties.to if properties is not None else None
+        nodes = self._broker.nodes
+        exchange = exchange_of(to) if to else None
+        if exchange is not None:
+            return self._exchange(exchange)(octets, message_format)
+        if to and nodes.is_topic(to):
+            return self._publish_to_topic(to, octets, message_format)
+        node = nodes.find(to) if to else None
+        if node is None:
+            raise NodeError(f"there is no node {to!r} to send this message to", NOT_FOUND)
+        return publish_to((node,), octets, message_format, origin=self._origin)
+
+    # Services.
+
+    def _ask(self, address: str, octets: bytes, _: int) -> Published:
+        """Pass a request to a service, and publish its response to this connection."""
+        # Proton writes a body of null before the properties.
+        request = Message.decode(octets, strict=False, limits=self._broker.limits)
+        response = self._broker.services[address](request, self._origin)
+        self._responses(address).publish(response)
+        return ()
+
+    def _responses(self, address: str) -> DistributionNode:
+        """The node with the responses of a service to this connection."""
+        node = self._services.get(address)
+        if node is None:
+            made = self._services[address] = node = DistributionNode(
+                address,
+                clock=self._broker.clock,
+                capacity=Capacity(messages=_MAX_RESPONSES),
+                on_available=lambda: self._broker.turns.available(made),
+            )
+        return node
+
+    # Sending.
+
+    def outgoing(self, container: str, link: transport.Link, attach: Attach) -> Sending:
+        """Join a link that sends messages, and answer its attach.
+
+        Args:
+            container: the peer's container-id.
+            link: the link of the transport.
+            attach: what the peer asks for.
+
+        Raises:
+            NodeError: it is refused.
+            DecodeError: a filter is malformed.
+        """
+        termini = self._broker.termini
+        key = container, link.name
+        source = attach.source or termini.known(key)  # without one, it asks for what was kept
+        if source is None:
+            raise NodeError("the attach has no source, and none was kept for it", NOT_FOUND)
+        try:
+            mode = StdDistMode(source.distribution_mode or StdDistMode.MOVE)
+        except ValueError:
+            raise NodeError(
+                f"there is no distribution-mode {source.distribution_mode!r} here",
+                "amqp:not-implemented",
+            ) from None
+        filters = parse(source.filter).supported
+        out = termini.resume(key, source)
+        if out is None:
+            topic = self._topic_of(source)
+            if topic is not None:
+                node = self._broker.nodes.subscribe(topic, *key)
+            else:
+                node = self._node_of(container, link, source)
+            out = node.attach(
+                link.name,
+                mode=mode,
+                filter=PassingFilter(filters, self._broker) if filters else None,
+                origin=self._origin,
+                default_outcome=source.default_outcome,
+                creates=source.dynamic,
+            )
+            resumed: list[tuple[Delivery, Step]] = []
+        else:
+            resumed = self._recover(out, attach)
+        answer = self._answer(source, out.node)
+        answer.distribution_mode = mode
+        answer.filter = filters.to_map() if filters else None
+        kept = {delivery.tag: None for delivery in out.unsettled.values()}
+        link.attach(source=answer, target=attach.target, **({"unsettled": kept} if kept else {}))
+        return Sending(out, source, attach.incomplete, resumed)
+
+    def _recover(self, out: OutgoingLink, attach: Attach) -> list[tuple[Delivery, Step]]:
+        """Decide on the deliveries that were unsettled when the link was lost (Part 3, 3.4.6).
+
+        They get the receiver's outcome, if its unsettled map has one. Those that it has not are
+        released, and delivered again as new ones, if it listed all; else they stay.
+
+        Returns:
+            Those that it has not all of, which the new link goes on with.
+
+        Raises:
+            NodeError: the map has what is no delivery-tag, or a place that is not in a message.
+        """
+        deliveries = {delivery.tag: delivery for delivery in out.unsettled.values()}
+        try:
+            plan = resume(
+                dict.fromkeys(deliveries),
+                attach.unsettled,
+                messages={tag: delivery.octets for tag, delivery in deliveries.items()},
+                receiver_incomplete=attach.incomplete,
+            )
+        except DecodeError as error:
+            raise NodeError(str(error), error.condition) from None
+        resumed = []
+        for tag, delivery in deliveries.items():
+            step = plan[tag]
+            if step.action is ResumeAction.SETTLE and isinstance(step.outcome, OUTCOMES):
+                delivery.settle(step.outcome)
+            elif step.action is ResumeAction.NEW_DELIVERY:
+                delivery.settle(Released())
+            elif step.action is ResumeAction.RESUME:
+                resumed.append((delivery, step))
+        return resumed
+
+    # Termini.
+
+    def _topic_of(self, terminus: Source | Target) -> str | None:
+        """The topic of a terminus, made of a new address if it asks for one; None if it has none.
+
+        Raises:
+            NodeError: it asks for a topic where there is a queue, or the other way round.
+        """
+        address = terminus.address
+        if terminus.dynamic or not isinstance(address, str) or address in self._broker.services:
+            return None
+        nodes = self._broker.nodes
+        if nodes.is_topic(address):
+            if "queue" in terminus.capabilities:
+                raise NodeError(f"{address!r} is a topic, not a queue", "amqp:not-allowed")
+            return address
+        if _TOPIC in terminus.capabilities:
+            nodes.make_topic(address)
+            return address
+        return None
+
+    def _node_of(
+        self, container: str, link: transport.Link, terminus: Source | Target
+    ) -> DistributionNode:
+        """The node of a terminus; a dynamic one is created."""
+        nodes = self._broker.nodes
+        if terminus.address in self._broker.services:
+            return self._responses(terminus.address)
+        if terminus.dynamic:
+            return nodes.make_dynamic(container, link.name, terminus.dynamic_node_properties)
+        node = nodes.find(terminus.address) if terminus.address else None
+        if node is None:
+            raise NodeError(f"there is no node {terminus.address!r}", NOT_FOUND)
+        return node
+
+    def _answer(self, terminus: Any, node: DistributionNode | None) -> Any:
+        """Our terminus: as the peer asked for it, with the address of a dynamic node."""
+        topic = isinstance(terminus.address, str) and self._broker.nodes.is_topic(terminus.address)
+        known = {_TOPIC} if topic else _QUEUE
+        answer = attrs.evolve(
+            terminus,
+            capabilities=tuple(name for name in terminus.capabilities if name in known),
+        )
+        if terminus.dynamic and node is not None:
+            answer.address = node.name
+            answer.dynamic_node_properties = {Symbol(LIFETIME): node.lifetime}
+        return answer

@@ -1,0 +1,463 @@
+"""What the connections of a server share, all of it used by the server's thread alone.
+
+A `Broker` has the nodes and what is remembered beyond a connection. Its `Turns` are how all work is
+done: work, commit, confirm, send.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from typing import Any, Protocol
+
+import attrs
+
+from amqp10msg import AmqpError, Limits, Message
+from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
+from amqp10msg.delivery.filters import EvaluationError
+from amqp10msg.delivery.node import MemoryStore, OutgoingLink, Store, StoreError
+from amqp10msg.net.serve.nodes import Exchanges, Nodes
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
+
+#: Seconds after which a turn lets other connections have theirs.
+_TURN = 0.02
+#: Seconds: the first wait after a refusal, which doubles with each, the longest, and after how long
+#: without one all is forgotten.
+_FIRST_WAIT, _LONGEST_WAIT, _FORGOTTEN = 0.05, 2.0, 60.0
+_MOST_HOSTS = 10_000
+#: What starts the timer of each policy: the end of the scope, or of one that contains it.
+_SCOPES = {
+    TerminusExpiryPolicy.LINK_DETACH: ("link", "session", "connection"),
+    TerminusExpiryPolicy.SESSION_END: ("session", "connection"),
+    TerminusExpiryPolicy.CONNECTION_CLOSE: ("connection",),
+    TerminusExpiryPolicy.NEVER: (),
+}
+
+
+class Peer(Protocol):
+    """A connection, as far as the broker knows it."""
+
+    def flush(self) -> Iterable[Sender]:
+        """Send what is pending, and return the links that may send again."""
+
+    def fail(self, error: Exception, where: str = "") -> None:
+        """Close after an error of the server itself."""
+
+    def close(self, error: Error) -> None:
+        """Close with an error, which the peer gets if it can."""
+
+    def abort(self) -> None:
+        """Close the socket at once."""
+
+
+class End(Protocol):
+    """A link of a connection."""
+
+    def steal(self) -> None:
+        """Detach it, as the peer attached it again elsewhere."""
+
+
+class Sender(Protocol):
+    """A link that sends the messages of a node."""
+
+    @property
+    def name(self) -> str:
+        """The link's name."""
+
+    @property
+    def node(self) -> DistributionNode:
+        """The node."""
+
+    def pump(self) -> bool:
+        """Send a message if there is one and it may be sent; return whether one was sent."""
+
+    def end(self, error: Error) -> None:
+        """Close the link with an error."""
+
+    def fail(self, error: Exception) -> None:
+        """Close the connection after an error of the server itself."""
+
+
+class Broker:
+    """What the connections of a server share.
+
+    Args:
+        container_id: the server's.
+        users: passwords by name.
+        anonymous: accept connections without a name.
+        max_message_size: in bytes; 0 for no bound.
+        credit: the number of messages that a sender may send ahead.
+        limits: what decoding a message may cost.
+        receiver_settles_second: accept the rcv-settle-mode second of senders.
+        properties: of the open frame.
+        clock: returns milliseconds since the Unix epoch.
+        logger: gets a record for each event.
+
+    Attributes:
+        store: the store of all nodes.
+        nodes: the nodes by address.
+        exchanges: the exchanges by name.
+        services: what answers the requests to an address: called with the request and the origin
+            of the connection that it came from.
+        on_ended: called with the origin of each connection that ends.
+        termini: the sources that outlive their links.
+        connections: those that are open.
+        links: the links by container, link name and role.
+        guesses: slows down who guesses passwords.
+        turns: how work is done.
+    """
+
+    nodes: Nodes
+    exchanges: Exchanges
+
+    def __init__(
+        self,
+        *,
+        container_id: str,
+        users: Mapping[str, str],
+        anonymous: bool,
+        max_message_size: int,
+        credit: int,
+        limits: Limits,
+        receiver_settles_second: bool,
+        properties: dict[str, Any],
+        clock: Callable[[], int],
+        logger: logging.Logger,
+    ) -> None:
+        self.container_id = container_id
+        self.users = users
+        self.anonymous = anonymous
+        self.max_message_size = max_message_size
+        self.credit = credit
+        self.limits = limits
+        self.receiver_settles_second = receiver_settles_second
+        self.properties = properties
+        self.clock = clock
+        self.logger = logger
+        self.store: Store = MemoryStore()
+        self.services: dict[str, Callable[[Message, object], Message]] = {}
+        self.on_ended: Callable[[object], None] = lambda _: None
+        self.connections: set[Peer] = set()
+        self.links: dict[tuple[str, str, bool], End] = {}
+        self.guesses = Guesses()
+        self.turns = Turns(self)
+        self.termini = Termini(self)
+
+    def log(self, event: str, level: int = logging.INFO, **fields: Any) -> None:
+        """Log an event."""
+        if self.logger.isEnabledFor(level):
+            text = " ".join(f"{key}={value!r}" for key, value in fields.items())
+            self.logger.log(level, "%s %s", event, text, extra={"event": event, "fields": fields})
+
+    def delete(self, address: str) -> int:
+        """Delete a node, and detach its links; return the number of its messages."""
+        node = self.nodes.find(address) if address in self.nodes else None
+        if node is None:
+            return 0
+        count = len(node)
+        self.nodes.delete(address)
+        for sender in self.turns.forget(node):
+            sender.end(Error("amqp:resource-deleted", f"the node {node.name!r} was deleted"))
+        self.log("deleted", node=node.name)
+        return count
+
+    def release(self, link: OutgoingLink) -> None:
+        """End a link at its node; a delivery whose outcome cannot be applied is released."""
+        try:
+            link.detach()
+        except Exception:
+            self.logger.exception("fault at the end of the link %r", link.name)
+            for delivery in list(link.unsettled.values()):
+                with suppress(Exception):  # logged below if it is still unsettled then
+                    delivery.settle(Released())
+            try:
+                link.detach()
+            except Exception:
+                self.logger.exception("the link %r cannot be ended", link.name)
+
+
+class Turns:
+    """What is done in the server's thread, a piece of work at a time.
+
+    Attributes:
+        touched: the connections that have something to send.
+        confirmations: what a connection sends when the store has committed.
+        ready: the links that may send; a dict because it is ordered.
+    """
+
+    def __init__(self, broker: Broker) -> None:
+        self.touched: set[Peer] = set()
+        self.confirmations: list[tuple[Peer, Callable[[], None]]] = []
+        self.ready: dict[Sender, None] = {}
+        self._broker = broker
+        self._deadline = 0.0
+        self._continues = False
+        self._senders: dict[DistributionNode, dict[Sender, None]] = {}
+        self._available: dict[DistributionNode, None] = {}
+
+    def run(self, work: Callable[[], object]) -> None:
+        """Run some work, commit it, confirm it to the peers, and send what can be sent.
+
+        What is left when the time is over waits for a turn of its own, after those of others.
+        """
+        broker = self._broker
+        self._deadline = time.monotonic() + _TURN
+        try:
+            with broker.store.batch():
+                work()
+                for node in broker.nodes.sweep():
+                    self._senders.pop(node, None)
+                    broker.log("deleted", node=node.name)
+            self._confirm()
+            while self.touched or self.ready or self._available:
+                with broker.store.batch():
+                    self._pump()
+                self._flush()
+                if self.is_over and (self.ready or self._available):
+                    self._continue()
+                    break
+        except StoreError as error:
+            self.confirmations.clear()
+            broker.log("store-failed", logging.CRITICAL, why=error.reason)
+            for connection in list(broker.connections):
+                connection.close(error.error)
+            self._flush()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the time of this turn is over."""
+        return time.monotonic() >= self._deadline
+
+    def _continue(self) -> None:
+        """Schedule a turn for what is left."""
+
+        def go_on() -> None:
+            self._continues = False
+            self.run(lambda: None)
+
+        if not self._continues:
+            self._continues = True
+            asyncio.get_running_loop().call_soon(go_on)
+
+    def _confirm(self) -> None:
+        """Send the confirmations of what was committed."""
+        confirmations = self.confirmations
+        self.confirmations = []
+        for connection, send in confirmations:
+            try:
+                send()
+            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                connection.fail(error, "confirming")
+
+    def _pump(self) -> None:
+        """Let the links that may send take messages in turn."""
+        for node in self._available:
+            self.ready.update(self._senders.get(node, {}))
+        self._available.clear()
+        while self.ready:
+            for sender in list(self.ready):
+                if sender not in self.ready:
+                    continue  # its connection failed meanwhile
+                if self.is_over:
+                    return
+                # A link that was served comes last in the next turn.
+                self.ready[sender] = self.ready.pop(sender)
+                try:
+                    more = sender.pump()
+                except TurnOverError:
+                    return
+                except AmqpError as error:
+                    more = False
+                    self._broker.log(
+                        "link-failed", logging.WARNING, link=sender.name, why=str(error)
+                    )
+                    # A filter that cannot be evaluated exceeds what a message may cost.
+                    costly = isinstance(error, EvaluationError)
+                    known = getattr(error, "condition", "amqp:internal-error")
+                    condition = RESOURCE_LIMIT_EXCEEDED if costly else known
+                    sender.end(Error(condition, str(error)))
+                except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                    more = False
+                    sender.fail(error)
+                if not more:
+                    self.ready.pop(sender, None)
+                    continue
+                # A link that got a message is the last one to get the next.
+                senders = self._senders.get(sender.node)
+                if senders is not None and sender in senders:
+                    senders[sender] = senders.pop(sender)
+
+    def _flush(self) -> None:
+        while self.touched:
+            connection = self.touched.pop()
+            try:
+                self.ready.update(dict.fromkeys(connection.flush()))
+            except Exception as error:  # noqa: BLE001  (logged; the others go on)
+                connection.fail(error, "sending")
+                connection.abort()
+                self.touched.discard(connection)
+
+    def available(self, node: DistributionNode) -> None:
+        """Schedule messages of a node to be sent at the end of this turn."""
+        self._available[node] = None
+
+    def add(self, sender: Sender) -> None:
+        """Send the messages of its node to a link from now on."""
+        self._senders.setdefault(sender.node, {})[sender] = None
+
+    def remove(self, sender: Sender) -> None:
+        """Send nothing more to a link."""
+        self.ready.pop(sender, None)
+        senders = self._senders.get(sender.node, {})
+        senders.pop(sender, None)
+        if not senders:
+            self._senders.pop(sender.node, None)
+
+    def forget(self, node: DistributionNode) -> Iterable[Sender]:
+        """Send nothing more from a node, and return the links that it was sent to."""
+        senders = self._senders.pop(node, {})
+        for sender in senders:
+            self.ready.pop(sender, None)
+        return senders
+
+
+class TurnOverError(Exception):
+    """The time of a turn is over: a link goes on in another one."""
+
+
+@attrs.define(eq=False)
+class _Kept:
+    out: OutgoingLink
+    source: Source
+    # The session and the connection that it was attached in.
+    scopes: dict[str, Any]
+    timer: asyncio.TimerHandle | None = None
+
+
+class Termini:
+    """Sources that outlive their links, by container and link name (Part 3, 3.5.6)."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._kept: dict[tuple[str, str], _Kept] = {}
+
+    def retire(
+        self,
+        key: tuple[str, str],
+        out: OutgoingLink,
+        source: Source | None,
+        *,
+        scopes: dict[str, Any],
+        ends: str | None,
+    ) -> None:
+        """Keep the source of a link that ended, or end it, too.
+
+        Args:
+            key: container and link name.
+            out: the link of the node.
+            source: what the peer asked for.
+            scopes: the session and the connection that it was attached in.
+            ends: "link", "session" or "connection"; None if the link was closed, and its source
+                with it.
+        """
+        if ends is None or source is None or not out.attached:
+            self._broker.release(out)
+            return
+        out.on_ended = None
+        self.forget(key)
+        kept = self._kept[key] = _Kept(out, source, scopes)
+        self._start(key, kept, ends)
+
+    def _start(self, key: tuple[str, str], kept: _Kept, ends: str) -> None:
+        if kept.timer is not None or ends not in _SCOPES[kept.source.expiry_policy]:
+            return
+        if not kept.source.timeout:
+            self.forget(key)
+            return
+        loop = asyncio.get_running_loop()
+        kept.timer = loop.call_later(
+            kept.source.timeout, self._broker.turns.run, lambda: self.forget(key)
+        )
+
+    def end_of(self, scope: Any, ends: str) -> None:
+        """Start the timers of the sources that were attached in a session or connection."""
+        for key, kept in list(self._kept.items()):
+            if kept.scopes[ends] == scope:
+                self._start(key, kept, ends)
+
+    def forget(self, key: tuple[str, str]) -> None:
+        """End a source: unsettled deliveries get their default-outcome."""
+        kept = self._kept.pop(key, None)
+        if kept is not None:
+            if kept.timer is not None:
+                kept.timer.cancel()
+            self._broker.release(kept.out)
+
+    def known(self, key: tuple[str, str]) -> Source | None:
+        """What was asked of the source that is kept for a link; None if none is."""
+        kept = self._kept.get(key)
+        return kept.source if kept is not None and kept.out.attached else None
+
+    def resume(self, key: tuple[str, str], source: Source) -> OutgoingLink | None:
+        """Return the source that was kept for a link, if the new attach asks for the same one."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return None
+        same = (
+            kept.out.attached
+            and kept.source.address == source.address
+            and kept.source.dynamic == source.dynamic
+            and kept.source.distribution_mode == source.distribution_mode
+            and kept.source.filter == source.filter
+        )
+        if not same:
+            self.forget(key)
+            return None
+        del self._kept[key]
+        if kept.timer is not None:
+            kept.timer.cancel()
+        return kept.out
+
+    def clear(self) -> None:
+        """End all sources."""
+        for key in list(self._kept):
+            self.forget(key)
+
+
+class Guesses:
+    """Slows down who guesses passwords: connections of a host that was refused wait their turn.
+
+    Right and wrong passwords wait alike, one connection after the other: more of them at once guess
+    no faster.
+    """
+
+    def __init__(self) -> None:
+        # By host: how often it was refused, when last, and until when its turns are taken.
+        self._hosts: dict[str, tuple[int, float, float]] = {}
+
+    def refused(self, host: str, now: float) -> None:
+        """Note that a host gave a wrong password.
+
+        Args:
+            host: its address.
+            now: seconds of a clock that does not go back.
+        """
+        times, _, until = self._hosts.pop(host, (0, now, now))
+        self._hosts[host] = (times + 1, now, until)
+        if len(self._hosts) > _MOST_HOSTS:
+            del self._hosts[next(iter(self._hosts))]
+
+    def wait(self, host: str, now: float) -> float:
+        """Take the next turn of a host; return in how many seconds it comes."""
+        times, last, until = self._hosts.get(host, (0, now, now))
+        if not times:
+            return 0.0
+        if now - last > _FORGOTTEN:
+            del self._hosts[host]
+            return 0.0
+        turn = max(now, until) + min(_FIRST_WAIT * 2.0 ** min(times - 1, 10), _LONGEST_WAIT)
+        self._hosts[host] = (times, last, turn)
+        return turn - now
