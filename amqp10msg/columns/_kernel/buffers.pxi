@@ -23,9 +23,6 @@ cdef enum:
     # After this many rows, room is made for the others.
     SEEN = 64
 
-# The largest of Arrow's 32-bit offsets.
-cdef Py_ssize_t LARGEST = 2**31 - 1
-
 # Kinds of columns. A timestamp is an INT64; a LIST has its offsets here, its children elsewhere.
 cpdef enum:
     BOOL = 0

@@ -70,25 +70,25 @@ cdef bint put_string(Batch* b, Column* out, cursor p, Py_ssize_t n) noexcept nog
         p += 1
 
 
+cdef inline cursor pass_over(cursor p, cursor end) noexcept nogil:
+    """Pass over one value that is not described, by its size. There are bytes."""
+    cdef int code = p[0]
+    cdef Py_ssize_t n = CODES[code].width
+    p += 1
+    if n == NO_CODE:
+        return NULL
+    if code >= BINARY8:
+        p = open_sized(p, code, &n)
+    return p + n if n <= end - p else NULL
+
+
 cdef inline cursor open_compound(
     Batch* b, cursor p, cursor end, int code, cursor* stop, Py_ssize_t* count
 ) noexcept nogil:
     """Read the size and count of a list or a map: return where its items begin, or NULL."""
-    cdef Py_ssize_t size
-    if is_large(code):
-        size = u32(p)
-        if size < 4 or size > end - p - 4:
-            return NULL
-        stop[0] = p + 4 + size
-        count[0] = u32(p + 4)
-        p += 8
-    else:
-        size = p[0]
-        if size < 1 or size > end - p - 1:
-            return NULL
-        stop[0] = p + 1 + size
-        count[0] = p[1]
-        p += 2
+    p = open_items(p, end, code, stop, count)
+    if p == NULL:
+        return NULL
     b.items -= count[0]
     return p if count[0] <= stop[0] - p and b.items >= 0 else NULL
 
@@ -269,13 +269,13 @@ cdef bint write_fixed(Batch* b, Column* out, cursor p, int code) noexcept nogil:
     if code == FALSE_CODE or (code == BOOLEAN_CODE and p[0] == 0):
         return put_ascii(b, out, b"false", 5)
     if CODES[code].way == SIGNED:
-        number = signed_at(p, code)
+        number = signed_of(&CODES[code], u64(p))
         # Negated without a sign, as the least number has no positive counterpart.
         return put_digits(
             b, out, number < 0, 0 - <uint64_t> number if number < 0 else <uint64_t> number
         )
     if CODES[code].way == UNSIGNED:
-        return put_digits(b, out, False, unsigned_at(p, code))
+        return put_digits(b, out, False, ulong_of(&CODES[code], u64(p)))
     # What is left are the bits of floating-point numbers and UUIDs.
     return code != BOOLEAN_CODE and code != CHAR_CODE and put_hex(b, out, p, CODES[code].width)
 
@@ -285,7 +285,7 @@ cdef cursor write_sized(Batch* b, Column* out, cursor p, cursor stop, int code) 
     cdef int rule = CODES[code].rule
     cdef Py_ssize_t n
     p = open_sized(p, code, &n)
-    if n > stop - p or not is_text(p, n, rule):
+    if n > stop - p or not is_allowed(p, n, rule):
         return NULL
     if not (put_hex(b, out, p, n) if rule == ANY else put_string(b, out, p, n)):
         return NULL
@@ -326,7 +326,7 @@ cdef cursor read_json(
         if not put_mark(b, out, BRACKET):
             return NULL
     code = p[0]
-    if code != LIST0 and code != LIST8 and code != LIST8 + LARGE:
+    if not is_list(code):
         return NULL
     p = write_items(b, out, p + 1, end, code, b.max_depth)
     return p if p != NULL and put_mark(b, out, BRACKET_END) else NULL

@@ -3,7 +3,7 @@
 cdef enum:
     MAX_FIELDS = 32
     MAX_MAPS = 4
-    MAX_PAIRS = 64
+    MAX_PAIRS = 128
     BODIES = 3
 
 # How a field is a column. An IDENTIFIER has its type in the second column, a TIMESTAMP its
@@ -49,35 +49,29 @@ cdef inline bint read_span(Table* t, Cells* c, Py_ssize_t row, Span* found) noex
     return False
 
 
-cdef inline void put_head(Out* o, int code) noexcept nogil:
-    """Write the descriptor of a section, for which there is room."""
-    octet(o, 0)
-    coded(o, SMALL_ULONG, <uint64_t> code, 1)
-
-
 cdef int put_identifier(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
     """Write a message-id; the room for what has no text is there."""
     cdef Span text, name
-    cdef Type* kind
+    cdef Code* type_
     cdef uint64_t found = 0
     if not read_span(t, &field.cells, row, &text):
         return ODD
     if is_there(&field.second, row):
         if not read_span(t, &field.second, row, &name):
             return ODD
-        kind = type_of(name.at, name.n, name.end)
-        if kind == NULL:
+        type_ = type_of(name.at, name.n, name.end)
+        if type_ == NULL:
             return ODD
-        if kind.way == UNSIGNED:
+        if type_.kind == ULONG:
             if not is_number(text.at, text.n, &found):
                 return ODD
-            put_ulong(o, found)
-            return WRITTEN
-        if kind.way == UUID:
+            write_ulong(o, found)
+            return GOOD
+        if type_.kind == UUID:
             return put_uuid(o, text.at, text.n)
-        if kind.code == BINARY8:
+        if type_.kind == BINARY:
             return put_binary_of_hex(o, text.at, text.n)
-        if kind.code != STRING8:
+        if type_.kind != STRING:
             return ODD
     return put_sized(o, text.at, text.n, text.end, STRING8, UTF8)
 
@@ -92,8 +86,8 @@ cdef int put_timestamp(Out* o, Field* field, Py_ssize_t row) noexcept nogil:
         moment //= 1000
     else:
         moment = int64_at(&field.second, row)
-    coded(o, TIMESTAMP_CODE, <uint64_t> moment, 8)
-    return WRITTEN
+    write_coded(o, TIMESTAMP_CODE, <uint64_t> moment, 8)
+    return GOOD
 
 
 cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogil:
@@ -124,12 +118,12 @@ cdef int put_field(Table* t, Out* o, Field* field, Py_ssize_t row) noexcept nogi
     if number_ == field.default_value:
         return ABSENT
     if way == BOOLEAN_FIELD:
-        put_boolean(o, number_ != 0)
+        write_boolean(o, number_ != 0)
     elif way == UBYTE_FIELD:
-        coded(o, UBYTE_CODE, <uint64_t> number_, 1)
+        write_coded(o, UBYTE_CODE, <uint64_t> number_, 1)
     else:
-        put_uint(o, <uint64_t> number_)
-    return WRITTEN
+        write_uint(o, <uint64_t> number_)
+    return GOOD
 
 
 cdef int put_composite(
@@ -142,7 +136,7 @@ cdef int put_composite(
     cdef Field* field
     if not has_room(o, 6):
         return FULL
-    put_head(o, code)
+    write_descriptor(o, code)
     mark = open_compound(o)
     for i in range(count):
         field = &fields[i]
@@ -156,10 +150,10 @@ cdef int put_composite(
             return FULL
         before = o.size
         while written < field.place:
-            octet(o, NULL_CODE)
+            write_byte(o, NULL_CODE)
             written += 1
         done = put_field(t, o, field, row)
-        if done < 0:
+        if done == ODD or done == FULL:
             return done
         if done == ABSENT:
             written -= <int> (o.size - before)
@@ -171,73 +165,68 @@ cdef int put_composite(
         return ABSENT
     if written == 0:
         o.size = mark
-        octet(o, LIST0)
-        return WRITTEN
+        write_byte(o, LIST0)
+        return GOOD
     return close_compound(o, mark, LIST8, written)
 
 
 cdef int put_value(Table* t, Out* o, Map* map, Py_ssize_t i) noexcept nogil:
     """Write the value of an entry, for whose number there is room."""
     cdef Span text
-    cdef Type* kind
+    cdef Code* type_
     cdef uint64_t word = 0
     cdef double real
     cdef Json json
     cdef Cells* member
     if not is_there(&map.types, i) or not read_span(t, &map.types, i, &text):
         return ODD
-    kind = type_of(text.at, text.n, text.end)
-    if kind == NULL:
+    type_ = type_of(text.at, text.n, text.end)
+    if type_ == NULL:
         return ODD
-    if kind.way == SIZED:
-        member = &map.b if kind.code == BINARY8 else &map.s
+    if type_.way == SIZED:
+        member = &map.b if type_.kind == BINARY else &map.s
         if not is_there(member, i) or not read_span(t, member, i, &text):
             return ODD
-        return put_sized(o, text.at, text.n, text.end, kind.code, kind.rule)
-    if kind.way == WHOLE or kind.way == BOOLEAN:
+        return put_sized(o, text.at, text.n, text.end, type_.code, type_.rule)
+    if type_.way == SIGNED or type_.kind == BOOLEAN:
         if not is_there(&map.l, i):
             return ODD
-        if kind.way == WHOLE:
-            return put_whole(o, kind, int64_at(&map.l, i))
-        put_boolean(o, int64_at(&map.l, i) != 0)
-    elif kind.way == UNSIGNED:
+        if type_.kind != BOOLEAN:
+            return put_whole(o, type_, int64_at(&map.l, i))
+        write_boolean(o, int64_at(&map.l, i) != 0)
+    elif type_.kind == ULONG:
         if not is_there(&map.u, i) or not ulong_at(&map.u, i, &word):
             return ODD
-        put_ulong(o, word)
-    elif kind.way == REAL or kind.way == SINGLE:
-        if not is_there(&map.d, i) or (kind.way == SINGLE and is_there(&map.b, i)):
+        write_ulong(o, word)
+    elif type_.kind == DOUBLE or type_.kind == FLOAT:
+        if not is_there(&map.d, i) or (type_.kind == FLOAT and is_there(&map.b, i)):
             return ODD
         word = <uint64_t> int64_at(&map.d, i)
-        if kind.way == SINGLE:
+        if type_.kind == FLOAT:
             memcpy(&real, &word, 8)
             return put_float(o, real)
-        coded(o, DOUBLE_CODE, word, 8)
-    elif kind.way == DECIMAL:
-        if not is_there(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != kind.width:
+        write_coded(o, DOUBLE_CODE, word, 8)
+    elif type_.kind == DECIMAL_KIND:
+        if not is_there(&map.b, i) or not read_span(t, &map.b, i, &text) or text.n != type_.width:
             return ODD
-        octet(o, kind.code)
+        write_byte(o, type_.code)
         memcpy(o.at + o.size, text.at, text.n)
         o.size += text.n
-    elif kind.way == NOTHING:
-        octet(o, NULL_CODE)
+    elif type_.kind == NULL_KIND:
+        write_byte(o, NULL_CODE)
     else:
         # Application properties hold simple values only.
-        if kind.way == CHAR or (kind.way != UUID and map.of_strings):
+        if type_.kind == CHAR or (type_.kind != UUID and map.of_strings):
             return ODD
         if not is_there(&map.s, i) or not read_span(t, &map.s, i, &text):
             return ODD
-        if kind.way == UUID:
+        if type_.kind == UUID:
             return put_uuid(o, text.at, text.n)
         json.p = text.at
         json.end = text.at + text.n
         json.o = o
-        return put_typed(&json, MAX_NESTED, kind) if kind.way == COMPOUND else ODD
-    return WRITTEN
-
-
-cdef inline uint64_t key_bit(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return one of 64 bits; the keys of a map that have different ones are different."""
-    return <uint64_t> 1 << ((n + (7 * p[n - 1] if n else 0) + (13 * p[n >> 1] if n else 0)) & 63)
+        return put_typed(&json, MAX_NESTED, type_) if type_.kind != NO_KIND else ODD
+    return GOOD
 
 
 cdef bint is_repeated(Map* map, Py_ssize_t first, Py_ssize_t place, Span* key) noexcept nogil:
@@ -268,7 +257,7 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
         return ODD
     if not has_room(o, 6):
         return FULL
-    put_head(o, map.code)
+    write_descriptor(o, map.code)
     mark = open_compound(o)
     for i in range(first, last):
         # A null among the structs, and keys that are numbers.
@@ -284,12 +273,12 @@ cdef int put_map(Table* t, Out* o, Map* map, Py_ssize_t row) noexcept nogil:
             done = put_sized(o, key.at, key.n, key.end, STRING8, UTF8)
         else:
             done = put_sized(o, key.at, key.n, key.end, SYMBOL8, ASCII)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
         if not has_room(o, 16 + 1):
             return FULL
         done = put_value(t, o, map, i)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
     return close_compound(o, mark, MAP8, 2 * (last - first))
 
@@ -314,7 +303,7 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     if kind == 0:
         if of_json or not of_bytes or not read_span(t, &t.body, row, &text):
             return ODD
-        put_head(o, t.body_code)
+        write_descriptor(o, t.body_code)
         return put_sized(o, text.at, text.n, text.end, BINARY8, ANY)
     if of_bytes or not of_json or not read_span(t, &t.body_json, row, &text):
         return ODD
@@ -322,19 +311,19 @@ cdef int put_body(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     json.end = text.at + text.n
     json.o = o
     if kind == 2:
-        put_head(o, t.body_code + 2)
+        write_descriptor(o, t.body_code + 2)
         return put_body_json(&json)
     if not skip(&json, BRACKET):
         return ODD
     while True:
         if not has_room(o, 8):
             return FULL
-        put_head(o, t.body_code + 1)
+        write_descriptor(o, t.body_code + 1)
         done = put_items(&json, MAX_NESTED - 1)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
         if skip(&json, BRACKET_END):
-            return WRITTEN if json.p == json.end else ODD
+            return GOOD if json.p == json.end else ODD
         if not skip(&json, COMMA):
             return ODD
 
@@ -343,21 +332,21 @@ cdef int put_row(Table* t, Out* o, Py_ssize_t row) noexcept nogil:
     """Write a message; ODD as well if there is nothing in the row that a message is made of."""
     cdef Py_ssize_t begin = o.size
     cdef int done = put_composite(t, o, t.header_code, t.header, t.header_count, row)
-    if done >= 0:
+    if done > 0:
         done = put_map(t, o, &t.maps[0], row)
-    if done >= 0:
+    if done > 0:
         done = put_map(t, o, &t.maps[1], row)
-    if done >= 0:
+    if done > 0:
         done = put_composite(t, o, t.properties_code, t.properties, t.properties_count, row)
-    if done >= 0:
+    if done > 0:
         done = put_map(t, o, &t.maps[2], row)
-    if done >= 0:
+    if done > 0:
         done = put_body(t, o, row)
-    if done >= 0:
+    if done > 0:
         done = put_map(t, o, &t.maps[3], row)
-    if done >= 0 and o.size == begin:
+    if done > 0 and o.size == begin:
         done = ODD
-    if done < 0:
+    if done <= 0:
         o.size = begin
         return done
-    return WRITTEN
+    return GOOD

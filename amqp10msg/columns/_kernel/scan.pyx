@@ -17,11 +17,8 @@ are read first, sixteen bytes at once, and compared with what is left before the
 grow before they are written to. Numbers are written as the machine has them, as Arrow wants them.
 """
 
-import sys
-
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
+from libc.stdint cimport uintptr_t
 from libc.stdlib cimport calloc, free, malloc
-from libc.string cimport memcmp, memcpy, memmove, memset
 from cpython.pythread cimport (
     NOWAIT_LOCK,
     PyThread_acquire_lock,
@@ -33,13 +30,11 @@ from cpython.pythread cimport (
 from amqp10msg.wire.kernel.codes import FOLLOWERS
 from amqp10msg.columns._cells import FIRST_MS, LAST_MS
 from amqp10msg.columns._variant import MOST
-from amqp10msg.wire.primitives import FORMAT_CODES
 from amqp10msg.sections import KINDS
 
 cdef struct Batch
 
-include "text.pxi"
-include "codes.pxi"
+include "../../wire/kernel/leaves.pxi"
 include "memory.pxi"
 include "buffers.pxi"
 include "values.pxi"
@@ -186,9 +181,7 @@ cdef inline int64_t offset_at(cursor offsets, int width, Py_ssize_t place) noexc
 
 
 cdef enum:
-    DONE
-    FULL
-    INVALID
+    INVALID = 3
 
 
 cdef int read_array(
@@ -222,7 +215,7 @@ cdef int read_array(
             return FULL
         if row == SEEN - 1 and b.rows >= 2 * SEEN:
             foresee(b, SEEN, data_size)
-    return DONE
+    return GOOD
 
 
 cdef void free_batch(Batch* b) noexcept:

@@ -93,7 +93,7 @@ cdef cursor read_identifier(
         return NULL
     if column != NULL:
         if CODES[code].way == UNSIGNED:
-            i = write_digits(digits, unsigned_at(p, code))
+            i = write_digits(digits, ulong_of(&CODES[code], u64(p)))
         out = begin_text(
             b, column, row, 2 * n if is_binary else 36 if code == UUID_CODE else 20 - i
         )
@@ -160,7 +160,7 @@ cdef inline cursor read_field(
         if field.column != NULL:
             if not put_text(b, field.column, row, p, n, field.rule):
                 return NULL
-        elif not is_text(p, n, field.rule):
+        elif not is_allowed(p, n, field.rule):
             return NULL
         p += n
     elif field.way != IDENTIFIER_FIELD:
@@ -218,12 +218,6 @@ cdef inline cursor read_composite(
 # Maps: annotations, application properties, the footer.
 
 
-cdef inline uint64_t key_bit(cursor p, Py_ssize_t n) noexcept nogil:
-    """Return the bit of a key in a set of them, which few others of a map share."""
-    # The byte before an empty key is there, too.
-    return <uint64_t> 1 << ((n + p[n - 1] + 8 * p[(n - 1) >> 1]) & 63)
-
-
 cdef Values* picked_for(Batch* b, int section, cursor key, Py_ssize_t n) noexcept nogil:
     """Find where the value of a key goes that is asked for alone; NULL if it is not."""
     cdef Pick* pick = b.picks
@@ -248,7 +242,7 @@ cdef cursor read_key(
         return NULL
     p = open_sized(p + 1, p[0], &n)
     # A value follows.
-    if n >= stop - p or not is_text(p, n, CODES[small].rule):
+    if n >= stop - p or not is_allowed(p, n, CODES[small].rule):
         return NULL
     if seen[0] == 0:
         for j in range(i):
@@ -256,7 +250,7 @@ cdef cursor read_key(
     bit = key_bit(p, n)
     if seen[0] & bit:
         for j in range(i):
-            if known[j].n == n and is_same(known[j].at + known[j].whole - n, p, n):
+            if known[j].n == n and equals(known[j].at + known[j].whole - n, p, n):
                 return NULL
     seen[0] |= bit
     known[i].at = at
@@ -271,7 +265,7 @@ cdef inline cursor pass_key(
 ) noexcept nogil:
     """Read key i of a map: return where its value begins, or NULL."""
     cdef Key* key = &map.known[i]
-    if i < map.known_count and key.whole < stop - p and is_same(p, key.at, key.whole):
+    if i < map.known_count and key.whole < stop - p and equals(p, key.at, key.whole):
         return p + key.whole
     # From here on none is known, until all of this map are.
     map.known_count = 0

@@ -81,34 +81,30 @@ cdef int put_escaped(Json* j, int code, int rule) noexcept nogil:
             p += 1
         if not has_room(o, 1):
             return FULL
-        octet(o, octet_)
+        write_byte(o, octet_)
     j.p = p
     if not skip(j, QUOTE):
         return ODD
     n = o.size - begin - 5
-    if not has_room(o, 16) or not is_text(o.at + begin + 5, n, rule):
+    if not has_room(o, 16) or not is_allowed(o.at + begin + 5, n, rule):
         return FULL if not has_room(o, 16) else ODD
-    if n >= 256:
-        o.size = begin
-        coded(o, code + LARGE, <uint64_t> n, 4)
-    else:
+    if n < 256:
         memmove(o.at + begin + 2, o.at + begin + 5, n)
-        o.size = begin
-        octet(o, code)
-        octet(o, <int> n)
+    o.size = begin
+    write_sized_head(o, code, n)
     o.size += n
-    return WRITTEN
+    return GOOD
 
 
-cdef int put_typed_text(Json* j, Type* kind) noexcept nogil:
+cdef int put_typed_text(Json* j, Code* type_) noexcept nogil:
     cdef cursor begin = NULL, before = j.p
     cdef Py_ssize_t n = 0
-    if kind.code == BINARY8:
+    if type_.kind == BINARY:
         return put_binary_of_hex(j.o, begin, n) if plain_text(j, &begin, &n) else ODD
     if plain_text(j, &begin, &n):
-        return put_sized(j.o, begin, n, j.end, kind.code, kind.rule)
+        return put_sized(j.o, begin, n, j.end, type_.code, type_.rule)
     j.p = before
-    return put_escaped(j, kind.code, kind.rule)
+    return put_escaped(j, type_.code, type_.rule)
 
 
 cdef int put_bits(Json* j, int code, int width) noexcept nogil:
@@ -117,11 +113,11 @@ cdef int put_bits(Json* j, int code, int width) noexcept nogil:
     cdef Py_ssize_t n = 0
     if not plain_text(j, &begin, &n) or n != 2 * width:
         return ODD
-    octet(j.o, code)
-    return WRITTEN if put_hex(j.o, begin, n) else ODD
+    write_byte(j.o, code)
+    return put_hex(j.o, begin, n)
 
 
-cdef int put_integer(Json* j, Type* kind) noexcept nogil:
+cdef int put_integer(Json* j, Code* type_) noexcept nogil:
     cdef bint negative = skip(j, MINUS)
     cdef cursor begin = j.p
     cdef uint64_t found = 0
@@ -129,19 +125,19 @@ cdef int put_integer(Json* j, Type* kind) noexcept nogil:
         j.p += 1
     if not is_number(begin, j.p - begin, &found) or (negative and not found):
         return ODD
-    if kind.way == UNSIGNED:
+    if type_.kind == ULONG:
         if negative:
             return ODD
-        put_ulong(j.o, found)
-        return WRITTEN
+        write_ulong(j.o, found)
+        return GOOD
     if found >> 63:
         return ODD
-    if kind.way == CHAR:
+    if type_.kind == CHAR:
         if negative or found > 0x10FFFF or 0xD800 <= found <= 0xDFFF:
             return ODD
-        coded(j.o, CHAR_CODE, found, 4)
-        return WRITTEN
-    return put_whole(j.o, kind, -<int64_t> found if negative else <int64_t> found)
+        write_coded(j.o, CHAR_CODE, found, 4)
+        return GOOD
+    return put_whole(j.o, type_, -<int64_t> found if negative else <int64_t> found)
 
 
 cdef int put_items(Json* j, int depth) noexcept nogil:
@@ -153,12 +149,12 @@ cdef int put_items(Json* j, int depth) noexcept nogil:
     if not has_room(j.o, 3):
         return FULL
     if skip(j, BRACKET_END):
-        octet(j.o, LIST0)
-        return WRITTEN
+        write_byte(j.o, LIST0)
+        return GOOD
     mark = open_compound(j.o)
     while True:
         done = put_typed(j, depth, NULL)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
         count += 1
         if skip(j, BRACKET_END):
@@ -184,7 +180,7 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
             return ODD
         begin = j.o.size
         done = put_typed(j, depth, NULL)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
         n = j.o.size - begin
         for i in range(count):
@@ -196,7 +192,7 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
         if not skip(j, COMMA):
             return ODD
         done = put_typed(j, depth, NULL)
-        if done != WRITTEN:
+        if done != GOOD:
             return done
         if not skip(j, BRACKET_END):
             return ODD
@@ -206,51 +202,51 @@ cdef int put_pairs(Json* j, int depth) noexcept nogil:
             return ODD
 
 
-cdef int put_typed(Json* j, int depth, Type* expected) noexcept nogil:
+cdef int put_typed(Json* j, int depth, Code* expected) noexcept nogil:
     """Write a value of its typed JSON; odd where it is of another type than is expected, if one is.
     """
     cdef cursor name = NULL
     cdef Py_ssize_t n = 0
-    cdef Type* kind
+    cdef Code* type_
     cdef int done
     if not has_room(j.o, 32):
         return FULL
     if not skip(j, BRACKET) or not plain_text(j, &name, &n):
         return ODD
-    kind = type_of(name, n, j.end)
-    if kind == NULL or (expected != NULL and kind != expected):
+    type_ = type_of(name, n, j.end)
+    if type_ == NULL or (expected != NULL and type_ != expected):
         return ODD
-    if kind.way == NOTHING:
-        octet(j.o, NULL_CODE)
-        return WRITTEN if skip(j, BRACKET_END) else ODD
+    if type_.kind == NULL_KIND:
+        write_byte(j.o, NULL_CODE)
+        return GOOD if skip(j, BRACKET_END) else ODD
     if not skip(j, COMMA):
         return ODD
-    if kind.way == WHOLE or kind.way == UNSIGNED or kind.way == CHAR:
-        done = put_integer(j, kind)
-    elif kind.way == SIZED:
-        done = put_typed_text(j, kind)
-    elif kind.way == COMPOUND:
+    if type_.way == SIGNED or type_.kind == ULONG or type_.kind == CHAR:
+        done = put_integer(j, type_)
+    elif type_.way == SIZED:
+        done = put_typed_text(j, type_)
+    elif type_.kind == LIST_KIND or type_.kind == MAP_KIND:
         if depth == 0:
             return ODD
-        done = put_items(j, depth - 1) if kind.code == LIST8 else put_pairs(j, depth - 1)
-    elif kind.way == BOOLEAN:
-        done = WRITTEN
+        done = put_items(j, depth - 1) if type_.kind == LIST_KIND else put_pairs(j, depth - 1)
+    elif type_.kind == BOOLEAN:
+        done = GOOD
         if skip_word(j, b"true", 4):
-            put_boolean(j.o, True)
+            write_boolean(j.o, True)
         elif skip_word(j, b"false", 5):
-            put_boolean(j.o, False)
+            write_boolean(j.o, False)
         else:
             done = ODD
-    elif kind.way == OTHER:
+    elif type_.kind == NO_KIND:
         done = ODD
     else:
-        done = put_bits(j, kind.code, kind.width)
-    if done != WRITTEN:
+        done = put_bits(j, type_.code, type_.width)
+    if done != GOOD:
         return done
-    return WRITTEN if skip(j, BRACKET_END) else ODD
+    return GOOD if skip(j, BRACKET_END) else ODD
 
 
 cdef int put_body_json(Json* j) noexcept nogil:
     """Write an amqp-value, which is all of the text."""
     cdef int done = put_typed(j, MAX_NESTED, NULL)
-    return done if done != WRITTEN or j.p == j.end else ODD
+    return done if done != GOOD or j.p == j.end else ODD

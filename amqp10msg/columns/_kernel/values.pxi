@@ -10,9 +10,6 @@ cdef enum:
     U
     MEMBERS
 
-# Where the low half of a decimal128 is.
-cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
-
 # Structs of values, one behind the other. Every struct that is not null has a type; the bits of
 # TYPE say so for picked entries, while none of a map is null.
 cdef struct Values:
@@ -256,13 +253,13 @@ cdef inline cursor read_value(
     if n > stop - p:
         return NULL
     if way == SIGNED:
-        if not put_word_member(b, values, L, <uint64_t> signed_at(p, code)):
+        if not put_word_member(b, values, L, <uint64_t> signed_of(&CODES[code], u64(p))):
             return NULL
     elif way == REAL:
         if not put_word_member(b, values, D, u64(p)):
             return NULL
     elif way == UNSIGNED:
-        if not put_word_member(b, values, U, unsigned_at(p, code)):
+        if not put_word_member(b, values, U, ulong_of(&CODES[code], u64(p))):
             return NULL
     elif way == OTHER:
         return read_other(b, values, p, stop, code)
@@ -275,7 +272,7 @@ cdef inline cursor pass_value(cursor p, cursor stop, int code) noexcept nogil:
     cdef Py_ssize_t n
     if way == SIZED:
         p = open_sized(p, code, &n)
-        return p + n if n <= stop - p and is_text(p, n, CODES[code].rule) else NULL
+        return p + n if n <= stop - p and is_allowed(p, n, CODES[code].rule) else NULL
     n = CODES[code].width
     if n > stop - p or (way == OTHER and not is_sound(p, code)):
         return NULL

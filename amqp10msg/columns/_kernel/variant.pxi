@@ -222,7 +222,7 @@ cdef cursor write_object(
             return NULL
         p = open_sized(p + 1, code, &n)
         # A value follows.
-        if n >= stop - p or not is_text(p, n, CODES[code].rule):
+        if n >= stop - p or not is_allowed(p, n, CODES[code].rule):
             return NULL
         ids[i] = id_of(keys, p, n)
         # Neither a duplicate nor a symbol and a string of one text is judged here.
@@ -286,10 +286,6 @@ cdef cursor write_elements(
     return p if out.size - head <= MOST_OF_VARIANT else NULL
 
 
-cdef inline bint is_list(int code) noexcept nogil:
-    return code == LIST0 or code == LIST8 or code == LIST8 + LARGE
-
-
 cdef cursor write_compound(
     Batch* b, Column* out, Dictionary* keys, cursor p, cursor end, int code, int depth
 ) noexcept nogil:
@@ -336,7 +332,7 @@ cdef cursor write_variant(
         if n > stop - p:
             return NULL
         p = open_sized(p, code, &n)
-        if n > stop - p or not is_text(p, n, CODES[code].rule):
+        if n > stop - p or not is_allowed(p, n, CODES[code].rule):
             return NULL
         if CODES[code].rule == ANY:
             done = put_variant_binary(b, out, p, n)
@@ -358,13 +354,13 @@ cdef cursor write_variant(
             return NULL
         done = put_mark(b, out, VARIANT_TRUE if p[0] else VARIANT_FALSE)
     elif way == SIGNED:
-        number = signed_at(p, code)
+        number = signed_of(&CODES[code], u64(p))
         if code == TIMESTAMP_CODE and FIRST <= number <= LAST:
             done = put_tagged(b, out, VARIANT_TIMESTAMP, <uint64_t> (number * 1000), 8)
         else:
             done = put_whole(b, out, number)
     elif way == UNSIGNED:
-        done = put_unsigned(b, out, unsigned_at(p, code))
+        done = put_unsigned(b, out, ulong_of(&CODES[code], u64(p)))
     elif way == REAL:
         done = put_tagged(b, out, VARIANT_DOUBLE, u64(p), 8)
     elif code == FLOAT_CODE:

@@ -14,24 +14,14 @@ Columns are read in place: every offset is compared with what is there before it
 allocated: whoever calls gives room for the messages, and more of it where that was too little.
 """
 
-import sys
+from libc.stdint cimport uintptr_t
 
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t, uintptr_t
-from libc.string cimport memcmp, memcpy, memmove, memset
-
-from amqp10msg.wire.primitives import FORMAT_CODES
-
-include "text.pxi"
-include "wire.pxi"
+include "../../wire/kernel/leaves.pxi"
+include "output.pxi"
 include "type_names.pxi"
 include "cells.pxi"
 include "typed.pxi"
 include "rows.pxi"
-
-# Where the low half of a decimal128 is.
-cdef int LOW_WORD = 0 if sys.byteorder == "little" else 1
-# The largest of Arrow's 32-bit offsets.
-cdef Py_ssize_t LARGEST = 2**31 - 1
 
 
 cdef Py_ssize_t write_rows(

@@ -179,9 +179,9 @@ cdef int put_value(Out* o, Value* v) except -1:
     if kind == STRING:
         return put_variable(o, 0xA1, v.at, v.n)
     if kind == INT:
-        return put_signed(o, 0x54, 0x71, 4, v.number)
+        return put_int(o, v.number)
     if kind == LONG:
-        return put_signed(o, 0x55, 0x81, 8, v.number)
+        return put_long(o, v.number)
     if kind == BOOLEAN:
         return octet(o, 0x41 if v.number else 0x42)
     if kind == BINARY:

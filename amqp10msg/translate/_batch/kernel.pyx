@@ -18,8 +18,8 @@ was given. Output grows before it is written to.
 """
 
 cimport cython
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
-from libc.string cimport memchr, memcmp, memcpy, memset, strlen
+from libc.stdint cimport int8_t, uint16_t
+from libc.string cimport memchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
@@ -38,6 +38,7 @@ cdef enum:
 
 cdef const char* RESIDUAL = b"x-opt-amqp10msg-residual"
 
+include "../../wire/kernel/leaves.pxi"
 include "output.pxi"
 include "values.pxi"
 include "losses.pxi"

@@ -116,8 +116,7 @@ cdef int json_octet(Out* o, int code) except -1:
     if code == 12:
         return octet(o, 102)
     say(o, b"u00")
-    octet(o, hex_digit(code >> 4, False))
-    return octet(o, hex_digit(code & 15, False))
+    return put_hex(o, code)
 
 
 cdef int json_text(Out* o, cursor p, Py_ssize_t n) except -1:
@@ -148,8 +147,7 @@ cdef int json_bytes(Out* o, cursor p, Py_ssize_t n) except -1:
         elif code < 32 or code > 126:
             json_octet(o, 92)
             octet(o, 120)
-            octet(o, hex_digit(code >> 4, False))
-            octet(o, hex_digit(code & 15, False))
+            put_hex(o, code)
         else:
             json_octet(o, code)
     json_octet(o, mark)

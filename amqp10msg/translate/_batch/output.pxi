@@ -1,14 +1,5 @@
 # Runs of bytes that grow, and columns of texts made of them, as Arrow lays them out.
 
-ctypedef const uint8_t* cursor
-
-# The largest of Arrow's 32-bit offsets.
-cdef Py_ssize_t LARGEST = 2**31 - 1
-
-cdef struct Out:
-    uint8_t* at
-    Py_ssize_t size, room
-
 # `ends` has an int32 for each cell and one before the first; `there` a byte, where cells may lack.
 cdef struct Texts:
     Out data, ends, there
@@ -51,54 +42,46 @@ cdef inline int say(Out* o, const char* text) except -1:
     return put(o, text, <Py_ssize_t> strlen(text))
 
 
-cdef inline int octet(Out* o, int number) except -1:
+cdef inline int octet(Out* o, int value) except -1:
     reserve(o, 1)
-    o.at[o.size] = <uint8_t> number
-    o.size += 1
+    write_byte(o, value)
     return 0
 
 
 cdef inline int number(Out* o, uint64_t value, int width) except -1:
     """Write an unsigned number in network order."""
-    cdef int i
-    reserve(o, 8)
-    for i in range(width):
-        o.at[o.size + i] = <uint8_t> (value >> 8 * (width - 1 - i))
-    o.size += width
+    reserve(o, width)
+    write_number(o, value, width)
     return 0
 
 
 cdef int digits(Out* o, uint64_t value) except -1:
     cdef uint8_t[20] made
-    cdef int i = 20
-    while True:
-        i -= 1
-        made[i] = <uint8_t> (48 + value % 10)
-        value //= 10
-        if value == 0:
-            break
+    cdef int i = write_digits(made, value)
     return put(o, &made[i], 20 - i)
 
 
 cdef int signed_digits(Out* o, int64_t value) except -1:
     if value >= 0:
         return digits(o, <uint64_t> value)
-    octet(o, 45)
+    octet(o, MINUS)
     return digits(o, <uint64_t> 0 - <uint64_t> value)
 
 
-cdef inline int hex_digit(int value, bint upper) noexcept nogil:
-    return 48 + value if value < 10 else (55 if upper else 87) + value
+cdef int put_hex(Out* o, int value) except -1:
+    """Write the two digits of a byte."""
+    cdef uint8_t one = <uint8_t> value
+    reserve(o, 2)
+    write_hex(o.at + o.size, &one, 1)
+    o.size += 2
+    return 0
 
 
 cdef int put_uuid(Out* o, cursor p) except -1:
     """Write the 36 characters of a UUID."""
-    cdef int i
-    for i in range(16):
-        if i == 4 or i == 6 or i == 8 or i == 10:
-            octet(o, 45)
-        octet(o, hex_digit(p[i] >> 4, False))
-        octet(o, hex_digit(p[i] & 15, False))
+    reserve(o, 36)
+    write_uuid(o.at + o.size, p)
+    o.size += 36
     return 0
 
 

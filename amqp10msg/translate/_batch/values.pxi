@@ -2,34 +2,10 @@
 # them.
 
 cdef enum:
-    ODD = 0
-    GOOD = 1
-
-cdef enum:
     # More headers, or entries of a map, make a row odd: their names are compared with one another.
     MOST = 64
     # So do values nested deeper.
     MOST_LEVELS = 16
-
-# The types of values.
-cdef enum:
-    NULL_KIND
-    BOOLEAN
-    UBYTE
-    USHORT
-    UINT
-    ULONG
-    BYTE
-    SHORT
-    INT
-    LONG
-    FLOAT
-    DOUBLE
-    TIMESTAMP
-    UUID
-    BINARY
-    STRING
-    SYMBOL
 
 # A value: where it begins, its content of n bytes; of an integer its number, a ulong modulo 2^64.
 cdef struct Value:
@@ -50,14 +26,6 @@ cdef enum:
     NUL = 2
 
 
-cdef inline uint64_t unsigned_at(cursor p, int width) noexcept nogil:
-    cdef uint64_t made = 0
-    cdef int i
-    for i in range(width):
-        made = made << 8 | p[i]
-    return made
-
-
 cdef int bytes_found(cursor p, Py_ssize_t n) noexcept nogil:
     """Return whether there are bytes beyond ASCII, and NUL."""
     cdef uint64_t word, high = 0, nul = 0
@@ -75,32 +43,6 @@ cdef int bytes_found(cursor p, Py_ssize_t n) noexcept nogil:
     high |= word
     nul |= (word - ones) & ~word
     return (HIGH if high & highs else 0) | (NUL if nul & highs else 0)
-
-
-cdef bint is_utf8(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether n bytes are UTF-8 (RFC 3629), as Python has it."""
-    cdef cursor stop = p + n
-    cdef int lead, more, low, high, i
-    if not bytes_found(p, n) & HIGH:
-        return True
-    while p < stop:
-        lead = p[0]
-        p += 1
-        if lead < 0x80:
-            continue
-        more = 0 if lead < 0xC2 else 1 if lead < 0xE0 else 2 if lead < 0xF0 else 3
-        if more == 0 or lead > 0xF4 or stop - p < more:
-            return False
-        # The range of the second byte excludes overlong forms, surrogates and what is too large.
-        low = 0xA0 if lead == 0xE0 else 0x90 if lead == 0xF0 else 0x80
-        high = 0x9F if lead == 0xED else 0x8F if lead == 0xF4 else 0xBF
-        if not low <= p[0] <= high:
-            return False
-        for i in range(1, more):
-            if (p[i] & 0xC0) != 0x80:
-                return False
-        p += more
-    return True
 
 
 cdef inline bint is_same(cursor p, Py_ssize_t n, cursor other, Py_ssize_t size) noexcept nogil:
@@ -127,94 +69,58 @@ cdef inline bint is_short(cursor p, Py_ssize_t n) noexcept nogil:
 
 cdef int read_text(cursor p, cursor stop, int code, Value* v) noexcept nogil:
     """Read the size and the bytes of a string, symbol or binary."""
-    cdef Py_ssize_t head = 2 if code < 0xB0 else 5
-    cdef Py_ssize_t n
-    if stop - p < head:
+    cdef Code* type_ = &CODES[code]
+    if stop - p < 1 + type_.width:
         return ODD
-    n = p[1] if head == 2 else <Py_ssize_t> unsigned_at(p + 1, 4)
-    if n > stop - p - head or (head == 5 and n < 256):
+    v.at = open_sized(p + 1, code, &v.n)
+    if v.n > stop - v.at or (is_large(code) and v.n < 256):
         return ODD
-    v.at = p + head
-    v.n = n
-    code &= 15
-    v.kind = BINARY if code == 0 else STRING if code == 1 else SYMBOL
-    if code == 1:
-        return GOOD if is_utf8(v.at, n) else ODD
-    return GOOD if code == 0 or not bytes_found(v.at, n) & HIGH else ODD
+    v.kind = type_.kind
+    if v.kind == STRING:
+        return GOOD if is_utf8(v.at, v.n) else ODD
+    return GOOD if v.kind == BINARY or not bytes_found(v.at, v.n) & HIGH else ODD
 
 
 cdef int read_value(cursor* place, cursor stop, Value* v) noexcept nogil:
     """Read a value and pass over it; odd where it is of another type, or longer than it must be."""
     cdef cursor p = place[0]
-    cdef int code, width
+    cdef Code* type_
+    cdef int width
     cdef uint64_t found
     if p >= stop:
         return ODD
-    code = p[0]
+    type_ = &CODES[p[0]]
     v.start = p
-    v.at = p + 1
-    if code == 0xA1 or code == 0xA3 or code == 0xA0 or code == 0xB1 or code == 0xB0 or code == 0xB3:
-        if read_text(p, stop, code, v) == ODD:
+    if type_.way == SIZED:
+        if read_text(p, stop, p[0], v) == ODD:
             return ODD
         place[0] = v.at + v.n
         return GOOD
-    # No content, then of one byte, two, four, eight and sixteen.
-    width = code >> 4
-    if width < 4 or width > 9:
+    v.kind = type_.kind
+    width = type_.width
+    if type_.way == OTHER and v.kind != FLOAT and v.kind != UUID:
         return ODD
-    width = 0 if width == 4 else 1 << (width - 5)
     if width > stop - p - 1:
         return ODD
+    v.at = p + 1
     v.n = width
-    place[0] = p + 1 + width
-    found = unsigned_at(v.at, width) if width < 16 else 0
+    place[0] = v.at + width
+    found = unsigned_at(v.at, width) if width <= 8 else 0
     v.number = <int64_t> found
-    if code == 0x41 or code == 0x42:
-        v.kind = BOOLEAN
-        v.number = code == 0x41
-    elif code == 0x71:
-        v.kind = INT
-        v.number = <int32_t> <uint32_t> found
-        return GOOD if not -128 <= v.number <= 127 else ODD
-    elif code == 0x54 or code == 0x55:
-        v.kind = INT if code == 0x54 else LONG
-        v.number = <int8_t> <uint8_t> found
-    elif code == 0x81:
-        v.kind = LONG
-        return GOOD if not -128 <= v.number <= 127 else ODD
-    elif code == 0x83:
-        v.kind = TIMESTAMP
-    elif code == 0x43 or code == 0x44:
-        v.kind = UINT if code == 0x43 else ULONG
-    elif code == 0x52 or code == 0x53:
-        v.kind = UINT if code == 0x52 else ULONG
-        return GOOD if found else ODD
-    elif code == 0x70 or code == 0x80:
-        v.kind = UINT if code == 0x70 else ULONG
-        return GOOD if found > 255 else ODD
-    elif code == 0x50:
-        v.kind = UBYTE
-    elif code == 0x51:
-        v.kind = BYTE
-        v.number = <int8_t> <uint8_t> found
-    elif code == 0x60:
-        v.kind = USHORT
-    elif code == 0x61:
-        v.kind = SHORT
-        v.number = <int16_t> <uint16_t> found
-    elif code == 0x82:
-        v.kind = DOUBLE
-        return GOOD if (found >> 52 & 0x7FF) != 0x7FF else ODD
-    elif code == 0x72:
-        v.kind = FLOAT
-        return GOOD if (found >> 23 & 0xFF) != 0xFF else ODD
-    elif code == 0x98:
-        v.kind = UUID
-    elif code == 0x40:
-        v.kind = NULL_KIND
-    else:
-        return ODD
-    return GOOD
+    if type_.way == SIGNED:
+        v.number = signed_of(type_, found << type_.shift)
+    if v.kind == UINT or v.kind == ULONG:
+        return GOOD if width == 0 or (found > 255 if width > 1 else found > 0) else ODD
+    if v.kind == INT or v.kind == LONG:
+        return GOOD if width == 1 or not -128 <= v.number <= 127 else ODD
+    return GOOD if is_finite(v.kind, found) else ODD
+
+
+cdef inline bint is_finite(int kind, uint64_t bits) noexcept nogil:
+    """Whether a value is no float or double that is an infinity or NaN."""
+    if kind == DOUBLE:
+        return (bits >> 52 & 0x7FF) != 0x7FF
+    return kind != FLOAT or (bits >> 23 & 0xFF) != 0xFF
 
 
 cdef int open_compound(
@@ -225,25 +131,12 @@ cdef int open_compound(
     The long form may be longer than it must be.
     """
     cdef cursor p = place[0]
-    cdef Py_ssize_t size
-    if stop - p < 3:
+    if p >= stop or (p[0] != code and p[0] != code + LARGE):
         return ODD
-    if p[0] == code:
-        size = p[1]
-        if size < 1 or size > stop - p - 2:
-            return ODD
-        count[0] = p[2]
-        place[0] = p + 3
-        end[0] = p + 2 + size
-        return GOOD
-    if p[0] != code + 0x10 or stop - p < 9:
+    p = open_items(p + 1, stop, p[0], end, count)
+    if p == NULL:
         return ODD
-    size = <Py_ssize_t> unsigned_at(p + 1, 4)
-    if size < 4 or size > stop - p - 5:
-        return ODD
-    count[0] = <Py_ssize_t> unsigned_at(p + 5, 4)
-    place[0] = p + 9
-    end[0] = p + 5 + size
+    place[0] = p
     return GOOD
 
 
@@ -332,50 +225,44 @@ cdef inline bint is_wide(Span* section) noexcept nogil:
 
 cdef int put_compound(Out* o, int code, Py_ssize_t count, Out* content) except -1:
     """Write a list or map, `code` being that of its short form."""
-    if content.size < 255:
-        octet(o, code)
-        octet(o, <int> content.size + 1)
-        octet(o, <int> count)
-    else:
-        octet(o, code + 0x10)
-        number(o, <uint64_t> content.size + 4, 4)
-        number(o, <uint64_t> count, 4)
+    reserve(o, 9)
+    write_head(o, code, content.size, count)
     return put_out(o, content)
 
 
 cdef inline int put_variable(Out* o, int code, cursor p, Py_ssize_t n) except -1:
     """Write a binary, string or symbol, `code` being that of its short form."""
-    if n < 256:
-        octet(o, code)
-        octet(o, <int> n)
-    else:
-        octet(o, code + 0x10)
-        number(o, <uint64_t> n, 4)
+    reserve(o, 5)
+    write_sized_head(o, code, n)
     return put(o, p, n)
 
 
 cdef inline int put_symbol(Out* o, const char* text) except -1:
-    return put_variable(o, 0xA3, <cursor> text, <Py_ssize_t> strlen(text))
+    return put_variable(o, SYMBOL8, <cursor> text, <Py_ssize_t> strlen(text))
 
 
 cdef inline int put_uint(Out* o, uint64_t value) except -1:
-    if value == 0:
-        return octet(o, 0x43)
-    octet(o, 0x52 if value < 256 else 0x70)
-    return number(o, value, 1 if value < 256 else 4)
+    reserve(o, 5)
+    write_uint(o, value)
+    return 0
 
 
-cdef inline int put_signed(Out* o, int small, int large, int width, int64_t value) except -1:
-    """Write an int or a long."""
-    cdef bint is_small = -128 <= value <= 127
-    octet(o, small if is_small else large)
-    return number(o, <uint64_t> value, 1 if is_small else width)
+cdef inline int put_int(Out* o, int64_t value) except -1:
+    reserve(o, 5)
+    write_int(o, value)
+    return 0
+
+
+cdef inline int put_long(Out* o, int64_t value) except -1:
+    reserve(o, 9)
+    write_long(o, value)
+    return 0
 
 
 cdef inline int begin_section(Out* o, int code) except -1:
-    octet(o, 0)
-    octet(o, 0x53)
-    return octet(o, code)
+    reserve(o, 3)
+    write_descriptor(o, code)
+    return 0
 
 
 # Texts that are values of other types.
@@ -383,47 +270,30 @@ cdef inline int begin_section(Out* o, int code) except -1:
 
 cdef int read_digits(Value* v) noexcept nogil:
     """Read the usual decimal digits of a ttl, at most nine."""
-    cdef Py_ssize_t i
-    if not 0 < v.n < 10 or (v.at[0] == c"0" and v.n > 1):
+    cdef uint64_t found = 0
+    if v.n > 9 or not is_number(v.at, v.n, &found):
         return ODD
     v.kind = UINT
-    v.number = 0
-    for i in range(v.n):
-        if not c"0" <= v.at[i] <= c"9":
-            return ODD
-        v.number = 10 * v.number + v.at[i] - c"0"
+    v.number = <int64_t> found
     return GOOD
 
 
-cdef inline int digit_of(int code) noexcept nogil:
-    """Return the number of a hexadecimal digit in its usual form, -1 where it is none."""
-    if c"0" <= code <= c"9":
-        return code - c"0"
-    return code - c"a" + 10 if c"a" <= code <= c"f" else -1
-
-
 cdef bint is_uuid(cursor p, Py_ssize_t n) noexcept nogil:
-    """Whether a text is a UUID in its usual form."""
+    """Whether a text is a UUID in its usual form, in small letters."""
+    cdef uint8_t[16] made
     cdef Py_ssize_t i
-    if n != 36:
+    if not read_uuid(made, p, n):
         return False
-    for i in range(36):
-        if i == 8 or i == 13 or i == 18 or i == 23:
-            if p[i] != c"-":
-                return False
-        elif digit_of(p[i]) < 0:
+    for i in range(n):
+        if c"A" <= p[i] <= c"F":
             return False
     return True
 
 
 cdef int put_uuid_value(Out* o, cursor p) except -1:
     """Write the UUID of 36 characters."""
-    cdef int i = 0
-    octet(o, 0x98)
-    while i < 36:
-        if p[i] == c"-":
-            i += 1
-            continue
-        octet(o, digit_of(p[i]) << 4 | digit_of(p[i + 1]))
-        i += 2
+    reserve(o, 17)
+    write_byte(o, UUID_CODE)
+    read_uuid(o.at + o.size, p, 36)
+    o.size += 16
     return 0
