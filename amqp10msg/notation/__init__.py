@@ -8,7 +8,7 @@
   (`render_svg`).
 """
 
-from amqp10msg.notation._error import NotationError
+from amqp10msg.notation._common import NotationError
 from amqp10msg.notation.cbor import from_cbor, to_cbor
 from amqp10msg.notation.html import render_html
 from amqp10msg.notation.plain import from_plain, to_plain, value_from_plain

@@ -7,7 +7,7 @@ Runs as it is, and compiled with the C types of `_cbor_check.pxd`.
 from __future__ import annotations
 
 from amqp10msg.notation._cbor_tags import FIRST, MAP, MESSAGE, UUID
-from amqp10msg.notation._error import NotationError
+from amqp10msg.notation._common import NotationError
 from amqp10msg.notation.cbor_heads import (
     DETAIL,
     EIGHT_BYTES,

@@ -12,7 +12,8 @@ import uuid
 from typing import Any
 
 from amqp10msg.composite import Composite, Field, from_described, named_composite
-from amqp10msg.notation._error import Reader, shown
+from amqp10msg.notation._common import shown
+from amqp10msg.notation._error import Reader
 from amqp10msg.notation.type_names import DECIMALS, INTEGERS, TYPES, WIDTHS, integer_range, of_bits
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import encode_value

@@ -12,17 +12,6 @@ from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import UNLIMITED
 
 
-def exact(value: Any) -> Any:
-    """Return a value as it would be decoded, so that its Python type is its AMQP type exactly.
-
-    Composites and sections become `Described`, and every array has its format code.
-
-    Raises:
-        EncodeError: the value has no AMQP type, or is out of its range.
-    """
-    return kernel.decode_value(kernel.encode_value(value), limits=UNLIMITED)
-
-
 def sections_of(octets: bytes) -> list[tuple[SectionKind | None, Any]]:
     """List the sections of an encoded message in the order of the wire, their values as there.
 

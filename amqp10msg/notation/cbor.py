@@ -64,7 +64,8 @@ from amqp10msg.notation._cbor_tags import (
     SYMBOL,
     UUID,
 )
-from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
+from amqp10msg.notation._common import TOO_DEEP, NotationError
+from amqp10msg.notation._error import Reader, Step
 from amqp10msg.notation._sections import message_of, sections_of, written
 from amqp10msg.notation.type_names import (
     DECIMALS,

@@ -53,7 +53,7 @@ from typing import Any
 
 from amqp10msg.composite import COMPOSITES
 from amqp10msg.message import Message
-from amqp10msg.notation._error import TOO_DEEP, NotationError
+from amqp10msg.notation._common import TOO_DEEP, NotationError
 from amqp10msg.notation._plain_items import octets_of_message, octets_of_value
 from amqp10msg.notation._plain_octets import plain_message, plain_octets
 from amqp10msg.notation._plain_reader import PlainReader, is_marker

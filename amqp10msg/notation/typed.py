@@ -1,3 +1,4 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, annotation_typing=False
 """Typed JSON: every value beside the name of its AMQP type, lossless.
 
 A value is a list of its type's name and what it holds:
@@ -40,28 +41,62 @@ value it used; only an array's constructor is kept. A message's message-format i
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from amqp10msg.message import Message
-from amqp10msg.notation._error import TOO_DEEP, NotationError, Reader, Step
-from amqp10msg.notation._sections import message_of, sections_of, written
-from amqp10msg.notation._typed_octets import (
-    octets_of_message,
-    octets_of_value,
-    typed_message,
-    typed_octets,
-    typed_value,
+from amqp10msg.notation._common import (
+    DEEPER,
+    TOO_DEEP,
+    NotationError,
+    message_of,
+    misfit,
+    sections_of,
+    wrong,
 )
-from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, integer_range, of_bits
-from amqp10msg.sections import KINDS, SectionKind
-from amqp10msg.sections.lenient import Malformed
+from amqp10msg.notation.type_names import INTEGERS, TYPES, WIDTHS, integer_range
+from amqp10msg.sections import KINDS
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.kernel import decode_value, encode_value
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.kernel.codes import (
+    KIND_ARRAY,
+    KIND_BINARY,
+    KIND_BOOLEAN,
+    KIND_CHAR,
+    KIND_DESCRIBED,
+    KIND_LIST,
+    KIND_LONG,
+    KIND_MAP,
+    KIND_NULL,
+    KIND_OF,
+    KIND_STRING,
+    KIND_SYMBOL,
+    KIND_TIMESTAMP,
+    KIND_UBYTE,
+    TYPE_IDS,
+    TYPE_NAMES,
+)
+from amqp10msg.wire.kernel.value_reader import ValueReader
+from amqp10msg.wire.kernel.value_writer import ValueWriter
+from amqp10msg.wire.kernel.values import decode_value
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import FORMAT_CODES, AmqpMap, Array, Char, Described, Symbol
+from amqp10msg.wire.primitives import FORMAT_CODES
 
-_KINDS = {kind.name: kind for kind in KINDS}
+_NAMES = [TYPE_NAMES.get(kind, "") for kind in KIND_OF]
+_NAMES[0] = "described"
+#: Of the types that are written by their bits: the bytes that they take, by format code.
+_BITS = bytes(WIDTHS.get(name, 0) for name in _NAMES)
+_IDS = {name: TYPE_IDS[name] for name in TYPES.values()}
+#: The format code of each of these types.
+_CODES = {TYPE_IDS[row.type]: row.code for row in FORMAT_CODES.values() if row.type in WIDTHS}
+
+_FIRST = KINDS[0].code
+_SECTIONS = [kind.name for kind in KINDS]
+_SOURCES = [kind.source for kind in KINDS]
+_PLACES = {name: place for place, name in enumerate(_SECTIONS)}
+_HEADS = [b"\x00\x53" + bytes((kind.code,)) for kind in KINDS]
+
+
+# Writing.
 
 
 def to_typed(value: Any) -> list[Any]:
@@ -76,26 +111,138 @@ def to_typed(value: Any) -> list[Any]:
     """
     try:
         if isinstance(value, Message):
-            octets = value.encode()
-            # What was decoded leniently may have a key twice.
-            made: list[Any] | None = None if value._lenient else typed_message(octets)
-            if made is not None:
-                return made
-            return [_section(kind, content) for kind, content in sections_of(octets)]
-        typed: list[Any] = typed_octets(encode_value(value))
-        return typed
+            made: list[Any] = typed_of(value.encode(), True, value._lenient)
+        else:
+            made = typed_of(encode_value(value), False, False)
     except RecursionError:
         raise EncodeError(TOO_DEEP) from None
+    return made
 
 
-def _section(kind: SectionKind | None, value: Any) -> list[Any]:
-    """Return a section with its content in the form of its kind, or as what it is."""
-    if type(value) is Malformed:
-        return ["raw", value.data.hex()]
-    typed = typed_value(value)
-    if kind is None:
-        return ["unknown", typed]
-    return [kind.name, typed[1] if typed[0] == kind.source else typed]
+def typed_of(octets: bytes, is_message: bool, is_lenient: bool) -> Any:
+    """Write the bytes of a message, which may have been decoded leniently, or those of a value."""
+    reader = TypedReader.__new__(TypedReader)
+    reader.begin(octets, 0, UNLIMITED)
+    if not is_message:
+        return reader.typed()
+    # What was decoded leniently may have values that are none to the letter.
+    made = None if is_lenient else reader.sections()
+    return reader.odd_sections() if made is None else made
+
+
+class TypedReader(ValueReader):
+    """Reads encoded values, which were accepted before, as what they are in typed JSON."""
+
+    def typed(self) -> Any:
+        """Read one value."""
+        pos = self.pos
+        if pos >= self.end:
+            raise self.truncated(pos, 1)
+        self.pos = pos + 1
+        return self.content(self.buf[pos])
+
+    def content(self, code: int) -> Any:
+        """Read the data of one value after its format code."""
+        name = _NAMES[code]
+        kind = KIND_OF[code]
+        if kind == KIND_STRING:
+            return [name, self.read(code)]
+        if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
+            return [name, self.number(code)]
+        if kind == KIND_SYMBOL:
+            pos = self.span(code)
+            return [name, self.buf[pos : self.pos].decode("ascii")]
+        if kind == KIND_NULL:
+            return [name]
+        if kind == KIND_BOOLEAN:
+            return [name, self.read(code)]
+        width = _BITS[code]
+        if width:
+            pos = self.take(width)
+            return [name, self.buf[pos : self.pos].hex()]
+        if kind == KIND_BINARY:
+            pos = self.span(code)
+            return [name, self.buf[pos : self.pos].hex()]
+        if kind == KIND_LIST:
+            return [name, [] if code == 0x45 else self.typed_list(code)]
+        if kind == KIND_MAP:
+            return [name, self.typed_map(code)]
+        if code == 0:
+            self.enter(self.pos)
+            made = [name, self.typed(), self.typed()]
+            self.depth += 1
+            return made
+        if kind == KIND_CHAR:
+            return [name, ord(self.read(code))]
+        return self.typed_array(code)
+
+    def typed_list(self, code: int) -> Any:
+        """Read the values of a list."""
+        outer = self.descend(code)
+        values = [self.typed() for _ in range(self.count)]
+        self.ascend(outer)
+        return values
+
+    def typed_map(self, code: int) -> Any:
+        """Read the pairs of a map."""
+        outer = self.descend(code)
+        pairs = []
+        for _ in range(self.count >> 1):
+            key = self.typed()
+            pairs.append([key, self.typed()])
+        self.ascend(outer)
+        return pairs
+
+    def typed_array(self, code: int) -> Any:
+        """Read an array."""
+        self.enter(self.pos)
+        pos = self.span(code)
+        stop = self.pos
+        count = self.buf[pos] if code == 0xE0 else self.u32(pos)
+        self.pos = pos + (1 if code == 0xE0 else 4)
+        descriptors = []
+        code = self.buf[self.take(1)]
+        while code == 0:
+            descriptors.append(self.typed())
+            code = self.buf[self.take(1)]
+        made = ["array", f"{code:02x}", [self.content(code) for _ in range(count)]]
+        if descriptors:
+            made.append(descriptors)
+        self.pos = stop
+        self.depth += 1
+        return made
+
+    def sections(self) -> Any:
+        """Read the sections of a message, None where one has a descriptor of another form."""
+        made = []
+        while self.pos < self.end:
+            place = self.descriptor() - _FIRST
+            if not 0 <= place < len(_SECTIONS):
+                return None
+            made.append(self.section(place))
+        return made
+
+    def section(self, place: int) -> Any:
+        """Read the value of a section, as its content or as what it is."""
+        typed: Any = self.typed()
+        return [_SECTIONS[place], typed[1] if typed[0] == _SOURCES[place] else typed]
+
+    def odd_sections(self) -> Any:
+        """Read the sections of a message that may break rules."""
+        made = []
+        for section in sections_of(self.buf):
+            if section.is_raw:
+                made.append(["raw", self.buf[section.start : section.end].hex()])
+                continue
+            self.pos = section.value
+            if section.kind is None:
+                made.append(["unknown", self.typed()])
+            else:
+                made.append(self.section(section.kind.code - _FIRST))
+        return made
+
+
+# Reading.
 
 
 def from_typed(typed: Any) -> Any:
@@ -113,205 +260,360 @@ def from_typed(typed: Any) -> Any:
         NotationError: it is not typed JSON; the error has the path.
         DecodeError: ``raw`` bytes do not fit together to encoded values.
     """
-    reader = _TypedReader()
+    if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
+        raise wrong(
+            'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
+        )
     try:
-        if not isinstance(typed, list) or (typed and not isinstance(typed[0], (str, list))):
-            raise reader.wrong(
-                'a value such as ["uint", 5] or a list of sections such as ["data", "00ff"]', typed
-            )
         if typed and isinstance(typed[0], str):
-            octets = octets_of_value(typed)
-            if octets is None:
-                octets = _encoded(reader.value(typed), typed)
-            return decode_value(octets, limits=UNLIMITED)
-        octets = octets_of_message(typed)
-        if octets is None:
-            octets = b"".join(map(reader.section, typed, range(len(typed))))
+            return decode_value(bytes_of_value(typed), limits=UNLIMITED)
+        octets = bytes_of_sections(typed)
     except RecursionError:
         raise NotationError(TOO_DEEP) from None
     return message_of(octets)
 
 
-def _encoded(
-    value: Any, typed: Any, path: tuple[Step, ...] = (), kind: SectionKind | None = None
-) -> bytes:
+def bytes_of_value(typed: Any) -> bytes:
+    """Return the bytes of a value."""
+    writer = _writer(0, False)
     try:
-        return written(kind, value)
-    except EncodeError as error:
-        # Only an array's constructor can still be at fault; find out which.
-        reader = _TypedReader(path, careful=True)
-        reader.value(typed)
-        raise reader.fault(error.reason) from None
+        writer.item(typed)
+        if writer.has_misfit:
+            writer = _writer(0, True)
+            writer.item(typed)
+    except ValueError as error:
+        raise _fault(error, typed, "") from None
+    return writer.finish()  # type: ignore[no-any-return]
 
 
-_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
-_ITEMS = {"null": 1, "array": 3, "described": 3}
-_TYPES = tuple(dict.fromkeys(TYPES.values()))
+def bytes_of_sections(typed: Any) -> bytes:
+    """Return the bytes of a message."""
+    writer = _writer(0, False)
+    index = 0
+    try:
+        for index in range(len(typed)):
+            writer.section(typed[index])
+            if writer.has_misfit:
+                _writer(0, True).section(typed[index])
+    except ValueError as error:
+        raise _fault(error, typed[index], f"[{index}]") from None
+    return writer.finish()  # type: ignore[no-any-return]
 
 
-class _TypedReader(Reader):
-    """Reads typed values."""
+def _writer(depth: int, names_misfits: bool) -> Any:
+    writer = TypedWriter.__new__(TypedWriter)
+    writer.depth = depth
+    writer.has_misfit = False
+    writer.names_misfits = names_misfits
+    return writer
 
-    def __init__(self, path: tuple[Step, ...] = (), careful: bool = False) -> None:
-        super().__init__(path)
-        self.careful = careful
 
-    def value(self, typed: Any) -> Any:
+class TypedWriter(ValueWriter):
+    """Writes the bytes of typed JSON.
+
+    A fault in what is written leaves as any ValueError, for `_fault` to say what it is. An array
+    whose elements do not fit its constructor is a fault only where there is no other: that there is
+    one is noted, and what holds it written again by a writer that raises where the array is.
+    """
+
+    has_misfit: bool
+    names_misfits: bool
+
+    def item(self, typed: Any) -> None:
+        """Write one value."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-            raise self.wrong('a value such as ["uint", 5]', typed)
-        name = typed[0]
-        if name not in _TYPES:
-            raise self.wrong(f"the name of a type, one of {', '.join(_TYPES)}", name, 0)
-        items = typed[:-1] if isinstance(typed[-1], dict) and len(typed) > 1 else typed
-        if name == "array" and len(items) == 4:
-            pass
-        elif len(items) != _ITEMS.get(name, 2):
-            if len(typed) == 2 and isinstance(typed[1], dict):
-                raise self.scalar_object(name, typed[1])
-            raise self.fault(f"expected {_ITEMS.get(name, 2)} items for {name}, not {len(items)}")
-        if name in ("list", "map", "array", "described"):
-            self.deeper()
-            if name == "list":
-                made: Any = self.values(items[1], 1)
-            elif name == "map":
-                made = self.pairs(items[1], 1)
-            elif name == "array":
-                made = self.array(items)
+            raise ValueError
+        kind = _IDS.get(typed[0], 0)
+        size = len(typed)
+        if size > 1 and isinstance(typed[size - 1], dict):
+            size -= 1
+        if size == 2:
+            held = typed[1]
+            if kind == KIND_STRING and isinstance(held, str):
+                if type(held) is str:
+                    self.string(held)
+                else:
+                    self.value(held)
+                return
+            if KIND_UBYTE <= kind <= KIND_LONG or kind == KIND_TIMESTAMP:
+                if isinstance(held, int) and not isinstance(held, bool):
+                    self.integer(kind, held)
+                    return
+            elif kind == KIND_SYMBOL and isinstance(held, str):
+                self.symbol(held)
+                return
+            elif kind == KIND_BOOLEAN and isinstance(held, bool):
+                self.octet(0x41 if held else 0x42)
+                return
+            elif kind == KIND_BINARY:
+                self.text(_hexed(held), 0xA0)
+                return
+            elif kind == KIND_LIST:
+                self.items(held)
+                return
+            elif kind == KIND_MAP:
+                self.entries(held)
+                return
+            elif kind == KIND_CHAR and isinstance(held, int) and not isinstance(held, bool):
+                if 0 <= held <= 0x10FFFF and not 0xD800 <= held <= 0xDFFF:
+                    self.plain(KIND_CHAR, chr(held))
+                    return
             else:
-                made = Described(*self.values(items, first=1))
-            self.depth -= 1
-            return made
-        return None if name == "null" else self.scalar(name, items[1])
+                code = _CODES.get(kind, 0)
+                octets = _hexed(held)
+                if code and len(octets) == _BITS[code]:
+                    self.octet(code)
+                    self.add(octets)
+                    return
+        elif size == 1 and kind == KIND_NULL:
+            self.octet(0x40)
+            return
+        elif size == 3 and kind == KIND_DESCRIBED:
+            self.described(typed)
+            return
+        elif kind == KIND_ARRAY and 3 <= size <= 4:
+            self.array(typed, size)
+            return
+        raise ValueError
 
-    def scalar_object(self, name: str, found: Any) -> NotationError:
-        if name in ("string", "symbol") and "hex" in found:
-            return self.fault(f"a {name} cannot hold bytes that are not valid text: use binary", 1)
-        return self.wrong(f"what a {name} holds", found, 1)
-
-    def scalar(self, name: str, item: Any) -> Any:
-        if name == "boolean":
-            if not isinstance(item, bool):
-                raise self.wrong("true or false", item, 1)
-            return item
-        if name in INTEGERS or name in ("long", "char"):
-            return self.integer(name, item)
-        if name in WIDTHS:
-            return of_bits(name, self.hex(item, 1, WIDTHS[name]))
-        if name == "binary":
-            return self.hex(item, 1)
-        if not isinstance(item, str):
-            raise self.wrong(f"the text of a {name}", item, 1)
+    def described(self, typed: Any) -> None:
+        """Write a described value."""
+        self.enter()
+        self.octet(0)
+        index = 1
         try:
-            item.encode("utf-8" if name == "string" else "ascii")
-        except UnicodeEncodeError as error:
-            why = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
-            char = f"U+{ord(item[error.start]):04X}"
-            raise self.fault(f"the text of a {name} holds {char}, {why}", 1) from None
-        return item if name == "string" else Symbol(item)
+            for index in range(1, 3):
+                self.item(typed[index])
+        except ValueError as error:
+            raise _fault(error, typed[index], f"[{index}]") from None
+        self.depth -= 1
 
-    def integer(self, name: str, item: Any) -> Any:
-        if isinstance(item, bool) or not isinstance(item, int):
-            raise self.wrong(f"an integer for {name}", item, 1)
-        if name == "char":
-            if not 0 <= item <= 0x10FFFF or 0xD800 <= item <= 0xDFFF:
-                raise self.wrong("a Unicode code point that is not a surrogate", item, 1)
-            return Char(chr(item))
-        low, high, cls = integer_range(name)
-        if not low <= item <= high:
-            raise self.wrong(f"{low} to {high} for {name}", item, 1)
-        return cls(item)
+    def items(self, typed: Any) -> None:
+        """Write a list."""
+        if isinstance(typed, list) and not typed:
+            self.octet(0x45)
+            return
+        mark = self.open()
+        self.values(typed, "[1]", False)
+        self.close(mark, 0xC0, len(typed))
 
-    def hex(self, item: Any, step: int, width: int | None = None) -> bytes:
-        what = "hex" if width is None else f"{2 * width} hex digits"
-        if not isinstance(item, str) or not _HEX.fullmatch(item):
-            raise self.wrong(what, item, step)
-        octets = bytes.fromhex(item)
-        if width is not None and len(octets) != width:
-            raise self.wrong(what, item, step)
-        return octets
+    def values(self, typed: Any, step: str, described: bool) -> None:
+        """Write values one after another, as descriptors each after the mark of a described value.
 
-    def values(self, items: Any, *steps: int, first: int = 0) -> list[Any]:
-        if not isinstance(items, list):
-            raise self.wrong("a list of values", items, *steps)
-        made = []
-        self.path += (*steps, 0)
-        for index in range(first, len(items)):
-            self.path[-1] = index
-            made.append(self.value(items[index]))
-        del self.path[-1 - len(steps) :]
-        return made
+        The step is that to the list of them.
+        """
+        if not isinstance(typed, list):
+            raise wrong("a list of values", typed, step)
+        index = 0
+        try:
+            for index in range(len(typed)):
+                if described:
+                    self.octet(0)
+                self.item(typed[index])
+        except ValueError as error:
+            raise _fault(error, typed[index], f"{step}[{index}]") from None
 
-    def pairs(self, items: Any, *steps: int) -> AmqpMap:
-        if not isinstance(items, list):
-            raise self.wrong("a list of [key, value] pairs", items, *steps)
-        made = []
+    def entries(self, typed: Any) -> None:
+        """Write a map."""
+        mark = self.open()
+        if not isinstance(typed, list):
+            raise wrong("a list of [key, value] pairs", typed, "[1]")
         seen = set()
-        self.path += (*steps, 0, 0)
-        for index, pair in enumerate(items):
-            self.path[-2] = index
-            if not isinstance(pair, list) or len(pair) != 2:
-                self.path.pop()
-                raise self.wrong("a [key, value] pair", pair)
-            self.path[-1] = 0
-            key = self.value(pair[0])
-            octets = _encoded(key, pair[0], tuple(self.path))
-            if octets in seen:
-                raise self.fault("duplicate map key")
-            seen.add(octets)
-            self.path[-1] = 1
-            made.append((key, self.value(pair[1])))
-        del self.path[-2 - len(steps) :]
-        return AmqpMap(made)
+        kind = None  # of the keys that are compared as texts, those of the first such key
+        index = side = 0
+        try:
+            for index in range(len(typed)):
+                pair = typed[index]
+                side = -1
+                if not isinstance(pair, list) or len(pair) != 2:
+                    raise wrong("a [key, value] pair", pair)
+                side = 0
+                key = pair[0]
+                if isinstance(key, list) and len(key) > 1 and isinstance(key[1], str):
+                    if kind is None and (key[0] == "string" or key[0] == "symbol"):
+                        kind = key[0]
+                    if key[0] == kind:
+                        self.item(key)
+                        seen.add(key[1])
+                    else:
+                        self.key(key, seen)
+                else:
+                    self.key(key, seen)
+                if len(seen) <= index:
+                    raise NotationError("duplicate map key")
+                side = 1
+                self.item(pair[1])
+        except ValueError as error:
+            step = f"[1][{index}]" if side < 0 else f"[1][{index}][{side}]"
+            raise _fault(error, typed[index] if side < 0 else typed[index][side], step) from None
+        self.close(mark, 0xC1, 2 * len(typed))
 
-    def array(self, items: list[Any]) -> Array:
-        _, code_typed, values_typed, *more = items
-        code = self.hex(code_typed, 1, 1)[0]
-        row = FORMAT_CODES.get(code)
-        if row is None:
-            raise self.wrong("a format code of Part 1, 1.6, such as a3", code_typed, 1)
-        values = self.values(values_typed, 2)
-        for index, item in enumerate(values_typed):
-            if item[0] != row.type:
-                wanted = f"{row.type}, the type of the array's constructor {code:02x}"
-                raise self.wrong(wanted, item, 2, index)
-        descriptors = self.values(more[0], 3) if more else []
-        made = Array(code, values, descriptors=descriptors)
-        if self.careful:
-            try:
-                encode_value(made)
-            except EncodeError as error:
-                raise self.fault(error.reason) from None
+    def key(self, typed: Any, seen: Any) -> None:
+        """Write a key, which is compared with others by its bytes."""
+        writer = _writer(self.depth, False)
+        writer.item(typed)
+        if writer.has_misfit:
+            writer = _writer(self.depth, True)
+            writer.item(typed)
+        octets = writer.finish()
+        seen.add(octets)
+        self.add(octets)
+
+    def array(self, typed: Any, size: int) -> None:
+        """Write an array."""
+        mark = self.open()
+        code = _code_of(typed[1])
+        elements = self.elements(typed[2], code)
+        body = _writer(self.depth, False)
+        unfit = -1
+        for index in range(len(elements)):
+            if not body.element(code, elements[index]):
+                unfit = index
+                break
+        if size == 4:
+            self.values(typed[size - 1], "[3]", True)
+        if unfit >= 0:
+            if self.names_misfits:
+                raise NotationError(misfit(elements[unfit], code))
+            self.has_misfit = True
+        self.octet(code)
+        self.add(body.finish())
+        self.close(mark, 0xE0, len(elements))
+
+    def elements(self, typed: Any, code: int) -> Any:
+        """Return the elements of an array, each encoded with a constructor of its own."""
+        if not isinstance(typed, list):
+            raise wrong("a list of values", typed, "[2]")
+        made = []
+        index = 0
+        try:
+            for index in range(len(typed)):
+                writer = _writer(self.depth, self.names_misfits)
+                writer.item(typed[index])
+                made.append(writer.finish())
+                if writer.has_misfit:
+                    self.has_misfit = True
+        except ValueError as error:
+            raise _fault(error, typed[index], f"[2][{index}]") from None
+        name = _NAMES[code]
+        for index in range(len(typed)):
+            if typed[index][0] != name:
+                wanted = f"{name}, the type of the array's constructor {code:02x}"
+                raise wrong(wanted, typed[index], f"[2][{index}]")
         return made
 
-    def section(self, typed: Any, index: int) -> bytes:
-        """Read a section to its octets."""
-        self.path = [index]
+    def section(self, typed: Any) -> None:
+        """Write a section."""
         if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
-            raise self.wrong('a section such as ["data", "00ff"]', typed)
+            raise wrong('a section such as ["data", "00ff"]', typed)
         name = typed[0]
         if len(typed) != 2 and not (len(typed) == 3 and isinstance(typed[2], dict)):
-            raise self.wrong("a section's name and its content", typed)
+            raise wrong("a section's name and its content", typed)
         content = typed[1]
-        if name == "raw":
-            return self.hex(content, 1)
-        kind = _KINDS.get(name)
-        if kind is None and name != "unknown":
-            raise self.wrong(f"a section, one of {', '.join(_KINDS)}, unknown, raw", name, 0)
-        value: Any
-        if kind is not None and kind.source == "binary" and isinstance(content, str):
-            value = self.hex(content, 1)
-            typed = ["binary", content]
-        elif kind is not None and kind.source in ("list", "map") and not _is_value(content):
-            read = self.values if kind.source == "list" else self.pairs
-            value = read(content, 1)
-            typed = [kind.source, content]
-        else:
-            self.path.append(1)
-            value = self.value(content)
-            typed = content
-        return _encoded(value, typed, (index, 1), kind)
+        place = _PLACES.get(name, -1)
+        source = ""
+        if place >= 0:
+            source = _SOURCES[place]
+            self.add(_HEADS[place])
+        elif name == "raw":
+            self.add(_hex_of(content))
+            return
+        elif name != "unknown":
+            raise wrong(f"a section, one of {', '.join(_SECTIONS)}, unknown, raw", name, "[0]")
+        if source == "binary" and isinstance(content, str):
+            self.text(_hex_of(content), 0xA0)
+            return
+        # The content of a section never begins with the name of a type, as a value does.
+        begins = isinstance(content, list) and content and isinstance(content[0], str)
+        if source == "list" and not begins:
+            self.items(content)
+            return
+        if source == "map" and not begins:
+            self.entries(content)
+            return
+        try:
+            self.item(content)
+        except ValueError as error:
+            raise _fault(error, content, "[1]") from None
 
 
-def _is_value(content: Any) -> bool:
-    """Return whether this is a value, not a section's content, which begins with no type's name."""
-    return isinstance(content, list) and bool(content) and isinstance(content[0], str)
+def _hexed(text: Any) -> bytes:
+    """Return bytes from pairs of hex digits; ValueError where that is something else."""
+    if isinstance(text, str):
+        octets = bytes.fromhex(text)
+        if 2 * len(octets) == len(text):  # it passes over spaces
+            return octets
+    raise ValueError
+
+
+def _hex_of(content: Any) -> bytes:
+    """Return the bytes that the content of a section is."""
+    try:
+        return _hexed(content)
+    except ValueError:
+        raise wrong("hex", content, "[1]") from None
+
+
+def _code_of(typed: Any) -> int:
+    """Return the format code that the elements of an array have."""
+    try:
+        (code,) = _hexed(typed)
+    except ValueError:
+        raise wrong("2 hex digits", typed, "[1]") from None
+    if KIND_OF[code] == 0:
+        raise wrong("a format code of Part 1, 1.6, such as a3", typed, "[1]")
+    return code
+
+
+def _fault(error: Any, typed: Any, step: str) -> NotationError:
+    """Return the error of a value that was not written, on the way out of what holds it."""
+    if not isinstance(error, NotationError):
+        error = _judged(typed)
+    return error.within(step)  # type: ignore[no-any-return]
+
+
+_ITEMS = {"null": 1, "array": 3, "described": 3}
+
+
+def _judged(typed: Any) -> NotationError:
+    """Say what is wrong with a value, of one that holds others with it alone."""
+    if not isinstance(typed, list) or not typed or not isinstance(typed[0], str):
+        return wrong('a value such as ["uint", 5]', typed)
+    name = typed[0]
+    if name not in _IDS:
+        return wrong(f"the name of a type, one of {', '.join(_IDS)}", name, "[0]")
+    count = len(typed) - (isinstance(typed[len(typed) - 1], dict) and len(typed) > 1)
+    wanted = _ITEMS.get(name, 2)
+    if count != wanted and not (name == "array" and count == 4):
+        if len(typed) != 2 or count == 2:
+            return NotationError(f"expected {wanted} items for {name}, not {count}")
+        if name in ("string", "symbol") and "hex" in typed[1]:
+            return NotationError(
+                f"a {name} cannot hold bytes that are not valid text: use binary", "$[1]"
+            )
+        return wrong(f"what a {name} holds", typed[1], "[1]")
+    if name in ("list", "map", "array", "described"):
+        return NotationError(DEEPER)
+    item = typed[1]
+    if name == "boolean":
+        return wrong("true or false", item, "[1]")
+    if name in INTEGERS or name in ("long", "char"):
+        if isinstance(item, bool) or not isinstance(item, int):
+            return wrong(f"an integer for {name}", item, "[1]")
+        if name == "char":
+            return wrong("a Unicode code point that is not a surrogate", item, "[1]")
+        low, high, _ = integer_range(name)
+        return wrong(f"{low} to {high} for {name}", item, "[1]")
+    if name in WIDTHS:
+        return wrong(f"{2 * WIDTHS[name]} hex digits", item, "[1]")
+    if name == "binary":
+        return wrong("hex", item, "[1]")
+    if not isinstance(item, str):
+        return wrong(f"the text of a {name}", item, "[1]")
+    try:
+        item.encode("utf-8" if name == "string" else "ascii")
+    except UnicodeEncodeError as error:
+        char = f"U+{ord(item[error.start]):04X}"
+        why = "which UTF-8 cannot" if name == "string" else "which is not ASCII"
+        return NotationError(f"the text of a {name} holds {char}, {why}", "$[1]")
+    return wrong(f"a {name} that AMQP holds", item, "[1]")
