@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message
-from amqp10msg.app.cli._forms import octets_of
 from amqp10msg.app.cli._input import Inputs
 from amqp10msg.app.cli._options import FORMATS
-from amqp10msg.app.inspector.items import Item
+from amqp10msg.app.cli.convert import octets_of
+from amqp10msg.app.inspector.reading import Item
 from amqp10msg.notation import to_plain, to_typed
 
 MESSAGE = Message("hello")

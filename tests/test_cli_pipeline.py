@@ -27,7 +27,8 @@ pa = pytest.importorskip("pyarrow")
 import pyarrow.parquet as pq  # noqa: E402
 from click.testing import CliRunner, Result  # noqa: E402
 
-from amqp10msg.app.cli import _engines, main  # noqa: E402
+from amqp10msg.app.cli import main  # noqa: E402
+from amqp10msg.app.cli import pipeline as command  # noqa: E402
 from amqp10msg.jobs import output_of  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
@@ -220,15 +221,15 @@ def test_the_engine_is_the_local_one_unless_spark_is_asked_for(
 ) -> None:
     chosen = []
 
-    def note(name: str) -> Callable[..., _engines.Done]:
-        def engine(*_: object) -> _engines.Done:
+    def note(name: str) -> Callable[..., Any]:
+        def engine(*_: object) -> Any:
             chosen.append(name)
             raise click.ClickException("only looking")
 
         return engine
 
     for name in ("local", "spark"):
-        monkeypatch.setattr(_engines, f"_{name}", note(name))
+        monkeypatch.setattr(command, f"_{name}", note(name))
     monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
     for options in ([], ["--workers", "2"], ["--master", "local[2]"], ["--memory", "1g"]):
         run("decode", source, tmp_path / "out", *options)

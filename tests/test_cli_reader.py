@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties, files
 from amqp10msg.app.cli import main
-from amqp10msg.app.cli._input import Inputs
-from amqp10msg.app.cli._selection import Selection
-from amqp10msg.app.inspector.items import Item
+from amqp10msg.app.cli._input import Inputs, Selection
+from amqp10msg.app.inspector.reading import Item
 from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.files import recognition
 

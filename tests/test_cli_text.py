@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message
-from amqp10msg.app.inspector.text import octets_of_text
+from amqp10msg.app.inspector.reading import octets_of_text
 from amqp10msg.files.text import octets_of_base64, octets_of_hex
 
 MESSAGES = st.builds(Message, st.text(max_size=60) | st.binary(max_size=60)).map(Message.encode)

@@ -16,8 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqp10msg import Message, Properties
-from amqp10msg.app.cli import _judging, _report, main
-from amqp10msg.app.inspector.items import Item
+from amqp10msg.app.cli import main
+from amqp10msg.app.cli import validate as command
+from amqp10msg.app.inspector.judging import judge
+from amqp10msg.app.inspector.reading import Item
 from amqp10msg.interop import corpus
 from amqp10msg.testing import messages
 from amqp10msg.validation import PROFILES, RULES, validate
@@ -294,12 +296,12 @@ def test_many_at_once_are_judged_as_one_by_one(drawn: list[bytes]) -> None:
     given_ = [Item(f"m{i}", octets) for i, octets in enumerate([*drawn, SOUND])]
     given_.insert(len(drawn) // 2, Item("unread", fault="no message"))
     for profile in ("oasis", "rabbitmq-4"):
-        expected = [(item, _report.judge(item, profile)) for item in given_]
+        expected = [(item, judge(item, profile)) for item in given_]
 
-        assert expected == list(_judging.judged(iter(given_), profile, at_once=True))
+        assert expected == list(command.judged(iter(given_), profile, at_once=True))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(_judging, "_AT_ONCE", 3)
-            assert expected == list(_judging.judged(iter(given_), profile, at_once=True))
+            patch.setattr(command, "_AT_ONCE", 3)
+            assert expected == list(command.judged(iter(given_), profile, at_once=True))
 
 
 def test_a_file_of_many_messages_gives_the_same_output(
@@ -309,7 +311,7 @@ def test_a_file_of_many_messages_gives_the_same_output(
     file.write_bytes(lines_of(*[SOUND, *[WARNED, CUT] * 2, SOUND, WRONG] * 200))
     options: list[tuple[str, ...]] = [(), ("--json",), ("--profile", "azure")]
     found = [run(*one, file) for one in options]
-    monkeypatch.setattr(_judging, "_suspects", lambda: None)
+    monkeypatch.setattr(command, "_suspects", lambda: None)
     expected = [run(*one, file) for one in options]
 
     assert [1] * 3 == [one.exit_code for one in found]
@@ -321,7 +323,7 @@ def test_messages_before_a_fault_of_the_input_are_judged() -> None:
         yield Item("a", WRONG)
         raise click.ClickException("gone")
 
-    judged = _judging.judged(items(), "oasis", at_once=True)
+    judged = command.judged(items(), "oasis", at_once=True)
 
     assert (Item("a", WRONG), validate(WRONG)) == next(judged)
     with pytest.raises(click.ClickException, match="gone"):
@@ -330,6 +332,6 @@ def test_messages_before_a_fault_of_the_input_are_judged() -> None:
 
 def test_messages_from_a_pipe_are_judged_as_they_come() -> None:
     given_ = iter([Item("a", SOUND), Item("b", WRONG)])
-    next(_judging.judged(given_, "oasis", at_once=False))
+    next(command.judged(given_, "oasis", at_once=False))
 
     assert "b" == next(given_).source

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from amqp10msg import DecodeError, decode_value
 from amqp10msg.composite import COMPOSITES, decode_composite, encode_composite
 from amqp10msg.interop import conformance, corpus
-from amqp10msg.interop.conformance.meaning import apart, meaning
+from amqp10msg.interop.conformance.judging import apart, meaning
 from amqp10msg.interop.corpus import Case, agreement
 from amqp10msg.notation import to_typed
 from amqp10msg.testing import composites

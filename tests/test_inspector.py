@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 pytest.importorskip("jinja2")
 
 from amqp10msg import Message, files, validate
-from amqp10msg.app.inspector.items import Item
-from amqp10msg.app.inspector.page import examples
-from amqp10msg.app.inspector.session import MAX_MESSAGES, Session
+from amqp10msg.app.inspector.reading import Item
+from amqp10msg.app.inspector.session import MAX_MESSAGES, Session, examples
 from amqp10msg.basic import BasicMessage, decode_properties, encode_content_header
 from amqp10msg.files.loose import loose
 from amqp10msg.testing import basic_messages, malformed, messages

@@ -23,8 +23,7 @@ pytest.importorskip("jinja2")
 from build_inspector import MissingError, build, pyodide
 
 from amqp10msg import Header, Message, Properties, validate
-from amqp10msg.app.inspector.page import examples, page
-from amqp10msg.app.inspector.session import TRANSLATION
+from amqp10msg.app.inspector.session import TRANSLATION, examples, page
 from amqp10msg.translate import to_basic
 from amqp10msg.translate.profiles import ProfileName
 from tests.browser import Browser, find_chromium

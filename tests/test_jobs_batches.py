@@ -61,7 +61,7 @@ from tests.samples import corpus_cases  # noqa: E402
 if kernel("basic", "lossless") is None:
     pytest.skip("this build has no kernel for batches", allow_module_level=True)
 
-buffers = importlib.import_module("amqp10msg.jobs._buffers")
+buffers = importlib.import_module("amqp10msg.jobs.translating")
 TO_BASIC, TO_AMQP10 = Translator("basic", "lossless"), Translator("amqp10", "lossless")
 Rows = list[dict[str, Any]]
 

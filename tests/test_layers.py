@@ -57,17 +57,7 @@ THIRD_PARTY = {
     "app.pages": {"jinja2", "markupsafe"},  # inside of functions
     "notation": {"cbor2", "markupsafe"},
     "files": {"pyarrow", "fastavro"},  # for tables and Avro, inside of functions
-    # its files, and the peers of its drivers
-    "interop.corpus": {
-        "aiormq",
-        "azure",
-        "basic_values",
-        "cbor2",
-        "pamqp",
-        "pika",
-        "proton",
-        "pyarrow",
-    },
+    "interop.corpus": {"azure", "cbor2", "pyarrow"},  # its files, and a peer of its drivers
     "basic": {"pamqp", "pika"},  # adapters, inside of functions
     "columns": {"pyarrow", "cython"},  # cython: names for the compiler of the kernel
     "app.cli": {"click", "rich", "setproctitle"},

@@ -18,8 +18,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install '.[
 deltalake = pytest.importorskip("deltalake", reason="deltalake is not installed: make setup")
 
 from amqp10msg import columns, spark  # noqa: E402
-from amqp10msg.spark import _delta_files, delta  # noqa: E402
-from amqp10msg.spark._delta_files import Files, TableFiles  # noqa: E402
+from amqp10msg.spark import delta  # noqa: E402
+from amqp10msg.spark.delta import _Files, _TableFiles  # noqa: E402
 
 pytestmark = pytest.mark.xdist_group("spark")
 
@@ -193,10 +193,10 @@ def test_the_files_of_a_task_are_its_rows_and_their_bounds_hold(
     tmp_path_factory: pytest.TempPathFactory, batches: list[list[dict[str, Any]]], by: list[str]
 ) -> None:
     place = tmp_path_factory.mktemp("delta")
-    files = Files([TableFiles(str(place), by, None)])
+    files = _Files([_TableFiles(str(place), by, None)])
     given = [pa.RecordBatch.from_pylist(rows, schema=SCHEMA) for rows in batches]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_delta_files, "_MOST_OPEN", 2)
+        patch.setattr(delta, "_MOST_OPEN", 2)
         (made,) = files.write(iter(given))
 
     deltalake.transaction.create_table_with_add_actions(

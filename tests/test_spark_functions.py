@@ -23,7 +23,7 @@ from pyspark.sql.types import StructType, VariantType  # noqa: E402
 
 from amqp10msg import columns, spark  # noqa: E402
 from amqp10msg.jobs import judging  # noqa: E402
-from amqp10msg.spark import _typed as typed  # noqa: E402
+from amqp10msg.spark.functions import _converter  # noqa: E402
 from tests.samples import corpus_cases  # noqa: E402
 
 pytestmark = [pytest.mark.once, pytest.mark.xdist_group("spark")]
@@ -186,7 +186,7 @@ def test_maps_of_plain_values_encode(kind: str, values: list[Any]) -> None:
     cells = [None, [(k, _plain(v, field.type.item_type)) for k, v in found.items()], [], None]
     array = pa.array([*cells, *cells], field.type).slice(1, 5)
 
-    made = typed.converter(field, columns.SCHEMA.field(field.name).type)(array)
+    made = _converter(field, columns.SCHEMA.field(field.name).type)(array)
 
     wires = columns.encode(pa.record_batch({field.name: made})).to_pylist()
     decoded: list[Any] = [None if wire is None else Message.decode(wire) for wire in wires]

@@ -18,7 +18,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from amqp10msg.app.inspector.page import page, worker
+from amqp10msg.app.inspector.session import page, worker
 from amqp10msg.files.atomic import write_whole
 
 ROOT = Path(__file__).parents[1]

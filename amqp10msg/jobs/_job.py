@@ -11,18 +11,20 @@ import pyarrow.compute as pc
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
-from amqp10msg.files.recognition import advice
-from amqp10msg.files.text import printable
 from amqp10msg.jobs._stats import MAPS, Stats
-from amqp10msg.jobs.inputs import REST_UNREAD
-from amqp10msg.jobs.judging import ERRORS, VALIDATED, decoded, first_errors, judged
-from amqp10msg.jobs.options import shared
-from amqp10msg.jobs.spark_types import type_for_spark
+from amqp10msg.jobs.inputs import REST_UNREAD, shared
+from amqp10msg.jobs.judging import (
+    ERRORS,
+    VALIDATED,
+    decoded,
+    first_errors,
+    judged,
+    type_for_spark,
+    with_texts,
+)
 from amqp10msg.jobs.translating import BASIC, Translator
-from amqp10msg.message import Message
 from amqp10msg.translate import Circumstances
 from amqp10msg.validation.counts import MAX_TEXT, RuleCount
-from amqp10msg.wire.errors import DecodeError
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")
@@ -262,16 +264,7 @@ class Job:
         fields = pa.schema([(field.name, type_for_spark(field.type)) for field in shown])
         arrays = [found.column(field.name).cast(field.type) for field in fields]
         names = self._carried(batch.schema.names)
-        return self._split(batch, names, arrays, fields, self._errors(wire, found))
-
-    def _errors(self, wire: pa.Array, found: pa.RecordBatch) -> list[pa.Array]:
-        """Return the columns of errors that were decoded, and what is wrong in words."""
-        errors = [found.column(name) for name in ERRORS]
-        texts: list[str | None] = [None] * len(wire)
-        if errors[0].null_count < len(wire):
-            for row in pc.indices_nonzero(pc.is_valid(errors[0])).to_pylist():
-                texts[row] = _text(wire[row].as_py(), self.profile)
-        return [*errors, pa.array(texts, pa.string())]
+        return self._split(batch, names, arrays, fields, with_texts(wire, found, self.profile))
 
     def _validate(self, batch: pa.RecordBatch, stats: Stats) -> _Rows:
         wire = batch.column(self.column)
@@ -308,7 +301,7 @@ class Job:
         for section in MAPS:
             stats.add_types(section, found.column(section))
         new = pa.schema([("wire", pa.binary())])
-        return self._split(batch, [], [wire], new, self._errors(wire, found))
+        return self._split(batch, [], [wire], new, with_texts(wire, found, self.profile))
 
     def _count_errors(self, bad: pa.RecordBatch, stats: Stats) -> None:
         names = ["error_code", "error_clause", "error_text"]
@@ -350,16 +343,3 @@ def _column(batch: pa.RecordBatch, name: str, kind: pa.DataType) -> pa.Array:
     if name not in batch.schema.names:
         return pa.nulls(batch.num_rows, kind)
     return batch.column(name).cast(kind)
-
-
-def _text(octets: bytes, profile: str | None) -> str | None:
-    """Return what is wrong with a message that `columns.decode` gave a code."""
-    try:
-        Message.decode(octets)
-    except DecodeError as error:
-        hint = advice(octets, "raw")
-        return printable(f"{error}; {hint}" if hint else str(error))
-    for violation in validation.validate(octets, validation.PROFILES[profile or "oasis"]):
-        if violation.severity == "error":
-            return printable(violation.text)
-    return None

@@ -1,4 +1,4 @@
-"""Input files: which there are, their parts, and reading them.
+"""Input files: which there are, their parts, and reading them; options of that by name.
 
 Whole jobs have the workers open their input: what is distributed are the parts, not the messages.
 """
@@ -23,7 +23,6 @@ from amqp10msg.delivery.filters import Selector
 from amqp10msg.files import Record
 from amqp10msg.files.recognition import PARQUET as MAGIC
 from amqp10msg.files.tables import check_expansion, rows_of_batch
-from amqp10msg.jobs.options import number_of
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 from amqp10msg.wire.errors import DecodeError
@@ -383,3 +382,39 @@ def _batch(rows: list[tuple[Any, ...]]) -> pa.RecordBatch:
         [pa.array(column, field.type) for column, field in zip(columns, MESSAGES, strict=True)],
         schema=MESSAGES,
     )
+
+
+# Options by name, as data sources have them.
+
+#: How files of messages are read.
+READING = ("rangeBytes", "maxSize", "protocol", "address", "since", "until", "selector")
+
+
+def refuse_unknown(options: Mapping[str, str], known: Iterable[str]) -> None:
+    """Refuse options that nothing would read, whatever their case.
+
+    Raises:
+        ValueError: there is one.
+    """
+    names = {name.lower() for name in known}
+    for name in options:
+        if name.lower() not in names:
+            raise ValueError(f"unknown option {name!r}: use {', '.join(known)}")
+
+
+def number_of(options: Mapping[str, str], name: str, default: int, unit: str) -> int:
+    """Return an option that is a number of at least 1.
+
+    Raises:
+        ValueError: it is none.
+    """
+    text = str(options.get(name, default))
+    if not text.isdecimal() or int(text) < 1:
+        raise ValueError(f"{name} is {text!r}, and must be a number of {unit}, 1 or more")
+    return int(text)
+
+
+def shared(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the names that are among the others, too; SQL does not tell cases apart."""
+    known = {name.lower() for name in others}
+    return [name for name in names if name.lower() in known]

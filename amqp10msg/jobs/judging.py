@@ -1,4 +1,4 @@
-"""Arrays of messages judged by the rules of a profile; the columns of errors."""
+"""Arrays of messages decoded, judged by the rules of a profile, and of types that Spark takes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ import pyarrow.compute as pc
 from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, suspects
 from amqp10msg.columns import decode as columns_decode
+from amqp10msg.files.recognition import advice
 from amqp10msg.files.text import printable
+from amqp10msg.message import Message
+from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
 #: The columns that say why a message could not be decoded.
@@ -127,3 +130,72 @@ def first_errors(valid: pa.Array, violations: pa.Array) -> list[pa.Array]:
         else:
             columns.append(pa.nulls(len(valid), kind))
     return columns
+
+
+def with_texts(array: Any, made: pa.RecordBatch, profile: str | None) -> list[pa.Array]:
+    """Return the columns `ERRORS` of decoded messages, and what is wrong in words.
+
+    Args:
+        array: the messages.
+        made: what was decoded of them.
+        profile: the rules that they were judged by.
+    """
+    errors = [made.column(name) for name in ERRORS]
+    texts: list[str | None] = [None] * len(array)
+    if errors[0].null_count < len(array):
+        for row in pc.indices_nonzero(pc.is_valid(errors[0])).to_pylist():
+            texts[row] = _text(array[row].as_py(), profile)
+    return [*errors, pa.array(texts, pa.string())]
+
+
+def _text(octets: bytes, profile: str | None) -> str | None:
+    """Return what is wrong with a message that `columns.decode` gave a code."""
+    try:
+        Message.decode(octets)
+    except DecodeError as error:
+        hint = advice(octets, "raw")
+        return printable(f"{error}; {hint}" if hint else str(error))
+    for violation in validation.validate(octets, validation.PROFILES[profile or "oasis"]):
+        if violation.severity == "error":
+            return printable(violation.text)
+    return None
+
+
+# Types.
+
+_TAKEN = {
+    pa.uint64(): pa.decimal128(20, 0),
+    pa.uint32(): pa.int64(),
+    pa.uint16(): pa.int32(),
+    pa.uint8(): pa.int16(),
+    pa.binary_view(): pa.binary(),
+    pa.string_view(): pa.string(),
+}
+
+
+def type_for_spark(given: pa.DataType) -> pa.DataType:
+    """Return the Arrow type that Spark takes in place of one that it refuses, without loss."""
+    if given in _TAKEN:
+        return _TAKEN[given]
+    if pa.types.is_timestamp(given):
+        return pa.timestamp("us", given.tz)
+    if pa.types.is_dictionary(given):
+        return type_for_spark(given.value_type)
+    if pa.types.is_fixed_size_binary(given):
+        return pa.binary()
+    if pa.types.is_struct(given):
+        return pa.struct([_field_for_spark(field) for field in given])
+    if pa.types.is_map(given):
+        return pa.map_(type_for_spark(given.key_type), _field_for_spark(given.item_field))
+    if pa.types.is_list(given):
+        return pa.list_(_field_for_spark(given.value_field))
+    return given
+
+
+def _field_for_spark(field: pa.Field) -> pa.Field:
+    return pa.field(field.name, type_for_spark(field.type), field.nullable, field.metadata)
+
+
+def schema_for_spark(schema: pa.Schema) -> pa.Schema:
+    """Return the schema with the types that Spark takes."""
+    return pa.schema([_field_for_spark(field) for field in schema])

@@ -8,7 +8,7 @@ import itertools
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import IO, Any
@@ -27,6 +27,9 @@ from amqp10msg.jobs._stats import Stats
 STATS = "_amqp10msg.json"
 #: The folders of the good and of the quarantined messages.
 GOOD, BAD = "messages", "quarantine"
+#: The options of how it is written.
+WRITING = ("compression",)
+_COMPRESSIONS = ("snappy", "zstd", "gzip", "lz4", "brotli", "none")
 #: The folder with the counts of the batches of a stream.
 BATCHES = "_batches"
 # Rows that are looked through for examples, and the most bytes of one.
@@ -274,6 +277,18 @@ def _new(path: Path) -> Iterator[IO[bytes]]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with synced(path) as file:
         yield file
+
+
+def compression_of(options: Mapping[str, str]) -> str:
+    """Return the compression of Parquet files.
+
+    Raises:
+        ValueError: there is no such one.
+    """
+    name = options.get("compression", "snappy").lower()
+    if name not in _COMPRESSIONS:
+        raise ValueError(f"unknown compression {name!r}: use {', '.join(_COMPRESSIONS)}")
+    return name
 
 
 class ParquetFile:

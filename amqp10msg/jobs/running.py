@@ -21,9 +21,8 @@ from amqp10msg import COMPILED, __version__
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
-from amqp10msg.jobs.inputs import Part, Reading, input_of
-from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
-from amqp10msg.jobs.output import Done, Output, read_stats
+from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
+from amqp10msg.jobs.output import WRITING, Done, Output, compression_of, read_stats
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -17,7 +17,7 @@ from typing import Any, NoReturn, Self
 import attrs
 
 from amqp10msg.interop.conformance import PeerError, PeerResults, Result
-from amqp10msg.interop.conformance.meaning import apart, meaning
+from amqp10msg.interop.conformance.judging import apart, meaning
 from amqp10msg.interop.corpus import Amqp10msg, Case, RefusedError, agreement
 from amqp10msg.message import Message
 from amqp10msg.net.bridge.amqp10 import (

@@ -24,14 +24,20 @@ except ModuleNotFoundError as _error:
     ) from _error
 
 from amqp10msg.jobs import ERRORS, MESSAGES, Job, Run, Stats, page, read_stats
-from amqp10msg.spark.capture import from_capture
 from amqp10msg.spark.delta import to_delta
-from amqp10msg.spark.functions import decode, decode_values, encode, metrics, translate, validate
+from amqp10msg.spark.functions import (
+    decode,
+    decode_values,
+    encode,
+    from_capture,
+    metrics,
+    translate,
+    validate,
+)
 from amqp10msg.spark.running import run
-from amqp10msg.spark.session import java_home, session
+from amqp10msg.spark.session import java_home, register, session
 from amqp10msg.spark.sink import SparkError, write
 from amqp10msg.spark.source import Amqp10
-from amqp10msg.spark.sql import register
 
 __all__ = [
     "ERRORS",

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812  (so everybody calls it)
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
+    DataType,
     IntegerType,
     LongType,
     MapType,
+    StringType,
     StructType,
 )
 
 from amqp10msg import columns as arrow
 from amqp10msg import validation
+from amqp10msg.files.event_hubs import FIELDS, message_of
 from amqp10msg.jobs.judging import VALIDATED, decoded, judged
 from amqp10msg.jobs.translating import BASIC, REPORT, Translator
 from amqp10msg.spark._frames import (
@@ -31,7 +35,6 @@ from amqp10msg.spark._frames import (
     with_errors,
 )
 from amqp10msg.spark._jvm import Engine, is_chosen, marks
-from amqp10msg.spark._typed import converter
 from amqp10msg.translate import Circumstances, ProfileName
 from amqp10msg.wire.errors import EncodeError
 
@@ -125,7 +128,7 @@ def encode(df: DataFrame, column: str = "wire", *, keep: Sequence[str] | None = 
         raise ValueError(f"no column belongs to a message: use {', '.join(known)}")
     types = pa.schema([(name, known[name]) for name in read])
     given = to_arrow_schema(df.select(*map(quoted, read)).schema, timezone="UTC")
-    ways = [converter(field, known[field.name]) for field in given]
+    ways = [_converter(field, known[field.name]) for field in given]
 
     def encoded(batch: pa.RecordBatch) -> pa.Array:
         columns = [way(batch.column(name)) for way, name in zip(ways, types.names, strict=True)]
@@ -344,3 +347,146 @@ def metrics(
     if column is not None:
         counts.append(F.sum(F.length(F.col(quoted(column)))).alias("octets"))
     return df.observe(observation, *counts)
+
+
+# Columns as people have them, made into those that `encode` reads.
+
+# By the Arrow type of plain values: their AMQP type, and the member of the struct that holds them.
+_PLAIN = {
+    pa.string(): ("string", "s"),
+    pa.bool_(): ("boolean", "l"),
+    pa.int8(): ("byte", "l"),
+    pa.int16(): ("short", "l"),
+    pa.int32(): ("int", "l"),
+    pa.int64(): ("long", "l"),
+    pa.float32(): ("float", "d"),
+    pa.float64(): ("double", "d"),
+    pa.binary(): ("binary", "b"),
+    pa.decimal128(20, 0): ("ulong", "u"),
+    pa.timestamp("us", "UTC"): ("timestamp", "l"),
+}
+
+
+def _converter(field: pa.Field, wanted: pa.DataType) -> Callable[[Any], Any]:
+    """Return what makes arrays of a field's type into arrays of the type that is wanted.
+
+    Raises:
+        ValueError: nothing can; the message says what would be taken.
+    """
+    kind = field.type
+    if kind == arrow.VARIANT:
+        raise ValueError(
+            f"the column {field.name!r} is a VARIANT, which does not say AMQP's types: decode with "
+            "columns='all' and maps='map', or drop it"
+        )
+    has_texts = pa.types.is_map(kind) and pa.types.is_string(kind.key_type)
+    if pa.types.is_map(wanted) and has_texts and kind.item_type in _PLAIN:
+        plain = _PLAIN[kind.item_type]
+        return lambda array: _map_of_structs(array, *plain).cast(wanted)
+    try:
+        if pa.types.is_map(wanted) and not (has_texts and pa.types.is_struct(kind.item_type)):
+            raise pa.ArrowInvalid  # an empty map of anything can be cast
+        pa.array([], kind).cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError):
+        others = ", or a map of strings or numbers" if pa.types.is_map(wanted) else ""
+        raise ValueError(
+            f"the column {field.name!r} is {kind} and must be {wanted}{others}: cast it, or drop it"
+        ) from None
+    return lambda array: array.cast(wanted)
+
+
+def _map_of_structs(array: Any, name: str, member: str) -> Any:
+    """Give plain values of a map their AMQP types; a null becomes AMQP's."""
+    size = len(array)
+    if not size:
+        return pa.array([], pa.map_(pa.string(), arrow.VALUE))
+    # The array may be a slice.
+    start, stop = array.offsets[0].as_py(), array.offsets[size].as_py()
+    offsets = pa.array(array.offsets.to_numpy()[: size + 1] - start, pa.int32())
+    values = array.items.slice(start, stop - start)
+    if name == "timestamp":
+        values = values.cast(pa.timestamp("ms", values.type.tz)).cast(pa.int64())
+    cells = {
+        "type": pc.if_else(values.is_valid(), name, "null"),
+        member: values.cast(arrow.VALUE.field(member).type),
+    }
+    members = [cells.get(field.name, pa.nulls(len(values), field.type)) for field in arrow.VALUE]
+    return pa.MapArray.from_arrays(
+        offsets,
+        array.keys.slice(start, stop - start),
+        pa.StructArray.from_arrays(members, fields=list(arrow.VALUE)),
+        mask=array.is_null() if array.null_count else None,
+    )
+
+
+# Events of Event Hubs Capture, as Spark's reader of Avro gives them.
+
+_CAPTURED_MAPS = ("SystemProperties", "Properties")
+_CAPTURED: dict[str, DataType] = {
+    "SequenceNumber": LongType(),
+    "Offset": StringType(),
+    "EnqueuedTimeUtc": StringType(),
+    "Body": BinaryType(),
+}
+
+
+def from_capture(
+    df: DataFrame, *, column: str = "wire", keep: Sequence[str] | None = None
+) -> DataFrame:
+    """Make messages of the events that Event Hubs Capture has written.
+
+    ``session.read.format("avro").load("capture/")`` gives such events, with the package spark-avro;
+    without it, `amqp10msg.spark.Amqp10` reads the files itself.
+
+    Args:
+        df: a DataFrame with the columns of Capture: ``Body``, and as far as they are there
+            ``SystemProperties``, ``Properties``, ``SequenceNumber``, ``Offset`` and
+            ``EnqueuedTimeUtc``.
+        column: the name of the new column.
+        keep: the columns of `df` to carry through; all but those of Capture where None.
+
+    Returns:
+        A DataFrame with the kept columns, the messages, and ``encode_error``: why an event could
+        not be made one (it is null then), null otherwise.
+
+    Raises:
+        ValueError: a column is not there, or is of another type than Capture's.
+    """
+    required(df, "Body", _CAPTURED["Body"])
+    read = [name for name in FIELDS if name in df.columns]
+    for name in read:
+        if name not in _CAPTURED_MAPS:
+            required(df, name, _CAPTURED[name])
+            continue
+        kind: Any = required(df, name).dataType
+        is_map = isinstance(kind, MapType)
+        if not is_map or not isinstance(kind.valueType, (StructType, StringType)):
+            said = (
+                f"the column {name!r} is {kind.simpleString()}, and must be a map of strings, or "
+                "of the structs that Spark's reader of Avro makes of Capture's values"
+            )
+            raise ValueError(said)
+    new = pa.schema([(column, pa.binary()), ("encode_error", pa.string())])
+    names = kept_names(df, keep, read, new.names)
+
+    def one(event: dict[str, Any]) -> tuple[bytes | None, str | None]:
+        for name in _CAPTURED_MAPS:
+            event[name] = {key: _member_of(value) for key, value in event.get(name) or ()}
+        try:
+            return message_of(event).encode(), None
+        except EncodeError as error:
+            return None, str(error)
+
+    def work(batch: pa.RecordBatch) -> list[pa.Array]:
+        made = [one(event) for event in batch.select(read).to_pylist()]
+        octets = pa.array([wire for wire, _ in made], pa.binary())
+        return [octets, pa.array([error for _, error in made], pa.string())]
+
+    return mapped(df, work, new, keep=names, read=read)
+
+
+def _member_of(value: Any) -> Any:
+    """Return a value of a union: of its members one is set, where the value is not null."""
+    if isinstance(value, dict):
+        return next((member for member in value.values() if member is not None), None)
+    return value

@@ -20,14 +20,16 @@ from amqp10msg.jobs import Job, Stats
 from amqp10msg.jobs.inputs import (
     PARQUET,
     RANGE_OCTETS,
+    READING,
     OnlySparkError,
     Part,
     Reading,
     input_of,
     is_parquet,
+    number_of,
+    refuse_unknown,
 )
-from amqp10msg.jobs.options import READING, WRITING, compression_of, number_of, refuse_unknown
-from amqp10msg.jobs.output import Done, read_stats
+from amqp10msg.jobs.output import WRITING, Done, compression_of, read_stats
 from amqp10msg.jobs.running import Progress, Work, carry_out
 from amqp10msg.spark._workers import pure_place, settle, tell
 from amqp10msg.spark.sink import output_at, reasoned, write

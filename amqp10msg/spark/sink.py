@@ -24,8 +24,17 @@ from pyspark.sql.datasource import (
 
 from amqp10msg.files.atomic import write_whole
 from amqp10msg.jobs import Job
-from amqp10msg.jobs.options import WRITING, compression_of, refuse_unknown
-from amqp10msg.jobs.output import BAD, BATCHES, GOOD, STATS, Done, Output
+from amqp10msg.jobs.inputs import refuse_unknown
+from amqp10msg.jobs.output import (
+    BAD,
+    BATCHES,
+    GOOD,
+    STATS,
+    WRITING,
+    Done,
+    Output,
+    compression_of,
+)
 from amqp10msg.spark._workers import pure_place, settle, tell
 
 #: What Spark raises where a job fails.

@@ -33,12 +33,14 @@ from amqp10msg import files
 from amqp10msg.jobs.inputs import (
     MESSAGES,
     RANGE_OCTETS,
+    READING,
     Reading,
     files_of,
+    number_of,
     packed,
     ranges_of,
+    refuse_unknown,
 )
-from amqp10msg.jobs.options import READING, number_of, refuse_unknown
 from amqp10msg.spark._workers import plainly, settle
 from amqp10msg.spark.sink import JobWriter, StreamJobWriter
 

@@ -18,17 +18,57 @@ import attrs
 import click
 
 from amqp10msg.app.cli._output import Watch
-from amqp10msg.app.cli._selection import Selection
-from amqp10msg.app.inspector.items import Item
-from amqp10msg.app.inspector.reading import NOT_TEXT, Reader, buffered
-from amqp10msg.app.inspector.text import octets_of_text
+from amqp10msg.app.inspector.reading import NOT_TEXT, Item, Reader, buffered, octets_of_text
 from amqp10msg.files.containers import too_large
 from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.files.text import parse_json
 
 # Formats of bytes; on the command line they are written in hex or base64.
 _OCTETS = ("raw", "prefixed", "cborseq", "pcap", "parquet", "avro", "cbor")
+_RANGE = re.compile(r"(\d+)(?:(-)(\d*))?", re.ASCII)
 _PLACE = re.compile(r"(?P<path>.+)(?P<kind>[:@])(?P<number>\d+)", re.ASCII | re.DOTALL)
+
+
+@attrs.frozen
+class Selection:
+    """What ``--select`` takes: numbers and ranges of them, such as ``3,17-20``.
+
+    Attributes:
+        ranges: first and last number of each; the last is None where there is no end.
+    """
+
+    ranges: tuple[tuple[int, int | None], ...]
+
+    @classmethod
+    def of(cls, text: str) -> Selection:
+        """Read the text.
+
+        Raises:
+            ValueError: it is not a selection.
+        """
+        ranges = []
+        for part in text.split(","):
+            found = _RANGE.fullmatch(part.strip())
+            if found is None:
+                raise ValueError(f"{part!r} is neither a number nor a range such as 17-20")
+            first, dash, last = found.groups()
+            begin = int(first)
+            end = begin if not dash else int(last) if last else None
+            if begin < 1 or (end is not None and end < begin):
+                raise ValueError(
+                    f"{part!r}: numbers begin with 1, and a range with the smaller one"
+                )
+            ranges.append((begin, end))
+        return cls(tuple(ranges))
+
+    def __contains__(self, number: int) -> bool:
+        return any(begin <= number and (end is None or number <= end) for begin, end in self.ranges)
+
+    @property
+    def last(self) -> int | None:
+        """The largest number that is selected, None where there is none."""
+        ends = [end for _, end in self.ranges]
+        return None if None in ends else max(end or 0 for end in ends)
 
 
 @attrs.frozen

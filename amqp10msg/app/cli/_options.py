@@ -18,7 +18,7 @@ from click.shell_completion import CompletionItem
 from amqp10msg.app.cli._output import is_terminal
 
 if TYPE_CHECKING:
-    from amqp10msg.app.cli._selection import Selection
+    from amqp10msg.app.cli._input import Selection
 
 #: What --format and --from take.
 FORMATS = (
@@ -64,7 +64,7 @@ class _SelectionType(click.ParamType["Selection"]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Selection:
         """Read it, or end the command with what is wrong with it."""
-        from amqp10msg.app.cli._selection import Selection
+        from amqp10msg.app.cli._input import Selection
 
         try:
             return value if isinstance(value, Selection) else Selection.of(value)

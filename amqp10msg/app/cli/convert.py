@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from amqp10msg.app.cli._options import TARGETS, messages_argument, output_option
-from amqp10msg.app.cli._output import Sink
+from amqp10msg.app.cli._output import Sink, json_text
+from amqp10msg.wire.errors import AmqpError
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
+    from amqp10msg.app.inspector.reading import Item
 
 
 @click.command(
@@ -58,10 +63,8 @@ def convert(inputs: Inputs, target: str, output: Path | None) -> None:
     The output is all of the messages or an error: where one cannot be read or written, the exit
     status is 1, and with -o no file is written.
     """
-    from amqp10msg.app.cli._forms import write_all
-
     with Sink(output) as sink:
-        write_all(inputs.some(), target, sink)
+        _write_all(inputs.some(), target, sink)
 
 
 @click.command(
@@ -93,7 +96,62 @@ def encode(inputs: Inputs, target: str, output: Path | None) -> None:
     The output is all of the messages or an error: where one cannot be read, the exit status is 1,
     and with -o no file is written.
     """
-    from amqp10msg.app.cli._forms import write_all
-
     with Sink(output) as sink:
-        write_all(inputs.some(), target, sink)
+        _write_all(inputs.some(), target, sink)
+
+
+def _write_all(items: Iterable[Item], target: str, sink: Sink) -> None:
+    """Write every item in the target form.
+
+    Raises:
+        click.ClickException: an item cannot be read or written so, or there are several where only
+            one can be.
+    """
+    for number, item in enumerate(items, 1):
+        if number > 1 and target == "raw":
+            raise click.ClickException(
+                "there is more than one message, and raw bytes do not say where one ends: "
+                "use prefixed, jsonl or hex"
+            )
+        data = octets_of(item)
+        try:
+            sink.write(written(data, target))
+        except AmqpError as error:
+            raise click.ClickException(f"{item.source}: {item.explained(str(error))}") from None
+
+
+def octets_of(item: Item) -> bytes:
+    """Return the bytes of an item, or end the command with its fault."""
+    if item.fault:
+        raise click.ClickException(f"{item.source}: {item.fault}")
+    return item.data
+
+
+def written(data: bytes, target: str) -> str | bytes:
+    """Return bytes in one of `TARGETS`.
+
+    Raises:
+        AmqpError: they are neither a message nor values, and the target is a notation.
+    """
+    match target:
+        case "raw":
+            return data
+        case "prefixed":
+            return len(data).to_bytes(4, "big") + data
+        case "hex":
+            return data.hex() + "\n"
+        case "base64":
+            return base64.b64encode(data).decode() + "\n"
+        case "jsonl":
+            return json.dumps({"raw": data.hex()}) + "\n"
+    from amqp10msg import notation
+    from amqp10msg.app.inspector.judging import read
+
+    values = read(data)
+    if target == "cbor":
+        try:
+            return b"".join(map(notation.to_cbor, values))
+        except ImportError as error:  # says itself what to install
+            raise click.ClickException(str(error)) from None
+    write = notation.to_typed if target == "typed" else notation.to_plain
+    return "".join(json_text(write(value)) + "\n" for value in values)

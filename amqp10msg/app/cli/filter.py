@@ -25,7 +25,7 @@ from amqp10msg.wire.errors import AmqpError, EncodeError
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
-    from amqp10msg.app.inspector.items import Item
+    from amqp10msg.app.inspector.reading import Item
     from amqp10msg.delivery.filters import Filter, Reason
 
 _DIALECTS = ("rabbitmq", "rabbitmq-4.3", "oasis")
@@ -109,7 +109,7 @@ def filter_messages(
     could not; with --require-all it is also 1 where one does not pass. An EXPR with an error gives
     2, and a caret under the place.
     """
-    from amqp10msg.app.cli._forms import written
+    from amqp10msg.app.cli.convert import written
 
     if dialect is not None and language != "sql":
         raise click.UsageError("--dialect is for --language sql")

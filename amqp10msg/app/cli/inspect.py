@@ -17,11 +17,21 @@ from amqp10msg.app.cli._options import (
     output_option,
     profile_option,
 )
-from amqp10msg.app.cli._output import Sink, complain, is_terminal, use_color
+from amqp10msg.app.cli._output import (
+    SEVERITY_COLORS,
+    Sink,
+    complain,
+    is_terminal,
+    json_text,
+    plural,
+    safe,
+    use_color,
+)
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
-    from amqp10msg.app.inspector.items import Item
+    from amqp10msg.app.inspector.judging import Judged
+    from amqp10msg.app.inspector.reading import Item
 
 _VIEWS = {
     "json": "Write plain JSON, indented, instead.",
@@ -106,12 +116,12 @@ def inspect(
     itself is shown and judged likewise. The exit status is 1 where something cannot be read or
     breaks a MUST; the file of -o has all the others then, unlike with encode and convert.
     """
-    from amqp10msg.app.cli._shown import Shown, page
+    from amqp10msg.app.inspector.judging import Judged
 
     colored = use_color(color) and view is None
     is_shown = not output and is_terminal(sys.stdout)
     width = shutil.get_terminal_size().columns if is_shown else None
-    pages: list[Shown] = []
+    pages: list[Judged] = []
     failed = False
     with Sink(output, color=colored) as sink:
         for number, (item, more) in enumerate(_with_more(inputs.some())):
@@ -119,26 +129,28 @@ def inspect(
                 complain(f"{item.source}: {item.fault}")
                 failed = True
                 continue
-            shown = Shown(item, profile, as_values=as_values, max_fields=max_fields, role=role)
+            judged = Judged(item, profile, as_values=as_values, max_fields=max_fields, role=role)
             if view == "html":
                 if len(pages) == _MAX_PAGES:
                     raise click.ClickException(f"a page can show {_MAX_PAGES} messages: pass fewer")
-                pages.append(shown)
+                pages.append(judged)
             elif view == "svg":
                 if number or more:
                     raise click.ClickException("a picture shows one message: name it, or --select")
-                sink.write(shown.svg())
+                sink.write(_svg(judged))
             elif view is not None:
-                sink.write(shown.json(view))
+                sink.write(_json(judged, view))
             else:
                 if number or more:
-                    sink.write(shown.title(first=not number, colored=colored))
-                sink.write(shown.text(colored, width))
-            if shown.fault:
-                complain(f"{item.source}: {shown.fault}")
-            failed = failed or shown.is_broken
+                    title = safe(item.source)
+                    title = click.style(title, bold=True) if colored else title
+                    sink.write(("\n" if number else "") + title + "\n")
+                sink.write(_text(judged, colored, width))
+            if judged.fault:
+                complain(f"{item.source}: {judged.fault}")
+            failed = failed or judged.is_broken
         if pages:
-            sink.write(page(pages))
+            sink.write(_page(pages))
     return int(failed)
 
 
@@ -151,3 +163,55 @@ def _with_more(items: Iterable[Item]) -> Iterator[tuple[Item, bool]]:
         before = item
     if before is not None:
         yield before, False
+
+
+# The views of one message or run of values.
+
+
+def _text(judged: Judged, colored: bool, width: int | None) -> str:
+    """Return the annotated tree and, in a last line, the verdict."""
+    from amqp10msg.notation import render_text
+
+    text = render_text(judged.tree(), color=colored, width=width)
+    return f"{text}\n{_verdict(judged, colored)}\n"
+
+
+def _verdict(judged: Judged, colored: bool) -> str:
+    """Return one line: the size, and the rules that are broken."""
+    size = plural(len(judged.item.data), "byte")
+    if judged.what:
+        size = f"{size}: {judged.what}"
+    elif judged.fault:
+        return f"{size}, not all of it can be read"
+    elif not judged.is_message:
+        return f"{size}, {plural(len(judged.decoded), 'value')}"
+    parts = []
+    for severity, color in SEVERITY_COLORS.items():
+        found = [violation for violation in judged.violations if violation.severity == severity]
+        if found:
+            text = plural(len(found), severity)
+            names = ", ".join(dict.fromkeys(violation.rule for violation in found))
+            parts.append(f"{click.style(text, fg=color) if colored else text} ({names})")
+    return f"{size}; {', '.join(parts) or 'no violations'}"
+
+
+def _svg(judged: Judged) -> str:
+    from amqp10msg.notation import render_svg
+
+    return render_svg(judged.tree(), title=safe(judged.item.source))
+
+
+def _json(judged: Judged, view: str) -> str:
+    from amqp10msg import notation
+
+    write = notation.to_plain if view == "json" else notation.to_typed
+    return "".join(json_text(write(value), indent=2) + "\n" for value in judged.decoded)
+
+
+def _page(pages: list[Judged]) -> str:
+    """Return the HTML page of messages."""
+    from amqp10msg.notation import render_html
+
+    sources = [safe(judged.item.source) for judged in pages]
+    title = sources[0] if len(pages) == 1 else plural(len(pages), "message")
+    return render_html([judged.tree() for judged in pages], title=title, labels=sources)

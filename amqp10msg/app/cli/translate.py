@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import attrs
 import click
 
 from amqp10msg.app.cli._options import (
@@ -38,7 +39,10 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from amqp10msg.app.cli._input import Inputs
-    from amqp10msg.app.cli._translated import Losses, Translated
+    from amqp10msg.app.inspector.reading import Item
+    from amqp10msg.basic import BasicMessage
+    from amqp10msg.message import Message
+    from amqp10msg.translate import Loss
 
 # Columns of a terminal that have room for a reason beside the rest.
 _WIDE = 120
@@ -118,15 +122,13 @@ def translate(
     is written. The exit status is 1 where something was lost for good, or a message was refused or
     cannot be read; the file of -o has all the others then, unlike with encode and convert.
     """
-    from amqp10msg.app.cli._translated import Losses, Request, translated
-
-    request = Request(target, profile or "lossless", strict, exchange, routing_key, user)
+    request = _Request(target, profile or "lossless", strict, exchange, routing_key, user)
     colored = use_color(color)
-    total = Losses()
-    first: Translated | None = None
+    total = _Losses()
+    first: _Translated | None = None
     with Sink(output) as sink:
         for item in inputs.some():
-            made = translated(item, request)
+            made = _translated(item, request)
             total.add(made)
             if as_json:
                 sink.write(made.json())
@@ -150,7 +152,7 @@ def translate(
     return int(total.failed)
 
 
-def _show(made: Translated, colored: bool) -> None:
+def _show(made: _Translated, colored: bool) -> None:
     """Show one message: what is lost, or why it is refused."""
     from rich.text import Text
 
@@ -181,7 +183,7 @@ def _show(made: Translated, colored: bool) -> None:
     screen.print()
 
 
-def _show_total(total: Losses, colored: bool) -> None:
+def _show_total(total: _Losses, colored: bool) -> None:
     """Show what many messages lose, how often, and the sum of it."""
     from rich.text import Text
 
@@ -278,13 +280,12 @@ def diff_profiles(
     --json has all. The exit status is 1 where a
     message cannot be read.
     """
-    from amqp10msg.app.cli._translated import Request, alike, results
-
     chosen = profiles or tuple(translations())
     colored = use_color(color)
     failed = False
     for item in inputs.some():
-        found, fault = results(item, chosen, Request("", "", False, exchange, routing_key, user))
+        request = _Request("", "", False, exchange, routing_key, user)
+        found, fault = _results(item, chosen, request)
         if fault:
             failed = True
             complain(f"{item.source}: {fault}")
@@ -292,7 +293,7 @@ def diff_profiles(
             line = {"source": safe(item.source), "profiles": found}
             click.echo(json_text(line))
         else:
-            _show_differences(safe(item.source), alike(found), everything, colored)
+            _show_differences(safe(item.source), _alike(found), everything, colored)
     return int(failed)
 
 
@@ -302,8 +303,6 @@ def _show_differences(
     from rich.padding import Padding
     from rich.text import Text
 
-    from amqp10msg.app.cli._translated import REFUSED
-
     screen = console(colored)
     screen.print(Text(source, style="bold"))
     if len(groups) == 1 and not everything:
@@ -312,9 +311,9 @@ def _show_differences(
     lettered = [(chr(ord("A") + n), names, made) for n, (names, made) in enumerate(groups)]
     for letter, names, made in lettered:
         screen.print(Text.assemble("  ", (letter, "bold"), f"  {', '.join(names)}"))
-        if REFUSED in made:
-            screen.print(Padding(Text(f"refused: {made[REFUSED]}", style="red"), (0, 0, 0, 5)))
-    results = [(letter, made) for letter, _, made in lettered if REFUSED not in made]
+        if _REFUSED in made:
+            screen.print(Padding(Text(f"refused: {made[_REFUSED]}", style="red"), (0, 0, 0, 5)))
+    results = [(letter, made) for letter, _, made in lettered if _REFUSED not in made]
     rows = table("Place", "By", "Value")
     rows.columns[1].no_wrap = True
     for path in dict.fromkeys(path for _, made in results for path in made):
@@ -330,3 +329,189 @@ def _show_differences(
         screen.print()
         screen.print(rows)
     screen.print()
+
+
+# The work.
+
+# The place of the reason where a profile refuses a message.
+_REFUSED = "refused"
+
+
+@attrs.frozen
+class _Request:
+    """What is to be made of a message.
+
+    Attributes:
+        target: ``amqp10`` or ``basic``; empty where the other protocol is meant.
+        profile: the profile of the translator.
+        strict: refuse what loses something for good.
+        exchange: of messages of 0-9-1 that do not say theirs.
+        routing_key: the same.
+        user: the user that the broker knows as sender.
+    """
+
+    target: str
+    profile: str
+    strict: bool
+    exchange: str
+    routing_key: str
+    user: str
+
+
+@attrs.frozen
+class _Translated:
+    """What became of a message.
+
+    Attributes:
+        source: where it came from.
+        record: its JSON: the bytes in hex under ``raw``, or ``error``.
+        losses: what it lost.
+        fault: why it could not be read or translated; empty where it could.
+    """
+
+    source: str
+    record: dict[str, Any]
+    losses: tuple[Loss, ...] = ()
+    fault: str = ""
+
+    def json(self) -> str:
+        """Return everything as one line of JSON."""
+        record = dict(self.record)
+        if not self.fault:
+            record["losses"] = [_loss_json(loss) for loss in self.losses]
+        return json_text({"source": safe(self.source), **record}) + "\n"
+
+
+@attrs.define
+class _Losses:
+    """What many messages lose together; its size depends on the kinds of losses.
+
+    Attributes:
+        messages: how many there were.
+        refused: those that could not be read or translated.
+        lossy: those that lost something for good.
+        rows: by path, action, whether it can be recovered, and reason: messages, and the first.
+    """
+
+    messages: int = 0
+    refused: int = 0
+    lossy: int = 0
+    rows: dict[tuple[str, str, bool, str], tuple[int, str]] = attrs.field(factory=dict)
+
+    def add(self, made: _Translated) -> None:
+        """Count a message."""
+        self.messages += 1
+        self.refused += bool(made.fault)
+        self.lossy += any(not loss.recoverable for loss in made.losses)
+        for key in {(x.path, x.action, x.recoverable, x.reason) for x in made.losses}:
+            number, first = self.rows.get(key, (0, made.source))
+            self.rows[key] = number + 1, first
+
+    @property
+    def failed(self) -> bool:
+        """Whether anything was refused or lost for good."""
+        return self.refused + self.lossy > 0
+
+    def most_common(self) -> list[tuple[tuple[str, str, bool, str], tuple[int, str]]]:
+        """List the losses: those for good first, and what is most frequent before the rest."""
+        return sorted(self.rows.items(), key=lambda row: (row[0][2], -row[1][0], row[0]))
+
+    def sentence(self) -> str:
+        """Return the sum in words."""
+        whole = self.messages - self.lossy - self.refused
+        parts = [f"{whole:,} without permanent loss"]
+        if self.lossy:
+            parts.append(f"{self.lossy:,} with it")
+        if self.refused:
+            parts.append(f"{self.refused:,} refused")
+        return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
+
+
+def _translated(item: Item, request: _Request) -> _Translated:
+    """Translate one message."""
+    from amqp10msg.wire.errors import DecodeError, TranslationError
+
+    if item.fault:
+        return _Translated(item.source, {"error": item.fault}, fault=item.fault)
+    try:
+        record, losses = _to_other(item, request)
+    except (DecodeError, TranslationError) as error:
+        return _Translated(item.source, {"error": str(error)}, fault=str(error))
+    return _Translated(item.source, record, losses)
+
+
+def _to_other(item: Item, request: _Request) -> tuple[dict[str, Any], tuple[Loss, ...]]:
+    from amqp10msg.app.inspector.protocols import is_basic, octets_of, translate
+    from amqp10msg.files.recognition import SECTION
+    from amqp10msg.wire.errors import DecodeError
+
+    to_amqp10 = request.target == "amqp10"
+    if not to_amqp10 and is_basic(item):
+        raise DecodeError("this is a message of AMQP 0-9-1 already: --to amqp10 translates it", 0)
+    if to_amqp10 and not is_basic(item) and SECTION.match(item.data):
+        raise DecodeError("this is a message of AMQP 1.0 already: --to basic translates it", 0)
+    message = _read(item, request, basic=to_amqp10)
+    made = translate(message, request.profile, strict=request.strict, user=request.user)
+    record = {"raw": octets_of(made.message).hex()}
+    if not to_amqp10 and (made.message.exchange or made.message.routing_key):
+        record |= {"exchange": made.message.exchange, "routing_key": made.message.routing_key}
+    return record, made.losses
+
+
+def _read(item: Item, request: _Request, *, basic: bool) -> BasicMessage | Message:
+    from amqp10msg.app.inspector.protocols import read_basic, read_message
+
+    return read_basic(item, request.exchange, request.routing_key) if basic else read_message(item)
+
+
+def _results(
+    item: Item, profiles: tuple[str, ...], request: _Request
+) -> tuple[dict[str, dict[str, str]], str]:
+    """Return what each profile makes of a message: path -> value as text, or why it fails.
+
+    Args:
+        item: a message of either protocol.
+        profiles: the profiles to try.
+        request: the exchange, routing key and user.
+    """
+    from amqp10msg.app.inspector.protocols import is_basic, translate
+    from amqp10msg.translate.account import parts_of
+    from amqp10msg.wire.errors import DecodeError, TranslationError
+
+    if item.fault:
+        return {}, item.fault
+    try:
+        message = _read(item, request, basic=is_basic(item))
+    except DecodeError as error:
+        return {}, str(error)
+    found = {}
+    for name in profiles:
+        try:
+            made = translate(message, name, user=request.user).message
+            found[name] = {path: safe(repr(value)) for path, value in parts_of(made)}
+        except TranslationError as error:
+            found[name] = {_REFUSED: safe(str(error))}
+    return found, ""
+
+
+def _alike(found: dict[str, dict[str, str]]) -> list[tuple[list[str], dict[str, str]]]:
+    """Put profiles with the same result together: their names, and the result."""
+    groups: list[tuple[list[str], dict[str, str]]] = []
+    for name, made in found.items():
+        names = next((names for names, other in groups if other == made), None)
+        if names is None:
+            groups.append(([name], made))
+        else:
+            names.append(name)
+    return groups
+
+
+def _loss_json(loss: Loss) -> dict[str, Any]:
+    """Return a loss as JSON; values without a JSON type appear as their `repr`."""
+    made = attrs.asdict(loss, recurse=False)
+    for name in ("before", "after"):
+        try:
+            json.dumps(made[name])
+        except (TypeError, ValueError):
+            made[name] = safe(repr(made[name]))
+    return made

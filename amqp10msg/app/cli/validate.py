@@ -3,21 +3,43 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import attrs
 import click
 
 from amqp10msg.app.cli._options import color_option, json_option, messages_argument, profile_option
-from amqp10msg.app.cli._output import SEVERITY_COLORS, console, json_text, safe, table, use_color
+from amqp10msg.app.cli._output import (
+    SEVERITY_COLORS,
+    console,
+    json_text,
+    plural,
+    safe,
+    table,
+    use_color,
+)
+from amqp10msg.validation.counts import MAX_TEXT, RuleCount
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs
-    from amqp10msg.app.cli._report import Tally
-    from amqp10msg.app.inspector.items import Item
+    from amqp10msg.app.inspector.reading import Item
     from amqp10msg.validation import Violation
 
+_Judged = tuple["Item", "list[Violation]"]
+# Messages that are judged at once, and how many bytes they have at most before.
+_AT_ONCE = 1_000
+_OCTETS = 1 << 20
+# Examples of each rule, and bytes of one: page and memory depend on the rules, not the messages.
+_EXAMPLES = 3
+_MAX_SIZE = 1 << 20
+_MAX_OCTETS = 4_096
+_MAX_FIELDS = 2_000
+_MAX_UNREADABLE = 20
+# Percent that a part of a bar has at least.
+_LEAST = 2.0
 # From this width of the terminal there is room for where a rule was broken first.
 _WIDE = 110
 
@@ -64,15 +86,13 @@ def validate(
     Each violation is a line with its place, the rule and its clause; then come the counts. The exit
     status is 1 where a MUST or MUST NOT is broken or a message cannot be read.
     """
-    from amqp10msg.app.cli._judging import judged
-    from amqp10msg.app.cli._report import Report, Tally
     from amqp10msg.files.atomic import write_whole
 
     if report is not None and not report.parent.is_dir():
         raise click.UsageError(f"--report: there is no folder {report.parent}")
     colored = use_color(color)
-    tally = Tally(profile)
-    page = Report(profile) if report is not None else None
+    tally = _Tally(profile)
+    page = _Report(profile) if report is not None else None
     # What comes through a pipe is judged as it comes.
     for item, found in judged(inputs.some(), profile, at_once=inputs.total is not None):
         tally.add(item, found)
@@ -119,7 +139,7 @@ def _json_line(item: Item, found: list[Violation]) -> str:
     )
 
 
-def _show_summary(tally: Tally, colored: bool) -> None:
+def _show_summary(tally: _Tally, colored: bool) -> None:
     """Show the rules that are broken and how often, then the result."""
     from rich.text import Text
 
@@ -144,3 +164,249 @@ def _show_summary(tally: Tally, colored: bool) -> None:
         screen.print()
     style = "red" if tally.failed else "yellow" if tally.warned else "green"
     screen.print(Text(f"{tally.sentence()} (profile {tally.profile})", style=f"bold {style}"))
+
+
+# Judging.
+
+
+def judged(items: Iterable[Item], profile: str, *, at_once: bool) -> Iterator[_Judged]:
+    """Yield messages with what is wrong with them, in their order.
+
+    Nearly all messages break nothing, and finding that out in batches costs a tenth.
+
+    Args:
+        items: the messages.
+        profile: the name of the set of rules.
+        at_once: wait for more messages before one is judged; not for those that arrive slowly.
+    """
+    from amqp10msg.app.inspector.judging import judge
+
+    suspects = _suspects() if at_once else None
+    if suspects is None:
+        yield from ((item, judge(item, profile)) for item in items)
+        return
+    gathered: list[Item] = []
+    octets = 0
+    try:
+        for item in items:
+            gathered.append(item)
+            octets += len(item.data)
+            if len(gathered) == _AT_ONCE or octets > _OCTETS:
+                yield from _together(gathered, profile, suspects)
+                gathered, octets = [], 0
+    except click.ClickException:
+        # What was read before is judged before it is said what cannot be read.
+        yield from ((item, judge(item, profile)) for item in gathered)
+        raise
+    yield from ((item, judge(item, profile)) for item in gathered)
+
+
+def _together(
+    items: list[Item], profile: str, suspects: Callable[[list[bytes], str], Sequence[int]]
+) -> Iterator[_Judged]:
+    from amqp10msg.app.inspector.judging import judge
+
+    messages = [item.data for item in items]
+    doubtful = set(suspects(messages, profile))
+    for place, item in enumerate(items):
+        if item.fault or place in doubtful:
+            yield item, judge(item, profile)
+        else:
+            yield item, []
+
+
+def _suspects() -> Callable[[list[bytes], str], Sequence[int]] | None:
+    """Return what finds the messages that may break a rule; None without pyarrow."""
+    if find_spec("pyarrow") is None:
+        return None
+
+    def found(messages: list[bytes], profile: str) -> Sequence[int]:
+        # Imported for many messages alone, as it takes as long as judging thousands.
+        from amqp10msg.columns import binary_chunks, suspects
+        from amqp10msg.wire.limits import DEFAULT_LIMITS
+
+        (array,) = binary_chunks(messages)
+        return suspects(array, DEFAULT_LIMITS, profile)
+
+    return found
+
+
+# Counts, and the page of --report.
+
+
+@attrs.define
+class _Tally:
+    """The counts of a run; its size depends on the rules, not on the messages.
+
+    Attributes:
+        profile: the name of the set of rules.
+        messages: how many inputs there were.
+        octets: how large the messages are together.
+        failed: messages with errors, `unreadable` ones among them.
+        warned: messages with warnings alone.
+        unreadable: inputs that could not be read.
+        rules: what is broken, by the rule.
+    """
+
+    profile: str
+    messages: int = 0
+    octets: int = 0
+    failed: int = 0
+    warned: int = 0
+    unreadable: int = 0
+    rules: dict[str, RuleCount] = attrs.field(factory=dict)
+
+    @property
+    def sound(self) -> int:
+        return self.messages - self.failed - self.warned
+
+    def add(self, item: Item, found: list[Violation]) -> None:
+        self.messages += 1
+        self.octets += len(item.data)
+        self.unreadable += bool(item.fault)
+        if any(violation.severity == "error" for violation in found):
+            self.failed += 1
+        elif found:
+            self.warned += 1
+        for violation in found:
+            new = RuleCount(
+                violation.clause,
+                0,
+                item.source,
+                violation.severity,
+                text=violation.text[:MAX_TEXT],
+            )
+            self.rules.setdefault(violation.rule, new).violations += 1
+        for rule in {violation.rule for violation in found}:
+            self.rules[rule].messages += 1
+
+    def rows(self) -> list[tuple[str, RuleCount]]:
+        """List the broken rules: errors first, and what is most frequent before the rest."""
+        return sorted(
+            self.rules.items(),
+            key=lambda item: (item[1].severity != "error", -item[1].messages, item[0]),
+        )
+
+    def sentence(self) -> str:
+        if self.sound == self.messages:
+            return f"{plural(self.messages, 'message')}, no violations"
+        parts = [f"{self.sound:,} sound"]
+        if self.warned:
+            parts.append(f"{self.warned:,} with warnings alone")
+        if self.failed - self.unreadable:
+            parts.append(f"{self.failed - self.unreadable:,} with errors")
+        if self.unreadable:
+            parts.append(f"{self.unreadable:,} not readable")
+        return f"{plural(self.messages, 'message')}: {', '.join(parts)}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "profile": self.profile,
+            "messages": self.messages,
+            "bytes": self.octets,
+            "sound": self.sound,
+            "warned": self.warned,
+            "failed": self.failed,
+            "unreadable": self.unreadable,
+            "rules": {rule: attrs.asdict(row) for rule, row in self.rows()},
+        }
+
+
+class _Report:
+    """Collects examples while messages are judged, and writes the page at the end.
+
+    Args:
+        profile: the name of the set of rules.
+    """
+
+    def __init__(self, profile: str) -> None:
+        self.profile = profile
+        self._examples: list[tuple[Item, list[Violation]]] = []
+        self._by_rule: dict[str, list[int]] = {}
+        self._unreadable: list[Item] = []
+
+    def add(self, item: Item, found: list[Violation]) -> None:
+        """Keep a message where it is an example that a rule still lacks."""
+        if item.fault:
+            if len(self._unreadable) < _MAX_UNREADABLE:
+                self._unreadable.append(item)
+            return
+        lacking = {
+            violation.rule
+            for violation in found
+            if len(self._by_rule.get(violation.rule, ())) < _EXAMPLES
+        }
+        if not lacking or len(item.data) > _MAX_SIZE:
+            return
+        self._examples.append((item, found))
+        for rule in lacking:
+            self._by_rule.setdefault(rule, []).append(len(self._examples))
+
+    def html(self, tally: _Tally) -> str:
+        """Return the page: one file that needs no other.
+
+        Raises:
+            ImportError: Jinja2 is not installed.
+        """
+        from amqp10msg.app import pages
+        from amqp10msg.app.pages.charts import proportions
+        from amqp10msg.notation import parse_tree
+        from amqp10msg.notation.html import annotated
+        from amqp10msg.validation import PROFILES, RULES
+
+        trees = [
+            parse_tree(item.data, violations=found, limit=_MAX_FIELDS)
+            for item, found in self._examples
+        ]
+        sources = [item.source for item, _ in self._examples]
+        rules = [
+            {
+                "id": rule,
+                "text": RULES[rule].text,
+                "clause": RULES[rule].clause,
+                "severity": row.severity,
+                "share": proportions(
+                    [(row.severity, row.messages), ("rest", tally.messages - row.messages)],
+                    least=_LEAST,
+                ),
+                "cells": [
+                    ("messages", "n", f"{row.messages:,}"),
+                    ("places", "n", f"{row.violations:,}"),
+                    ("first in", "", row.first),
+                ],
+                "examples": [(at, sources[at - 1]) for at in self._by_rule.get(rule, ())],
+            }
+            for rule, row in tally.rows()
+            if rule in RULES
+        ]
+        bar = [("sound", tally.sound), ("warning", tally.warned), ("error", tally.failed)]
+        return pages.render(
+            "validation.html",
+            title="AMQP messages validated",
+            script=True,
+            profile=PROFILES[self.profile],
+            counts=_counts(tally),
+            bar=proportions(bar),
+            rules=rules,
+            unreadable=self._unreadable,
+            unread=tally.unreadable - len(self._unreadable),
+            each=_EXAMPLES,
+            messages=annotated(trees, sources, max_octets=_MAX_OCTETS),
+            more=0,
+        )
+
+
+def _counts(tally: _Tally) -> list[tuple[str, str, str]]:
+    """Return names, numbers and kinds of what was counted; what there is none of is left out."""
+    counts = (
+        ("messages", tally.messages, ""),
+        ("sound", tally.sound, "sound"),
+        ("with warnings alone", tally.warned, "warning"),
+        ("with errors", tally.failed - tally.unreadable, "error"),
+        ("not readable", tally.unreadable, "error"),
+    )
+    return [
+        (name, f"{number:,}", kind)
+        for name, number, kind in counts
+        if number or name in ("messages", "sound")
+    ]

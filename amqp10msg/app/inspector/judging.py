@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import attrs
+
 from amqp10msg import delivery, notation
-from amqp10msg.app.inspector.items import Item
+from amqp10msg.app.inspector.reading import Item
 from amqp10msg.composite import composite_of
+from amqp10msg.files.recognition import advice
 from amqp10msg.message import Message
 from amqp10msg.sections import CODES
 from amqp10msg.sections.parts import scan
@@ -15,6 +18,8 @@ from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.kernel import decode_value, decode_values, skip_value
 from amqp10msg.wire.limits import DEFAULT_LIMITS
 
+#: The rule under which an input counts that holds no bytes to judge.
+UNREADABLE = "unreadable-input"
 # What a composite is, by the first of these archetypes that it provides.
 _KINDS = {
     "outcome": "an outcome",
@@ -76,6 +81,16 @@ class Judged:
         return notation.parse_tree(
             self.item.data, violations=self.violations, limit=self.max_fields
         )
+
+
+def judge(item: Item, profile: str) -> list[Violation]:
+    """Return what is wrong with an item, also where it could not be read at all."""
+    if item.fault:
+        return [Violation(UNREADABLE, "", "error", "", 0, item.fault)]
+    found = validate(item.data, PROFILES[profile])
+    if found and found[0].offset == 0 and (hint := advice(item.data, "raw")):
+        found[0] = attrs.evolve(found[0], text=f"{found[0].text}; {hint}")
+    return found
 
 
 def is_message(data: bytes) -> bool:

@@ -1,11 +1,14 @@
-"""Messages of either protocol from the bytes of an item."""
+"""Messages of either protocol from the bytes of an item, translated to the other one."""
 
 from __future__ import annotations
 
-from amqp10msg.app.inspector.items import Item
-from amqp10msg.basic import BasicMessage, decode_content_header
+from typing import Any
+
+from amqp10msg.app.inspector.reading import Item
+from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
+from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import Limits
 
@@ -61,3 +64,30 @@ def read_message(item: Item) -> Message:
             if not (hint := item.explained("")):
                 raise
             raise DecodeError(f"{error.reason}{hint}", error.offset, rule=error.rule) from None
+
+
+def translate(
+    message: BasicMessage | Message, profile: str, *, strict: bool = False, user: str = "guest"
+) -> Translation[Any]:
+    """Translate a message to the other protocol.
+
+    Args:
+        message: of either protocol.
+        profile: a name of `amqp10msg.translate.PROFILES`.
+        strict: refuse what loses something for good.
+        user: the user that the broker knows as sender.
+
+    Raises:
+        TranslationError: the profile refuses it.
+    """
+    how: dict[str, Any] = {"strict": strict, "circumstances": Circumstances(user=user)}
+    if isinstance(message, BasicMessage):
+        return to_amqp10(message, PROFILES[profile], **how)
+    return to_basic(message, PROFILES[profile], **how)
+
+
+def octets_of(message: BasicMessage | Message) -> bytes:
+    """Return the bytes of a message; of 0-9-1, the content header with the body after it."""
+    if isinstance(message, Message):
+        return message.encode()
+    return encode_content_header(message.properties, len(message.body)) + message.body

@@ -2,32 +2,68 @@
 
 Every notation ends as bytes, in an `Item` that knows where it came from. What cannot be read is an
 `Item` too, so that one bad line does not hide the others. Streams are read a message at a time
-where their format has lines or lengths.
+where their format has lines or lengths. Text is hex in all its spellings, base64, a dump or a
+Python literal.
 """
 
 from __future__ import annotations
 
+import ast
 import codecs
+import contextlib
 import io
+import re
 import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
 import attrs
 
-from amqp10msg import files
-from amqp10msg.app.inspector.items import Item, encoded, has_lines, item_of_document
-from amqp10msg.app.inspector.text import octets_of_text
-from amqp10msg.files.containers import STARTS, read_lines, too_large
+from amqp10msg import files, notation
+from amqp10msg.files.containers import RECORD_KEYS, STARTS, octets_of_record, read_lines, too_large
 from amqp10msg.files.loose import loose
-from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, form_of_head
+from amqp10msg.files.recognition import CONTENT_HEADER, SECTION, advice, form_of_head
 from amqp10msg.files.streams import unpacked
-from amqp10msg.files.text import parse_json
+from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
+from amqp10msg.message import Message
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.kernel import encode_value
+from amqp10msg.wire.primitives import FORMAT_CODES
 
 #: The protocol of records that hold messages of AMQP 0-9-1.
 BASIC = "amqp-0-9-1"
 #: The fault of bytes that were to be hex or base64.
 NOT_TEXT = "this is not text"
+_DUMP_LINE = re.compile(r"\s*([0-9a-fA-F]{4,16})(?::\s|\s|$)(.*)")
+# A line of hexdump -C with more than eight bytes has a gap in the middle.
+_HALVES = re.compile(r"((?:[0-9a-fA-F]{2} ){8}(?: [0-9a-fA-F]{2})+) +\|.{9,16}\|")
+_PAIR = re.compile(r"\s*([0-9a-fA-F]{2})")
+
+
+@attrs.frozen
+class Item:
+    """One message, or what kept it from being read.
+
+    Attributes:
+        source: where it came from: a file's name, with a line's number where it has lines.
+        data: its bytes; of a message of AMQP 0-9-1 the content header and the body after it.
+        fault: why there are none; empty where all is well.
+        number: of its line, or of the message in its file, from 1.
+        offset: where it begins in its file, in bytes; None where that is not known.
+        record: what its file says of it besides.
+    """
+
+    source: str
+    data: bytes = b""
+    fault: str = ""
+    number: int = attrs.field(default=1, eq=False)
+    offset: int | None = attrs.field(default=None, eq=False)
+    record: files.Record | None = attrs.field(default=None, eq=False)
+
+    def explained(self, fault: str) -> str:
+        """Return why it cannot be decoded, and what its bytes are instead where that shows."""
+        hint = advice(self.data, "raw")
+        return f"{fault}; {hint}" if hint else fault
 
 
 class Reader:
@@ -75,7 +111,7 @@ class Reader:
             case "text" | "hex" | "base64":
                 yield from self._text(stream, name, None if form == "text" else form)
             case "cbor":
-                yield encoded(Item(name, offset=0), form, self._all(stream))
+                yield _encoded(Item(name, offset=0), form, self._all(stream))
             case _:
                 records = files.read_stream(stream, form, start=start, max_size=self.max_size)
                 for number, record in enumerate(records, 1):
@@ -146,16 +182,16 @@ class Reader:
             more = not only or bool(stream.peek(1))
             here = Item(f"{name}:{number}" if more else name, number=number, offset=offset)
             try:
-                yield item_of_document(here, form, parse_json(line))
+                yield _item_of_document(here, form, parse_json(line))
             except ValueError as error:
                 if not (only and more and form != "jsonl"):
                     yield attrs.evolve(here, fault=str(error))
                     continue
                 rest = self._all(stream)
                 try:
-                    yield item_of_document(Item(name, offset=0), form, parse_json(line + rest))
+                    yield _item_of_document(Item(name, offset=0), form, parse_json(line + rest))
                 except ValueError:
-                    if not has_lines(rest):
+                    if not _has_lines(rest):
                         raise
                     yield attrs.evolve(here, fault=str(error))
                     following = buffered(io.BytesIO(rest))
@@ -185,3 +221,161 @@ def _sniff(head: bytes) -> str:
     if any(char < " " and char not in "\t\n\r\f\v" for char in text):
         return "raw"
     return "json" if text.lstrip()[:1] in ("{", "[") else "text"
+
+
+def _has_lines(octets: bytes) -> bool:
+    """Return whether a line after a bad first one is a document, so that this is JSON lines."""
+    for line in octets.splitlines()[:10]:
+        with contextlib.suppress(ValueError):
+            if isinstance(parse_json(line), (dict, list)):
+                return True
+    return False
+
+
+def _item_of_document(item: Item, form: str, document: Any) -> Item:
+    """Return an item with the bytes that a JSON document holds or means, or with its fault.
+
+    Args:
+        item: where the document came from.
+        form: ``jsonl``, ``json``, ``written``, ``typed`` or ``plain``.
+        document: what `parse_json` returned.
+    """
+    if form in ("jsonl", "json") and isinstance(document, dict):
+        label = document.get("id", document.get("name"))
+        if isinstance(label, str) and label:
+            item = attrs.evolve(item, source=f"{item.source} ({label})")
+        try:
+            octets = octets_of_record(document)
+        except ValueError as error:
+            return attrs.evolve(item, fault=str(error))
+        if octets is not None:
+            return attrs.evolve(item, data=octets)
+    if form == "jsonl":
+        return attrs.evolve(item, fault=f"no object with one of the keys {', '.join(RECORD_KEYS)}")
+    if form in ("json", "written"):
+        form = "typed" if isinstance(document, list) else "plain"
+    return _encoded(item, form, document)
+
+
+def _encoded(item: Item, form: str, document: Any) -> Item:
+    """Return an item with the encoding of what a notation says, or with its fault.
+
+    Args:
+        item: where the document came from.
+        form: ``typed``, ``plain`` or ``cbor``.
+        document: of JSON, or the bytes of CBOR.
+
+    Raises:
+        ImportError: what reads CBOR is not installed.
+    """
+    made: Any
+    try:
+        match form:
+            case "typed":
+                made = notation.from_typed(document)
+            case "plain":
+                is_value = not isinstance(document, dict) or any(key[:1] == "$" for key in document)
+                made = (notation.value_from_plain if is_value else notation.from_plain)(document)
+            case _:
+                made = notation.from_cbor(document)
+        octets = made.encode() if isinstance(made, Message) else encode_value(made)
+        return attrs.evolve(item, data=octets)
+    except (AmqpError, ValueError) as error:
+        return attrs.evolve(item, fault=str(error))
+
+
+def octets_of_text(text: str, form: str | None = None) -> list[bytes]:
+    """Read the messages in a text.
+
+    Several lines are a message each if each begins as one, else one message over several lines.
+
+    Args:
+        text: hex, a hex dump (of xxd, hexdump -C, od, tshark), base64, or a Python literal
+            ``b"…"``.
+        form: ``hex`` or ``base64``; guessed where None.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    text = text.strip()
+    if not text:
+        return []
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if form != "base64" and (dumped := _octets_of_dump(text.splitlines())) is not None:
+        return [dumped]
+    if len(lines) > 1:
+        try:
+            each = [_octets(line, form) for line in lines]
+        except ValueError:
+            pass
+        else:
+            if all(SECTION.match(octets) for octets in each):
+                return each
+    return [_octets(text, form)]
+
+
+def _octets(text: str, form: str | None) -> bytes:
+    if form == "hex":
+        return octets_of_hex(text)
+    if form == "base64":
+        return octets_of_base64(text)
+    if text[:2] in ("b'", 'b"'):
+        try:
+            literal = ast.literal_eval(text)
+        except (SyntaxError, ValueError, MemoryError, RecursionError):
+            raise ValueError("the Python literal is broken") from None
+        if isinstance(literal, bytes):
+            return literal
+    # The base64 of a message begins with AF, AI or AK, never all hex: trying hex first is safe.
+    try:
+        return octets_of_hex(text)
+    except ValueError as error:
+        if "half a byte" in str(error):
+            raise
+    try:
+        octets = octets_of_base64(text)
+    except ValueError:
+        octets = b""
+    # Many a word is base64; a value begins with a format code.
+    if octets and (octets[0] == 0 or octets[0] in FORMAT_CODES):
+        return octets
+    raise ValueError("neither hex nor base64")
+
+
+def _octets_of_dump(lines: list[str]) -> bytes | None:
+    """Read a dump of offsets, bytes and perhaps characters; None if this is none.
+
+    The offsets say how many bytes each line has, and so tell hex from the characters beside it.
+    """
+    rows: list[tuple[int, str]] = []
+    for line in lines:
+        if not line.strip():
+            continue
+        match = _DUMP_LINE.fullmatch(line.rstrip())
+        if match is None:
+            return None
+        rows.append((int(match[1], 16), match[2]))
+    if not rows or rows[0][0] != 0 or (len(rows) == 1 and "  " not in rows[0][1].strip()):
+        return None
+    out = bytearray()
+    for index, (offset, rest) in enumerate(rows):
+        if offset != len(out):
+            return None
+        last = index == len(rows) - 1
+        wanted = _width(rest) if last else rows[index + 1][0] - offset
+        place = 0
+        for _ in range(wanted):
+            pair = _PAIR.match(rest, place)
+            if pair is None:
+                return None
+            out += bytes.fromhex(pair[1])
+            place = pair.end()
+    return bytes(out)
+
+
+def _width(rest: str) -> int:
+    """Count the bytes of a dump's last line, which no next offset bounds."""
+    rest = rest.strip()
+    halves = _HALVES.fullmatch(rest)
+    digits = halves[1] if halves else re.split(r"\s{2,}", rest, maxsplit=1)[0]
+    return len("".join(digits.split())) // 2

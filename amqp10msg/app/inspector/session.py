@@ -1,28 +1,41 @@
-"""What a page shows of given bytes: the messages in them, annotated, judged and translated."""
+"""The inspector: a page for a browser, which runs this library in a worker.
+
+A `Session` is what the page shows of given bytes: the messages in them, annotated, judged and
+translated. The page needs ``worker.mjs``, the files of Pyodide and ``amqp10msg.zip`` beside it;
+``make inspector`` puts them there.
+"""
 
 from __future__ import annotations
 
 import base64
+import datetime
 import io
+from importlib import resources
 from typing import Any
 
 import attrs
 
-from amqp10msg import notation
 from amqp10msg.app import pages
-from amqp10msg.app.inspector.items import Item
 from amqp10msg.app.inspector.judging import Judged
-from amqp10msg.app.inspector.protocols import is_basic, read_basic, read_message
-from amqp10msg.app.inspector.reading import Reader
-from amqp10msg.basic import BasicMessage, encode_content_header
+from amqp10msg.app.inspector.protocols import (
+    is_basic,
+    octets_of,
+    read_basic,
+    read_message,
+    translate,
+)
+from amqp10msg.app.inspector.reading import Item, Reader
+from amqp10msg.basic import BasicMessage, BasicProperties, encode_content_header
 from amqp10msg.files.streams import DamagedGzipError
 from amqp10msg.message import Message
+from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
+from amqp10msg.sections import Header, Properties
 from amqp10msg.translate import PROFILES as TRANSLATIONS
-from amqp10msg.translate import Circumstances, Loss, Translation, to_amqp10, to_basic
 from amqp10msg.translate.account import parts_of, shown
 from amqp10msg.validation import PROFILES, RULES, Violation
 from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.primitives import Symbol, Timestamp, UInt, ULong
 
 #: The profile that translates where none is chosen.
 TRANSLATION = "rabbitmq-4.3"
@@ -122,6 +135,9 @@ def _nothing() -> dict[str, Any]:
         "messages": [],
         "profiles": [],
         "violations": [],
+        "size": 0,
+        "rules": RULES,
+        "shown": _shown,
         "rows": [],
         "translation": None,
     }
@@ -165,39 +181,25 @@ def _of_message(item: Item, profile: str) -> dict[str, Any]:
         for name in dict.fromkeys((profile, *PROFILES))
     }
     chosen = judged[profile]
-    tree = notation.parse_tree(item.data, violations=chosen.violations, limit=_MAX_FIELDS)
     return {
         "kind": "message" if chosen.is_message else "values",
         "fault": chosen.fault,
         "verdict": chosen.what,
-        "messages": annotated([tree], [item.source], max_octets=_MAX_OCTETS),
+        "messages": annotated([chosen.tree()], [item.source], max_octets=_MAX_OCTETS),
         "profiles": [
             {"name": name, "about": PROFILES[name].description, **_count(one.violations)}
             for name, one in judged.items()
         ]
         if chosen.is_message
         else [],
-        "violations": [_violation(one, len(item.data)) for one in chosen.violations],
+        "violations": chosen.violations,
+        "size": len(item.data),
     }
 
 
 def _count(violations: list[Violation]) -> dict[str, Any]:
     errors = sum(violation.severity == "error" for violation in violations)
     return {"errors": errors, "warnings": len(violations) - errors}
-
-
-def _violation(violation: Violation, size: int) -> dict[str, Any]:
-    rule = RULES.get(violation.rule)
-    return {
-        "rule": violation.rule,
-        "requires": rule.text if rule else "",
-        "severity": violation.severity,
-        "clause": violation.clause,
-        "path": violation.path,
-        "offset": violation.offset,
-        "inside": violation.offset < size,
-        "text": violation.text,
-    }
 
 
 def _of_basic(session: Session, item: Item) -> dict[str, Any]:
@@ -219,49 +221,98 @@ def _shown(value: Any) -> str:
 
 def _translation(session: Session, item: Item, name: str) -> dict[str, Any]:
     """Return what a profile makes of a message, and what that loses."""
-    profile = TRANSLATIONS[name]
     basic = is_basic(item)
     found: dict[str, Any] = {
         "name": name,
-        "about": profile.description,
+        "about": TRANSLATIONS[name].description,
         "target": "1.0" if basic else "0-9-1",
         "refused": "",
-        "losses": [],
         "rows": [],
-        "hex": "",
         "messages": [],
     }
-    made: Translation[Any]
-    given = Circumstances()
     try:
-        if basic:
-            message = read_basic(item, session.exchange, session.routing_key)
-            made = to_amqp10(message, profile, circumstances=given)
-            octets = made.message.encode()
-            found["messages"] = annotated(
-                [notation.parse_tree(octets, limit=_MAX_FIELDS)], max_octets=_MAX_OCTETS
-            )
-            found["messages"][0]["number"] = 1
-        else:
-            made = to_basic(read_message(item), profile, circumstances=given)
-            body = made.message.body
-            octets = encode_content_header(made.message.properties, len(body)) + body
-            found["rows"] = _parts(made.message)
+        made = translate(
+            read_basic(item, session.exchange, session.routing_key)
+            if basic
+            else read_message(item),
+            name,
+        )
+        octets = octets_of(made.message)
     except AmqpError as error:
-        found["refused"] = str(error)
-        return found
-    found["losses"] = list(map(_loss, made.losses))
-    found["hex"] = octets.hex() if len(octets) <= _MAX_LINKED else ""
-    found["size"] = len(octets)
-    return found
+        return {**found, "refused": str(error)}
+    if basic:
+        tree = parse_tree(octets, limit=_MAX_FIELDS)
+        found["messages"] = annotated([tree], max_octets=_MAX_OCTETS)
+        found["messages"][0]["number"] = 1
+    else:
+        found["rows"] = _parts(made.message)
+    hexes = octets.hex() if len(octets) <= _MAX_LINKED else ""
+    return {**found, "losses": made.losses, "hex": hexes, "size": len(octets)}
 
 
-def _loss(loss: Loss) -> dict[str, Any]:
-    return {
-        "path": loss.path or "message",
-        "action": loss.action,
-        "recoverable": loss.recoverable,
-        "before": _shown(loss.before),
-        "after": "" if loss.after is None else _shown(loss.after),
-        "reason": loss.reason,
-    }
+# The page.
+
+
+def page() -> str:
+    """Return the page, with the first example already shown, so that there is something to read.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    given = [(name, octets.hex(" ")) for name, octets in examples()]
+    shown = Session(examples()[0][1]).show().html
+    return pages.render(
+        "inspector.html",
+        title="AMQP message inspector",
+        script=True,
+        examples=given,
+        profiles=list(PROFILES),
+        translations=list(TRANSLATIONS),
+        translation=TRANSLATION,
+        shown=shown,
+    )
+
+
+def worker() -> str:
+    """Return the script of the page's worker, which stands beside it as ``worker.mjs``."""
+    data = resources.files("amqp10msg.app.pages") / "data" / "inspector_worker.mjs"
+    return data.read_text(encoding="utf-8")
+
+
+def examples() -> list[tuple[str, bytes]]:
+    """Return the page's examples: a name, and bytes that the page reads."""
+    moment = datetime.datetime(2026, 3, 1, 9, 30, tzinfo=datetime.UTC)
+    order = Message(
+        b'{"id": 4711, "total": "19.90"}',
+        header=Header(durable=True, ttl=UInt(60_000)),
+        message_annotations={"x-opt-partition-key": "customer-7"},
+        properties=Properties(
+            message_id=ULong(4711),
+            to="orders",
+            subject="order.created",
+            content_type=Symbol("application/json"),
+            creation_time=Timestamp.from_datetime(moment),
+        ),
+        application_properties={"priority": "high", "attempt": 1, "ratio": 0.5},
+    ).encode()
+    broken = order[:-1]
+    twice = Message("hello", properties=Properties(message_id="m-1")).encode()
+    twice = twice[: -len(Message("hello").encode())] + twice
+    body = b'{"id": 4711}'
+    header = encode_content_header(
+        BasicProperties(
+            content_type="application/json",
+            delivery_mode=2,
+            priority=5,
+            message_id="m-1",
+            timestamp=int(moment.timestamp()),
+            headers={"x-attempt": 1, "origin": "shop"},
+        ),
+        len(body),
+    )
+    return [
+        ("an order", order),
+        ("the same, cut off", broken),
+        ("a section twice", twice),
+        ("a message of AMQP 0-9-1", header + body),
+    ]

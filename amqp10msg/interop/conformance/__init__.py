@@ -11,9 +11,8 @@ environment that it needs. Crashes, hangs and memory that grows without
 bound are results like any other, and the run goes on.
 """
 
-from amqp10msg.interop.conformance.environments import Launch, PeerError, prepare
 from amqp10msg.interop.conformance.judging import judge
-from amqp10msg.interop.conformance.peers import PEERS, Peer, find_peer
+from amqp10msg.interop.conformance.peers import PEERS, Launch, Peer, PeerError, find_peer, prepare
 from amqp10msg.interop.conformance.reports import (
     Change,
     Finding,
@@ -21,6 +20,7 @@ from amqp10msg.interop.conformance.reports import (
     findings,
     junit,
     markdown,
+    scoreboard,
     summary,
 )
 from amqp10msg.interop.conformance.results import (
@@ -36,7 +36,6 @@ from amqp10msg.interop.conformance.results import (
     save,
 )
 from amqp10msg.interop.conformance.running import run
-from amqp10msg.interop.conformance.scoreboard import scoreboard
 
 __all__ = [
     "BROKER_FACETS",

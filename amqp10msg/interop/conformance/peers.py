@@ -1,12 +1,25 @@
-"""The implementations that there are drivers for, and how others are named."""
+"""The implementations that there are drivers for, and where each runs.
+
+Each runs in a virtual environment or npm folder of its own, which is made when it is needed.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import importlib.util
+import os
 import re
 import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from importlib import resources
 from pathlib import Path
 
 import attrs
+
+from amqp10msg.wire.errors import AmqpError
 
 
 @attrs.frozen
@@ -71,12 +84,12 @@ PEERS = {
             about="azure-servicebus: _pyamqp, its codec in Python",
         ),
         Peer("rhea", "rhea.js", requires=("rhea",), about="rhea, for Node"),
-        Peer("pika", "pika_properties.py", requires=("pika",), about="pika: AMQP 0-9-1"),
-        Peer("pamqp", "pamqp_properties.py", requires=("pamqp",), about="pamqp: AMQP 0-9-1"),
+        Peer("pika", "python_basic.py", ("pika",), ("pika",), about="pika: AMQP 0-9-1"),
+        Peer("pamqp", "python_basic.py", ("pamqp",), ("pamqp",), about="pamqp: AMQP 0-9-1"),
         Peer(
             "aiormq",
-            "pamqp_properties.py",
-            ("aiormq",),
+            "python_basic.py",
+            ("pamqp", "aiormq"),
             ("aiormq",),
             about="aiormq, under aio-pika: AMQP 0-9-1, by pamqp",
         ),
@@ -100,3 +113,108 @@ def find_peer(text: str) -> Peer:
     if len(words) == 1 and Path(words[0]).suffix in (".py", ".js"):
         return Peer(name, str(Path(words[0]).absolute()))
     return Peer(name, command=tuple(words))
+
+
+class PeerError(AmqpError):
+    """A peer cannot be installed or started on this machine."""
+
+
+@attrs.frozen
+class Launch:
+    """How a peer is started.
+
+    Attributes:
+        command: the program and its arguments.
+        environment: variables of the program beside those of this process.
+        folder: where it runs, or None for the current one.
+    """
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str] = attrs.field(factory=dict)
+    folder: Path | None = None
+
+
+def default_folder() -> Path:
+    """Return where environments are kept: in the user's cache."""
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "amqp10msg" / "peers"
+
+
+def prepare(peer: Peer, folder: Path | None = None) -> Launch:
+    """Make the environment of a peer, unless it is there, and say how the peer is started.
+
+    Args:
+        peer: which one.
+        folder: where environments are kept; `default_folder` if None.
+
+    Raises:
+        PeerError: what it needs cannot be installed, or Node is missing.
+    """
+    if peer.command:
+        return Launch(peer.command)
+    drivers = Path(str(resources.files("amqp10msg.interop.corpus") / "drivers"))
+    driver = str(drivers / peer.driver)  # an absolute path stays what it is
+    home = _environment(peer, folder or default_folder()) if peer.requires else None
+    if peer.language == "node":
+        node = _program("node")
+        return Launch((node, str(drivers / "lines.js"), driver, *peer.arguments), folder=home)
+    if peer.language != "python":
+        raise PeerError(f"{peer.driver} is neither a .py nor a .js: give a command that runs it")
+    environment = {"PYTHONUNBUFFERED": "1"}
+    python = sys.executable
+    if home is not None:
+        python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
+        environment["PYTHONPATH"] = ""  # what is installed there, and nothing of ours
+    else:
+        ours = str(Path(str(resources.files("amqp10msg"))).parent)
+        before = os.environ.get("PYTHONPATH", "")
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, (ours, before)))
+    return Launch((python, "-P", str(drivers / "lines.py"), driver, *peer.arguments), environment)
+
+
+def _program(name: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise PeerError(f"{name} is not on the PATH, and the driver needs it")
+    return found
+
+
+def _environment(peer: Peer, folder: Path) -> Path:
+    """Return the folder of an environment with what a peer requires."""
+    runs = sys.version if peer.language == "python" else ""
+    told = "\n".join((peer.language, runs, *peer.requires))
+    name = re.sub(r"[^\w.-]+", "-", Path(peer.requires[0]).name)
+    home = folder / f"{name}-{hashlib.sha256(told.encode()).hexdigest()[:8]}"
+    stamp = home / ".complete"
+    if stamp.exists():
+        return home
+    shutil.rmtree(home, ignore_errors=True)
+    home.mkdir(parents=True)
+    log = folder / f"{home.name}.log"
+    if peer.language == "node":
+        (home / "package.json").write_text('{"private": true}\n')
+        commands = [[_program("npm"), "install", "--no-audit", "--no-fund", *peer.requires]]
+    else:
+        python = str(home / ("Scripts" if os.name == "nt" else "bin") / "python")
+        # Our own pip installs there, which is quicker than giving each environment one.
+        ours = importlib.util.find_spec("pip") is not None
+        pip = [sys.executable, "-m", "pip", "--python", python] if ours else [python, "-m", "pip"]
+        commands = [
+            [sys.executable, "-m", "venv", *(["--without-pip"] if ours else []), str(home)],
+            [*pip, "install", "--quiet", *peer.requires],
+        ]
+    with log.open("wb") as out:
+        for command in commands:
+            done = subprocess.run(  # noqa: S603 - pip and npm, of what the table names
+                command,
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                check=False,
+                env={key: value for key, value in os.environ.items() if key != "PYTHONPATH"},
+            )
+            if done.returncode:
+                raise PeerError(f"{' '.join(peer.requires)} cannot be installed: see {log}")
+    stamp.touch()
+    return home

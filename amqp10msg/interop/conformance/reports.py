@@ -1,14 +1,22 @@
-"""Results as text, Markdown and JUnit XML; findings; the differences between two runs."""
+"""Results as text, Markdown, JUnit XML and the scoreboard; findings; differences of two runs.
+
+The scoreboard is one page with every peer and every case, bytes and verdicts side by side.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import attrs
 
+from amqp10msg.app import pages
 from amqp10msg.interop.conformance.results import (
     BROKER_FACETS,
     DEATHS,
@@ -21,7 +29,10 @@ from amqp10msg.interop.conformance.results import (
     facets_of,
     percent,
 )
-from amqp10msg.interop.corpus import Case
+from amqp10msg.interop.corpus import BASIC_KINDS, Case
+from amqp10msg.interop.corpus.runner import table_lines
+from amqp10msg.notation import parse_tree
+from amqp10msg.notation.html import annotated
 
 # What no XML can hold.
 _UNWRITABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -36,15 +47,7 @@ def summary(peers: Sequence[PeerResults]) -> str:
         facets = [f"{held}/{asked}" if asked else "-" for held, asked in counted]
         died = sum(result.outcome in DEATHS for result in peer.results)
         rows.append([peer.name, *facets, str(died)])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "".join(
-        "  ".join(
-            cell.rjust(width) if place else cell.ljust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        + "\n"
-        for row in rows
-    )
+    return "".join(f"{line}\n" for line in table_lines(rows))
 
 
 def junit(peers: Iterable[PeerResults]) -> str:
@@ -197,8 +200,7 @@ def _numbers(clause: str) -> list[tuple[int, str]]:
 def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
     """Return the results as Markdown: a table, and the findings of each implementation."""
     columns = facets_of(peers)
-    rows = [["implementation", *columns, "died", "skipped"]]
-    rows.append(["---", *["--:"] * (len(columns) + 2)])
+    rows = []
     for peer in peers:
         cells = [
             f"{percent(held, asked)} % of {asked:,}" if asked else ""
@@ -206,8 +208,7 @@ def markdown(peers: Sequence[PeerResults], cases: Sequence[Case]) -> str:
         ]
         died = sum(result.outcome in DEATHS for result in peer.results)
         rows.append([peer.name, *cells, str(died), f"{peer.counts()['skip']:,}"])
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    lines += _verdicts(peers)
+    lines = [*_table(["implementation", *columns, "died", "skipped"], rows), *_verdicts(peers)]
     for peer in peers:
         found = findings(peer, cases)
         lines += ["", f"## {peer.name}", ""]
@@ -233,11 +234,163 @@ def _verdicts(peers: Sequence[PeerResults]) -> list[str]:
     if not counts:
         return []
     names = sorted({name for found in counts.values() for name in found if name})
-    rows = [["broker", *names], ["---", *["--:"] * len(names)]]
-    rows += [[peer, *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()]
-    return ["", *(f"| {' | '.join(row)} |" for row in rows)]
+    rows = [[peer, *(f"{found[name]:,}" for name in names)] for peer, found in counts.items()]
+    return ["", *_table(["broker", *names], rows)]
+
+
+def _table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """Write a table of names and figures in Markdown."""
+    ruler = ["---", *["--:"] * (len(head) - 1)]
+    return [f"| {' | '.join(row)} |" for row in (head, ruler, *rows)]
 
 
 def _cell(text: str) -> str:
     text = _writable(text if len(text) <= 240 else text[:240] + "…")
     return re.sub(r"([\\`*_{}\[\]<>|#$~])", r"\\\1", text.replace("\n", " "))
+
+
+# The scoreboard.
+
+# Of one case: bytes that are annotated, fields of the tree, and characters of a value as JSON.
+_MAX_OCTETS = 4_096
+_MAX_ROWS = 300
+_MAX_TEXT = 4_000
+
+
+def scoreboard(
+    peers: Sequence[PeerResults],
+    cases: Iterable[Case],
+    *,
+    title: str = "Conformance to AMQP",
+) -> str:
+    """Return the page.
+
+    It is one file that loads no other. The peers stand in a table; below it are all cases, with
+    filters, and each opens to its bytes, annotated, what is expected, and what each peer said:
+    ``#case=ID`` in the page's address leads to one.
+
+    Args:
+        peers: what `run` returned.
+        cases: those that ran.
+        title: of the page.
+
+    Raises:
+        ImportError: Jinja2 is not installed.
+    """
+    ran = {result.case for peer in peers for result in peer.results}
+    shown = [case for case in cases if case.id in ran]
+    columns = facets_of(peers)
+    data = {
+        "peers": [{"peer": peer.peer, "name": peer.name} for peer in peers],
+        "facets": tuple(columns),
+        "outcomes": OUTCOMES,
+        "cases": [_case(case) for case in shown],
+        "results": [_results(peer, shown, tuple(columns)) for peer in peers],
+    }
+    packed = gzip.compress(json.dumps(data, separators=(",", ":")).encode(), mtime=0)
+    return pages.render(
+        "scoreboard.html",
+        title=title,
+        script=True,
+        cases=len(shown),
+        clauses=len({case.clause for case in shown}),
+        facets=list(columns.items()),
+        peers=[_row(peer, columns) for peer in peers],
+        data=base64.b64encode(packed).decode("ascii"),
+    )
+
+
+def _row(peer: PeerResults, columns: Iterable[str]) -> dict[str, Any]:
+    """Return the line of the table about one peer."""
+    cells = []
+    for name, (held, asked) in peer.facets(columns).items():
+        cells.append(
+            {
+                "name": name,
+                "text": f"{percent(held, asked)} %" if asked else "",
+                "held": held,
+                "asked": asked,
+                "width": f"{100 * held / asked if asked else 0:.2f}",
+            }
+        )
+    died = sum(result.outcome in DEATHS for result in peer.results)
+    skipped = sum(result.outcome == "skip" for result in peer.results)
+    return {"name": peer.name, "cells": cells, "died": died, "skipped": skipped}
+
+
+def _results(peer: PeerResults, cases: Sequence[Case], columns: Sequence[str]) -> list[Any]:
+    """Return the results in the order of the cases: outcome, facets as bits, and what was said."""
+    by_id: Mapping[str, Result] = {result.case: result for result in peer.results}
+    found: list[Any] = []
+    for case in cases:
+        result = by_id.get(case.id)
+        if result is None:
+            found.append(None)
+            continue
+        asked = held = 0
+        for place, name in enumerate(columns):
+            asked |= (name in result.facets) << place
+            held |= result.facets.get(name, False) << place
+        row = [OUTCOMES.index(result.outcome), asked, held, result.reason[:600]]
+        said = _text(result.said)
+        wrote = (result.wrote or "")[:_MAX_TEXT]
+        found.append([*row, said, wrote] if said or wrote else row)
+    return found
+
+
+def _expected(case: Case) -> Any:
+    return case.answer if case.answer is not None else case.typed
+
+
+def _text(made: Any) -> str:
+    if made is None:
+        return ""
+    text = made if isinstance(made, str) else json.dumps(made, ensure_ascii=False)
+    return text if len(text) <= _MAX_TEXT else text[:_MAX_TEXT] + "…"
+
+
+def _case(case: Case) -> dict[str, Any]:
+    made: dict[str, Any] = {
+        "id": case.id,
+        "kind": case.kind,
+        "clause": case.clause,
+        "note": case.note,
+        "origin": case.origin,
+        "hex": case.data[:_MAX_OCTETS].hex(),
+        "size": len(case.data),
+        "expected": _text(_expected(case)),
+        "rows": _tree(case),
+    }
+    if case.error is not None:
+        made["error"] = [case.error.rule, case.error.offset]
+    if case.violations:
+        made["violations"] = [
+            f"{rule} at {offset} ({level})" for rule, level, offset in case.violations
+        ]
+    if case.compact is not None and case.compact != case.data:
+        made["compact"] = case.compact.hex()[:_MAX_TEXT]
+    for name in ("limits", "given"):
+        if getattr(case, name) is not None:
+            made[name] = json.dumps(dict(getattr(case, name)), ensure_ascii=False)
+    return {key: value for key, value in made.items() if value != ""}
+
+
+def _tree(case: Case) -> list[list[Any]]:
+    """Return the lines of a case's tree: places, level, name, type, value, classes, problems."""
+    if case.kind in BASIC_KINDS or (case.given and "basic" in case.given):
+        return []  # these are no bytes of 1.0
+    (shown,) = annotated([parse_tree(case.data, limit=_MAX_ROWS)])
+    return [
+        [
+            row["offset"],
+            row["stop"],
+            row["level"],
+            row["name"],
+            row["type"],
+            row["value"],
+            f"{row['section']} {row['group']}",
+            [problem.text for problem in row["problems"]],
+        ]
+        for row in shown["rows"][:_MAX_ROWS]
+        if row["offset"] < _MAX_OCTETS
+    ]

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import IO, Any, Self
 
 from amqp10msg.files.atomic import write_whole
-from amqp10msg.interop.conformance.environments import Launch, PeerError, prepare
 from amqp10msg.interop.conformance.judging import judge
-from amqp10msg.interop.conformance.peers import Peer
+from amqp10msg.interop.conformance.peers import Launch, Peer, PeerError, prepare
 from amqp10msg.interop.conformance.results import PeerResults, Result, digest_of
 from amqp10msg.interop.corpus import Case, Program
 

@@ -11,20 +11,25 @@ against this library or any other `Implementation`.
 """
 
 from amqp10msg.interop.corpus.agreement import FAMILIES, Agreement, agreement, other_rules
-from amqp10msg.interop.corpus.answers import QUESTIONS
-from amqp10msg.interop.corpus.basic_kinds import BASIC_KINDS
-from amqp10msg.interop.corpus.case import Case, CorpusError, Fault
-from amqp10msg.interop.corpus.files import demo_messages, dump, load
-from amqp10msg.interop.corpus.implementations import Amqp10msg, Proton
-from amqp10msg.interop.corpus.programs import DiedError, Program
-from amqp10msg.interop.corpus.runner import (
-    Implementation,
-    RefusedError,
-    Report,
-    UnsupportedError,
-    Verdict,
-    run,
+from amqp10msg.interop.corpus.cases import (
+    BASIC_KINDS,
+    QUESTIONS,
+    Case,
+    CorpusError,
+    Fault,
+    demo_messages,
+    dump,
+    load,
 )
+from amqp10msg.interop.corpus.implementations import (
+    Amqp10msg,
+    Implementation,
+    Proton,
+    RefusedError,
+    UnsupportedError,
+)
+from amqp10msg.interop.corpus.programs import DiedError, Program
+from amqp10msg.interop.corpus.runner import Report, Verdict, run
 
 __all__ = [
     "BASIC_KINDS",

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from amqp10msg.interop.corpus.runner import RefusedError, UnsupportedError
+from amqp10msg.interop.corpus.implementations import RefusedError, UnsupportedError
 
 #: How often the memory of a program is looked at, in s, and how much of its last words is kept.
 _EVERY = 0.02

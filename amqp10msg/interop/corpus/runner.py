@@ -5,76 +5,21 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 
 from amqp10msg.interop.corpus.agreement import agreement, other_rules
-from amqp10msg.interop.corpus.case import Case
-from amqp10msg.wire.errors import AmqpError
+from amqp10msg.interop.corpus.cases import Case
+from amqp10msg.interop.corpus.implementations import (
+    Amqp10msg,
+    Implementation,
+    RefusedError,
+    UnsupportedError,
+)
 
 PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
 OUTCOMES = (PASS, FAIL, ERROR, SKIP)
-
-
-class RefusedError(AmqpError):
-    """An implementation refuses the bytes of a case, as some cases expect.
-
-    Attributes:
-        reason: the implementation's own words.
-        rule: the id of the rule in this library, or None if the implementation has no such ids.
-        offset: where, in bytes, or None if the implementation does not say.
-    """
-
-    def __init__(self, reason: str, rule: str | None = None, offset: int | None = None) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.rule = rule
-        self.offset = offset
-
-
-class UnsupportedError(AmqpError):
-    """An implementation lacks a function; the cases that need it are skipped."""
-
-
-class Implementation(Protocol):
-    """What `run` asks of an implementation of AMQP 1.0.
-
-    Values are passed in typed JSON (`amqp10msg.notation`), so an adapter needs no class of this
-    library. Where an implementation does not keep the constructor of an array, the adapter names
-    the type in its place: ``["array", "uint", […]]``.
-
-    Every method may raise `UnsupportedError`. Any other exception but `RefusedError` counts as an
-    error of the implementation.
-
-    One that decides what becomes of messages and deliveries, as the cases of `corpus.QUESTIONS`
-    ask, has a method ``answer(kind, data, given)``. One with limits has a method
-    ``limited(limits)``, which takes `Case.limits` and returns an implementation that keeps them.
-
-    Attributes:
-        name: the implementation and its version, for the report.
-    """
-
-    name: str
-
-    def decode(self, kind: str, data: bytes) -> Any:
-        """Decode bytes of this kind, as in `Case.kind`, to typed JSON.
-
-        Raises:
-            RefusedError: the bytes are invalid.
-        """
-        ...
-
-    def encode(self, kind: str, typed: Any) -> bytes:
-        """Encode typed JSON, in the smallest encoding."""
-        ...
-
-    def validate(self, data: bytes, profile: str) -> Iterable[Sequence[Any]]:
-        """Return the rules that a message violates, in any order.
-
-        Each is (rule, severity), or (rule, severity, offset) where the implementation says it.
-        """
-        ...
 
 
 @attrs.frozen
@@ -137,11 +82,7 @@ class Report:
             [name, *(str(counts[outcome]) for outcome in OUTCOMES)]
             for name, counts in [*sorted(groups.items()), ("all", total)]
         ]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [self.implementation, ""]
-        for name, *figures in rows:
-            cells = (figure.rjust(width) for figure, width in zip(figures, widths[1:], strict=True))
-            lines.append(f"{name.ljust(widths[0])}  {'  '.join(cells)}")
+        lines = [self.implementation, "", *table_lines(rows)]
         wrong = self.of(FAIL, ERROR)
         if wrong:
             lines.append("")
@@ -160,6 +101,18 @@ class Report:
         }
 
 
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Align the cells of a table: names to the left, the figures after them to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if place else cell.ljust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
+
+
 def run(cases: Iterable[Case], implementation: Implementation | None = None) -> Report:
     """Run every case against an implementation.
 
@@ -173,8 +126,6 @@ def run(cases: Iterable[Case], implementation: Implementation | None = None) -> 
         implementation: this library, decoding strictly, if None.
     """
     if implementation is None:
-        from amqp10msg.interop.corpus.implementations import Amqp10msg  # noqa: PLC0415 - it imports this
-
         implementation = Amqp10msg()
     return Report(implementation.name, tuple(_try(case, implementation) for case in cases))
 

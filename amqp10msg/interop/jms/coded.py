@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from amqp10msg.interop.jms._body import BodyReader
+from amqp10msg.interop.jms.typed import BodyReader
 from amqp10msg.wire.errors import ContentError
 from amqp10msg.wire.primitives import Byte, Char, Float, Int, Short
 

@@ -12,11 +12,18 @@ import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from amqp10msg.interop.jms._body import BodyReader
 from amqp10msg.wire.errors import ContentError
 from amqp10msg.wire.primitives import Byte, Char, Float, Int, Short
 
-__all__ = ["JMS_TYPES", "TEXT_TYPES", "read_map", "read_stream", "write_map", "write_stream"]
+__all__ = [
+    "JMS_TYPES",
+    "TEXT_TYPES",
+    "BodyReader",
+    "read_map",
+    "read_stream",
+    "write_map",
+    "write_stream",
+]
 
 #: The types that JMS knows in maps and streams; char is one of 16 bits, and null is a value, too.
 JMS_TYPES: tuple[type, ...] = (bool, Byte, bytes, Short, Char, Int, int, Float, float, str)
@@ -40,6 +47,35 @@ _FIXED: dict[int, tuple[Any, struct.Struct]] = {
     9: (float, struct.Struct(">d")),
 }
 _CODES: dict[type, int] = {Float: 8, **{kind: c for c, (kind, _) in _FIXED.items() if c != 8}}
+
+
+class BodyReader:
+    """Reads a body from its beginning.
+
+    Attributes:
+        octets: the body.
+        at: how much of it was read.
+    """
+
+    def __init__(self, octets: bytes) -> None:
+        self.octets = octets
+        self.at = 0
+
+    def take(self, size: int) -> bytes:
+        """Read so many bytes.
+
+        Raises:
+            ContentError: there are fewer, or the size is negative.
+        """
+        end = self.at + size
+        if size < 0 or end > len(self.octets):
+            raise self.fault(f"{size} bytes expected")
+        self.at = end
+        return self.octets[end - size : end]
+
+    def fault(self, what: str, at: int | None = None) -> ContentError:
+        """Return the error for what is wrong at a byte, by default the next one."""
+        return ContentError(f"at byte {self.at if at is None else at} of the body: {what}")
 
 
 class _Reader(BodyReader):

@@ -8,6 +8,7 @@ memory that it reuses. The result is then encoded, decoded and compared: nothing
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
@@ -15,8 +16,8 @@ import attrs
 import proton
 
 from amqp10msg.composite import rows
-from amqp10msg.interop.proton.values import CLASSES, SAME, from_property, from_value, to_value
 from amqp10msg.message import Message
+from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
 from amqp10msg.sections.lenient import Malformed
 from amqp10msg.wire import kernel
@@ -24,12 +25,142 @@ from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import UNLIMITED
 from amqp10msg.wire.primitives import (
     AmqpMap,
+    Array,
+    Char,
+    Decimal32,
+    Decimal64,
+    Decimal128,
     Described,
     Float,
     Symbol,
     Timestamp,
     identical,
 )
+
+# Values, by their exact type: so proton chooses the encoding, too.
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+# What is the same class here and there.
+_SAME: dict[type, Callable[[Any], Any]] = dict.fromkeys(
+    (type(None), bool, int, float, bytes, str, uuid.UUID), _same
+)
+# By the class here, that of proton.
+_CLASSES: dict[type, Any] = {
+    cls: getattr(proton, {"int": "int32", "float": "float32"}.get(name, name))
+    for name, cls in {**INTEGERS, "float": Float, "char": Char, "symbol": Symbol}.items()
+}
+_TO_PROTON: dict[type, Callable[[Any], Any]] = {
+    **_SAME,
+    **_CLASSES,
+    Decimal32: lambda value: proton.decimal32(value.bits),
+    Decimal64: lambda value: proton.decimal64(value.bits),
+    Decimal128: lambda value: proton.decimal128(value.bits.to_bytes(16, "big")),
+}
+_FROM_PROTON: dict[type, Callable[[Any], Any]] = {
+    **_SAME,
+    **{theirs: ours for ours, theirs in _CLASSES.items()},
+    # Views of memory that the proton.Message frees or overwrites: copy them while they are valid.
+    bytearray: bytes,
+    memoryview: bytes,
+    proton.decimal32: Decimal32,
+    proton.decimal64: Decimal64,
+    proton.decimal128: lambda value: Decimal128(int.from_bytes(value, "big")),
+}
+_ARRAY_TYPES = {
+    code: "boolean" if code == proton.Data.BOOL else name
+    for code, name in proton.Data.type_names.items()
+    if code != proton.Data.DESCRIBED
+}
+_ARRAY_CODES = {name: code for code, name in _ARRAY_TYPES.items()}
+
+
+def _to_value(value: Any) -> Any:
+    """Return a value as proton takes it.
+
+    Raises:
+        EncodeError: proton has no such array, or no such key of a map.
+    """
+    convert = _TO_PROTON.get(type(value))
+    if convert is not None:
+        return convert(value)
+    if isinstance(value, list):
+        return [_to_value(item) for item in value]
+    if isinstance(value, dict):
+        return {_to_key(key): _to_value(item) for key, item in value.items()}
+    if isinstance(value, AmqpMap):
+        return {_to_key(key): _to_value(item) for key, item in value.pairs}
+    if isinstance(value, Array):
+        if len(value.descriptors) > 1:
+            raise EncodeError("an array of proton has at most one descriptor")
+        descriptor: Any = proton.UNDESCRIBED
+        if value.descriptors:
+            descriptor = _to_value(value.descriptors[0])
+        return proton.Array(descriptor, _ARRAY_CODES[value.type], *map(_to_value, value.values))
+    return proton.Described(_to_value(value.descriptor), _to_value(value.value))
+
+
+def _to_key(key: Any) -> Any:
+    made = _to_value(key)
+    try:
+        hash(made)
+    except TypeError:
+        raise EncodeError(
+            f"proton holds maps as dicts, and {key!r} cannot be the key of a dict"
+        ) from None
+    return made
+
+
+def _from_value(value: Any) -> Any:
+    """Return a value of proton with its exact AMQP type, copied where proton reuses its memory.
+
+    Raises:
+        EncodeError: proton does not encode it.
+    """
+    convert = _FROM_PROTON.get(type(value))
+    if convert is not None:
+        try:
+            return convert(value)
+        except (ValueError, OverflowError) as error:
+            raise EncodeError(str(error)) from None
+    if isinstance(value, (list, tuple)):
+        return [_from_value(item) for item in value]
+    if isinstance(value, dict):
+        pairs = [(_from_value(key), _from_value(item)) for key, item in value.items()]
+        made = dict(pairs)
+        return made if len(made) == len(pairs) else AmqpMap(pairs)
+    if isinstance(value, proton.Array):
+        if value.type not in _ARRAY_TYPES:
+            raise EncodeError(
+                f"{value!r} is an array without an AMQP type; for an array of described values, "
+                "pass proton.Array the descriptor and the type of the values that are described"
+            )
+        descriptor: Any = value.descriptor
+        return Array(
+            _ARRAY_TYPES[value.type],
+            map(_from_value, value.elements),
+            descriptors=[] if descriptor is proton.UNDESCRIBED else [_from_value(descriptor)],
+        )
+    if isinstance(value, proton.Described):
+        return Described(_from_value(value.descriptor), _from_value(value.value))
+    raise EncodeError(
+        f"proton does not encode {type(value).__name__}: use str, bytes, int, float, bool, "
+        "uuid.UUID, list, dict or one of proton's own classes"
+    )
+
+
+def _from_property(value: Any) -> Any:
+    """Return a value of application properties, as `_from_value`."""
+    # Proton encodes subclasses of str as plain strings here.
+    if isinstance(value, str) and type(value) not in _FROM_PROTON:
+        return str(value)
+    return _from_value(value)
+
+
+# Messages.
 
 # What proton reads by itself.
 _HEAD_CODES = frozenset(kind.code for kind in KINDS if kind.cls in (Header, Properties))
@@ -82,7 +213,7 @@ def from_proton(message: proton.Message) -> Message:
     body: Any = message.body
     if body is not None:
         try:
-            body = from_value(body)
+            body = _from_value(body)
         except EncodeError as error:
             raise EncodeError(error.reason, "body") from None
         if message.inferred and isinstance(body, bytes):
@@ -93,10 +224,10 @@ def from_proton(message: proton.Message) -> Message:
             body = AmqpValue(body)
     made = Message(
         body,
-        delivery_annotations=_entries("delivery-annotations", message.instructions, from_value),
-        message_annotations=_entries("message-annotations", message.annotations, from_value),
+        delivery_annotations=_entries("delivery-annotations", message.instructions, _from_value),
+        message_annotations=_entries("message-annotations", message.annotations, _from_value),
         application_properties=_entries(
-            "application-properties", message.properties, from_property
+            "application-properties", message.properties, _from_property
         ),
     )
     head = Message.decode(_encoded_head(message))
@@ -177,8 +308,8 @@ def losses(message: Message) -> tuple[Loss, ...]:
     return () if _usual(message) is not None else tuple(_convert(message)[1])
 
 
-#: What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
-_SIMPLE = frozenset((*SAME, *CLASSES))
+# What every proton.Message holds as it is, alone and in maps and lists: NaN is the exception.
+_SIMPLE = frozenset((*_SAME, *_CLASSES))
 _BODIES = frozenset((Data, AmqpSequence, AmqpValue))
 _KEYS: tuple[set[type], ...] = (set(), {str}, {Symbol})
 _TEXTS = {str, Symbol}
@@ -231,7 +362,7 @@ def _usual(message: Message) -> proton.Message | None:
     if head:
         made.decode(head)
     made.inferred = isinstance(body, (Data, AmqpSequence))
-    made.body = to_value(content)
+    made.body = _to_value(content)
     made.instructions, made.annotations = (_simple(entries, proton.symbol) for entries in maps[:2])
     made.properties = _simple(maps[2], str)
     return made  # type: ignore[no-any-return]
@@ -241,7 +372,7 @@ def _simple(entries: Mapping[Any, Any] | None, key_type: Any) -> dict[Any, Any] 
     """Convert a map of simple values, without a call for those that stay as they are."""
     if entries is None:
         return None
-    find = CLASSES.get
+    find = _CLASSES.get
     return {
         key if key_type is str else key_type(key): (
             value if (cls := find(type(value))) is None else cls(value)
@@ -285,9 +416,9 @@ def _convert(message: Message) -> tuple[proton.Message, list[Loss]]:
             made.decode(head)
         made.inferred = isinstance(said.body, (Data, AmqpSequence))
         made.body = _body_value(said.body)
-        made.instructions = _entries("delivery-annotations", said.delivery_annotations, to_value)
-        made.annotations = _entries("message-annotations", said.message_annotations, to_value)
-        made.properties = _entries("application-properties", said.application_properties, to_value)
+        made.instructions = _entries("delivery-annotations", said.delivery_annotations, _to_value)
+        made.annotations = _entries("message-annotations", said.message_annotations, _to_value)
+        made.properties = _entries("application-properties", said.application_properties, _to_value)
         back = Message.decode(bytes(made.encode()), strict=False, limits=UNLIMITED)
     except (proton.ProtonException, DecodeError, RecursionError) as error:
         raise EncodeError(
@@ -345,7 +476,7 @@ def _exact(message: Message, body: Any) -> Message:
 
 def _body_value(body: Any) -> Any:
     try:
-        return to_value(_content(body))
+        return _to_value(_content(body))
     except EncodeError as error:
         raise EncodeError(error.reason, "body") from None
 

@@ -16,21 +16,17 @@ from typing import Any, Literal, TypeAlias
 import attrs
 
 from amqp10msg.message import Message
+from amqp10msg.notation.type_names import INTEGERS, TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
 from amqp10msg.sections.lenient import check_fields, merged
 from amqp10msg.wire.primitives import (
     AmqpMap,
-    Byte,
     Char,
     Float,
     Int,
-    Short,
     Symbol,
     Timestamp,
-    UByte,
-    UInt,
     ULong,
-    UShort,
 )
 
 __all__ = [
@@ -228,18 +224,7 @@ def _read_by(kind: Any, message: Message) -> Any:
 
 # AMQP types whose values the clients would write as another one; see `to_annotated`.
 _TYPES: dict[type, str] = {
-    UByte: "UBYTE",
-    UShort: "USHORT",
-    UInt: "UINT",
-    ULong: "ULONG",
-    Byte: "BYTE",
-    Short: "SHORT",
-    Int: "INT",
-    int: "LONG",
-    Float: "FLOAT",
-    Timestamp: "TIMESTAMP",
-    Symbol: "SYMBOL",
-    bytes: "BINARY",
+    kind: TYPES[kind].upper() for kind in (*INTEGERS.values(), int, Float, Symbol, bytes)
 }
 
 

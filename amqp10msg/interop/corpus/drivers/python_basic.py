@@ -1,0 +1,180 @@
+"""pika, pamqp, and aiormq, whose codec is pamqp: properties of AMQP 0-9-1, and field tables."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import importlib
+import struct
+from importlib import metadata
+from typing import Any, ClassVar
+
+#: The properties of class basic, in the order of their flags.
+PROPERTIES = (
+    *("content_type", "content_encoding", "headers", "delivery_mode", "priority"),
+    *("correlation_id", "reply_to", "expiration", "message_id", "timestamp"),
+    *("type", "user_id", "app_id", "cluster_id"),
+)
+
+
+class Driver:
+    """The codec of a library, which has no exceptions of its own for bytes that are cut short.
+
+    Args:
+        library: ``pika`` or ``pamqp``.
+        through: a library that hands out the classes of pamqp, such as ``aiormq``.
+    """
+
+    def __init__(self, library: str, through: str = "") -> None:
+        self._codec: _Pika | _Pamqp = _Pika() if library == "pika" else _Pamqp(through)
+        self.name = f"{library} {metadata.version(library)}"
+        if through:
+            self.name = f"{through} {metadata.version(through)} ({self.name})"
+        self.refusals = (
+            *(*self._codec.errors, struct.error, ValueError, LookupError, TypeError),
+            OverflowError,
+        )
+
+    def decode(self, kind: str, data: bytes) -> Any:
+        """Decode properties or a table; types as far as they are kept."""
+        made = self._decoded(kind, data)
+        if kind == "basic-properties":
+            return ["properties", properties(made, self._codec.names, self._codec.absent)]
+        return ["F", table(made)]
+
+    def again(self, kind: str, data: bytes) -> Any:
+        """Decode, and encode what was decoded."""
+        made = self._decoded(kind, data)
+        if kind == "basic-properties":
+            return self._codec.encode_properties(made)
+        return self._codec.encode_table(made)
+
+    def _decoded(self, kind: str, data: bytes) -> Any:
+        if kind == "basic-properties":
+            return self._codec.decode_properties(data)
+        if kind != "field-table":
+            raise NotImplementedError(f"{self._codec.name} speaks AMQP 0-9-1, and has no {kind}")
+        made, used = self._codec.decode_table(data)
+        if used != len(data):
+            raise ValueError(f"{len(data) - used} trailing bytes after the table")
+        return made
+
+
+class _Pika:
+    name = "pika"
+    names: ClassVar[dict[str, str]] = {}
+    absent: ClassVar[dict[str, Any]] = {}
+
+    def __init__(self) -> None:
+        self._data = importlib.import_module("pika.data")
+        self._class = importlib.import_module("pika.spec").BasicProperties
+        self.errors = (importlib.import_module("pika.exceptions").AMQPError,)
+
+    def decode_properties(self, data: bytes) -> Any:
+        return self._class().decode(data)
+
+    def encode_properties(self, made: Any) -> bytes:
+        return b"".join(made.encode())
+
+    def decode_table(self, data: bytes) -> tuple[Any, int]:
+        made, used = self._data.decode_table(data, 0)
+        return made, used
+
+    def encode_table(self, made: Any) -> bytes:
+        pieces: list[bytes] = []
+        self._data.encode_table(pieces, made)
+        return b"".join(pieces)
+
+
+class _Pamqp:
+    name = "pamqp"
+    names: ClassVar[dict[str, str]] = {"type": "message_type"}
+    # Its default, which an empty one cannot be told from.
+    absent: ClassVar[dict[str, Any]] = {"cluster_id": ""}
+
+    def __init__(self, through: str) -> None:
+        self._decode = importlib.import_module("pamqp.decode")
+        self._encode = importlib.import_module("pamqp.encode")
+        self._header = importlib.import_module("pamqp.header").ContentHeader
+        given = importlib.import_module(through).spec if through else None
+        commands = given or importlib.import_module("pamqp.commands")
+        self._class = commands.Basic.Properties
+        self.errors = (importlib.import_module("pamqp.exceptions").PAMQPException, OSError)
+
+    def decode_properties(self, data: bytes) -> Any:
+        used, flags = self._header._get_flags(data)
+        made = self._class()
+        made.unmarshal(flags, data[used:])
+        return made
+
+    def encode_properties(self, made: Any) -> Any:
+        return made.marshal()
+
+    def decode_table(self, data: bytes) -> tuple[Any, int]:
+        used, made = self._decode.field_table(data)
+        return made, used
+
+    def encode_table(self, made: Any) -> Any:
+        return self._encode.field_table(made)
+
+
+def field(value: Any) -> list[Any]:
+    """Return a field of a table: its letter, or a family of letters, and the value."""
+    if value is None:
+        return ["V"]
+    if isinstance(value, bool):
+        return ["t", value]
+    if isinstance(value, int):
+        return ["integer", value]
+    if isinstance(value, float):
+        return ["number", value]
+    if isinstance(value, str):
+        return ["S", value]
+    if isinstance(value, (bytes, bytearray)):
+        return ["octets", bytes(value).hex()]
+    if isinstance(value, decimal.Decimal):
+        sign, digits, exponent = value.as_tuple()
+        number = int("".join(map(str, digits)))
+        return ["D", [-int(exponent), -number if sign else number]]
+    if isinstance(value, datetime.datetime):
+        return ["T", seconds(value)]
+    if isinstance(value, dict):
+        return ["F", table(value)]
+    if isinstance(value, (list, tuple)):
+        return ["A", [field(item) for item in value]]
+    raise NotImplementedError(f"{type(value).__name__} is not known to this driver")
+
+
+def table(values: dict[Any, Any]) -> list[Any]:
+    """Return the fields of a table, in order."""
+    return [[key, field(value)] for key, value in values.items()]
+
+
+def seconds(moment: datetime.datetime) -> int:
+    """Return seconds since the epoch of a moment, which is UTC where it says nothing."""
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return int(moment.timestamp())
+
+
+def properties(made: Any, names: dict[str, str], absent: dict[str, Any]) -> list[Any]:
+    """Return the properties that are there, with the specification's names.
+
+    Args:
+        made: what the library read.
+        names: its attributes, where they are called otherwise.
+        absent: what stands for a property that is not there, where it is not None.
+    """
+    found: list[Any] = []
+    for name in PROPERTIES:
+        value = getattr(made, names.get(name, name))
+        if value is None or value == absent.get(name):
+            continue
+        if name == "headers":
+            value = table(value)
+        elif isinstance(value, datetime.datetime):
+            value = seconds(value)
+        elif isinstance(value, bytes):
+            value = {"hex": value.hex()}
+        found.append([name.replace("_", "-"), value])
+    return found
