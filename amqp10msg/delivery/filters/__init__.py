@@ -15,23 +15,21 @@ from amqp10msg.delivery.filters._base import (
     FilterWarning,
     Reason,
 )
-from amqp10msg.delivery.filters.bindings import (
+from amqp10msg.delivery.filters.conditions import (
+    ApplicationPropertiesFilter,
     DirectBinding,
     HeadersBinding,
+    MatchUnfiltered,
     NoLocal,
+    PropertiesFilter,
+    SessionFilter,
+    StreamFilter,
+    StreamOffset,
     TopicBinding,
     XQuery,
 )
 from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
-from amqp10msg.delivery.filters.languages import LANGUAGES
-from amqp10msg.delivery.filters.properties import ApplicationPropertiesFilter, PropertiesFilter
-from amqp10msg.delivery.filters.sets import FilterSet, UnsupportedFilter, parse
-from amqp10msg.delivery.filters.vendors import (
-    MatchUnfiltered,
-    SessionFilter,
-    StreamFilter,
-    StreamOffset,
-)
+from amqp10msg.delivery.filters.sets import LANGUAGES, FilterSet, UnsupportedFilter, parse
 
 __all__ = [
     "DEFAULT_FILTER_LIMITS",

@@ -1,9 +1,9 @@
-"""The base class of filters, their errors and their limits."""
+"""The base class of filters, their errors, their limits, and the entries of those that are maps."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Literal, Self, TypeAlias, TypeVar, get_args
 
 import attrs
@@ -17,7 +17,7 @@ from amqp10msg.wire.errors import (
     EncodeError,
 )
 from amqp10msg.wire.kernel import decode_value, encode_value
-from amqp10msg.wire.primitives import Char, Described, Symbol, ULong
+from amqp10msg.wire.primitives import AmqpMap, Char, Described, Symbol, ULong
 
 #: Dialects of SQL filter expressions: see `SqlFilter`.
 Dialect: TypeAlias = Literal["rabbitmq", "rabbitmq-4.3", "oasis"]
@@ -341,3 +341,39 @@ def not_a_message(given: object) -> TypeError:
 def wrong_type(cls: type[Filter], wanted: str, value: Any) -> DecodeError:
     """Return the error for a filter's value of the wrong type."""
     return fault(f"{cls.SYMBOL} describes {wanted}, not {type(value).__name__}")
+
+
+def entries_of(
+    symbol: str, entries: Any, not_of: type | tuple[type, ...], limits: FilterLimits
+) -> dict[Any, Any]:
+    """Return the entries of a map whose keys are strings.
+
+    Args:
+        symbol: the filter, for the error.
+        entries: a mapping or an AmqpMap.
+        not_of: subclasses of str that a key must not have.
+        limits: how many entries are allowed.
+
+    Raises:
+        EncodeError: it is not a map, a key is of another type or a duplicate, or there are too many
+            or too few entries.
+    """
+    if isinstance(entries, AmqpMap):
+        pairs = list(entries.pairs)
+    elif isinstance(entries, Mapping):
+        pairs = list(entries.items())
+    else:
+        raise EncodeError(f"{symbol} takes a map, not {type(entries).__name__}", "filter")
+    for key, _ in pairs:
+        if not isinstance(key, str) or isinstance(key, not_of):
+            raise EncodeError(f"{symbol} has a key of the wrong type: {key!r}", "filter")
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        raise EncodeError(f"{symbol} has a duplicate key", "filter")
+    if not limits.min_fields <= len(made) <= limits.fields:
+        raise EncodeError(
+            f"{symbol} has {len(made):,} entries: {limits.min_fields:,} to {limits.fields:,} "
+            "are allowed",
+            "filter",
+        )
+    return made

@@ -3,53 +3,44 @@
 
 cimport cython
 
-from amqp10msg.delivery.filters._values cimport (
-    arithmetic, compare, is_comparable, kind_of, number, settled, types_of
-)
+cpdef kind_of(value)
+cpdef types_of(literal)
+cpdef bint is_comparable(value) except -1
+cpdef settled(value, bint octets)
+cpdef compare(sign, left, right, bint octets)
+cdef _rounded(value)
+cdef _encoded(value)
+cpdef same(reference, value)
+cpdef arithmetic(sign, left, right, bint exact, bint finite=*)
+cdef _calculated(sign, left, right, bint exact)
+cpdef number(value)
 
 cdef type _Message
-
 
 cdef class Evaluator:
     cdef object value(self, message, now)
 
-
-@cython.final
 cdef class Constant(Evaluator):
     cdef object constant
 
-
-@cython.final
 cdef class Entry(Evaluator):
-    cdef object section
-    cdef object key
+    cdef object section, key
 
-
-@cython.final
 cdef class HeaderField(Evaluator):
-    cdef object name
-    cdef object default
+    cdef object name, default
 
-
-@cython.final
 cdef class PropertyField(Evaluator):
-    cdef object name
+    cdef object name, default
     cdef bint is_time
 
-
-@cython.final
 cdef class Changed(Evaluator):
     cdef Evaluator operand
     cdef object change
 
-
-@cython.final
 cdef class Equal(Evaluator):
-    cdef readonly object key
-    cdef readonly object literal
+    cdef readonly object key, literal
     cdef readonly bint octets
     cdef readonly frozenset like
-
 
 cdef class AllEqual(Evaluator):
     cdef bint octets
@@ -58,106 +49,67 @@ cdef class AllEqual(Evaluator):
     @cython.locals(like=frozenset)
     cdef object value(self, message, now)
 
-
-@cython.final
 cdef class WithLiteral(Evaluator):
     cdef str sign
     cdef Evaluator operand
-    cdef object literal
+    cdef object literal, test
     cdef bint octets
-    cdef object test
     cdef frozenset like
 
-
-@cython.final
 cdef class Comparison(Evaluator):
     cdef str sign
-    cdef Evaluator left
-    cdef Evaluator right
+    cdef Evaluator left, right
     cdef bint octets
-
 
 cdef class InList(Evaluator):
     cdef Evaluator operand
     cdef frozenset plain
-    cdef list others
-    cdef list items
+    cdef list others, items
     cdef set kinds
-    cdef bint negated
-    cdef bint octets
+    cdef bint negated, octets
 
     @cython.locals(rest=list, item=Evaluator)
     cdef object value(self, message, now)
 
-
-@cython.final
 cdef class LikeText(Evaluator):
     cdef Evaluator operand
-    cdef object match
-    cdef object negated
+    cdef object match, negated
     cdef bint octets
     cdef str errors
 
-
-@cython.final
 cdef class Null(Evaluator):
     cdef Evaluator operand
     cdef bint negated
 
-
-cdef class AllOf(Evaluator):
+cdef class Joined(Evaluator):
     cdef list parts
+    cdef object decisive, other
 
     @cython.locals(part=Evaluator)
     cdef object value(self, message, now)
 
-
-cdef class AnyOf(Evaluator):
-    cdef list parts
-
-    @cython.locals(part=Evaluator)
-    cdef object value(self, message, now)
-
-
-@cython.final
 cdef class Negated(Evaluator):
     cdef Evaluator operand
     cdef object negated
 
-
-@cython.final
 cdef class Signed(Evaluator):
     cdef Evaluator operand
     cdef bint minus
 
-
 cdef class Calculation(Evaluator):
     cdef Evaluator first
     cdef list rest
-    cdef bint exact
-    cdef bint concatenate
-    cdef bint finite
+    cdef bint exact, concatenate, finite
 
     @cython.locals(operand=Evaluator, sign=str)
     cdef object value(self, message, now)
 
-
-@cython.final
 cdef class Bounded(Evaluator):
     cdef Evaluator operand
     cdef object longest
 
-
-@cython.final
 cdef class Time(Evaluator):
     pass
-
-
-@cython.final
-cdef class Applied(Evaluator):
-    cdef Evaluator operand
-    cdef object function
-
 
 cdef class TextFunction(Evaluator):
     cdef object function
@@ -166,7 +118,6 @@ cdef class TextFunction(Evaluator):
 
     @cython.locals(count=Evaluator)
     cdef object value(self, message, now)
-
 
 cpdef object value_of(Evaluator evaluator, message, now)
 @cython.locals(evaluator=Evaluator)

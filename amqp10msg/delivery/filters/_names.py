@@ -1,23 +1,26 @@
-"""The names in an expression and the values of a message that they stand for."""
+"""The names in an expression, and the values of a message that languages and brokers see."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import uuid
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
 from amqp10msg.composite import rows
 from amqp10msg.delivery.filters._evaluators import (
-    Applied,
     Changed,
     Entry,
     Evaluator,
     HeaderField,
     PropertyField,
 )
-from amqp10msg.delivery.filters._parser import UnknownNameError
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like
+from amqp10msg.delivery.filters._syntax import UnknownNameError
 from amqp10msg.interop.jms import to_jms_correlation_id, to_jms_message_id
 from amqp10msg.sections import Header, Properties
+from amqp10msg.wire.primitives import Char
 
 __all__ = ["oasis_name", "rabbitmq_name", "selector_name"]
 
@@ -60,9 +63,7 @@ def _is_number(value: Any) -> bool:
 
 
 # A message that does not expire has 0 (JMS 2.0, 3.4.9).
-_EXPIRATION: Final = Applied(
-    _property("absolute_expiry_time"), lambda moment: 0 if moment is None else moment
-)
+_EXPIRATION: Final = PropertyField("absolute_expiry_time", is_time=True, default=0)
 _DELIVERY_MODE: Final = Changed(
     _header("durable"), lambda durable: "PERSISTENT" if durable else "NON_PERSISTENT"
 )
@@ -181,3 +182,87 @@ def _unknown(name: str, known: list[str]) -> str:
     return f"there is no {name}: " + (
         f"is {near[0]} meant?" if near else f"use one of {', '.join(known)}"
     )
+
+
+def rabbitmq_43_name(name: str | tuple[str, str]) -> tuple[Evaluator, str | None]:
+    """Return what reads a name, with the values that RabbitMQ sees.
+
+    Raises:
+        UnknownNameError: RabbitMQ does not have the name.
+    """
+    get, _ = rabbitmq_name(name)
+    return Changed(get, seen), None
+
+
+def seen(value: Any) -> Any:
+    """Return a value as RabbitMQ sees it; None for what it does not decode."""
+    if isinstance(value, Char):
+        return ord(value)
+    if isinstance(value, (bool, str, bytes, int)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, uuid.UUID):
+        return value.bytes
+    return bytes(value) if isinstance(value, (bytearray, memoryview)) else None
+
+
+def rabbitmq_43_like(pattern: Sequence[Element]) -> Callable[[str], bool | None]:
+    """Return a function that matches text, or binary decoded with surrogates for wrong bytes.
+
+    RabbitMQ compares bytes if the pattern has no ``_`` and at most one ``%``. Any other pattern is
+    a regular expression of ``.`` and ``.*?`` between ``^`` and ``$``: neither wildcard matches a
+    line feed, one line feed at the end is ignored, and binary that is not UTF-8 is unknown.
+    """
+    matches = compile_like(pattern)
+    if ONE not in pattern and pattern.count(MANY) <= 1:
+        return matches
+
+    def match(text: str) -> bool | None:
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            return None
+        line = text.removesuffix("\n")
+        return "\n" not in line and matches(line)
+
+    return match
+
+
+def rabbitmq_43_test(
+    reference: Any, prefix: str | None, suffix: str | None
+) -> Callable[[Any], bool]:
+    """Return a function that tests a value against the reference of a property filter.
+
+    Strings, symbols, binary and UUIDs are their bytes, timestamps are numbers.
+
+    Args:
+        reference: the reference value.
+        prefix: the prefix that the reference asks for instead of a value, or None.
+        suffix: likewise, the suffix.
+    """
+
+    def octets(value: Any) -> Any:
+        found = seen(value)
+        return found.encode() if isinstance(found, str) else found
+
+    if prefix is not None or suffix is not None:
+        first, last = (prefix or "").encode(), (suffix or "").encode()
+
+        def test_affix(value: Any) -> bool:
+            found = octets(value)
+            return isinstance(found, bytes) and found.startswith(first) and found.endswith(last)
+
+        return test_affix
+    wanted = octets(reference)
+
+    def test(value: Any) -> bool:
+        found = octets(value)
+        if found is None:
+            return False
+        if reference is None:
+            return True
+        is_same_kind = isinstance(found, bool) is isinstance(wanted, bool)
+        return is_same_kind and bool(found == wanted)
+
+    return test

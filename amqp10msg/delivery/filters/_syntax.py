@@ -1,13 +1,23 @@
-"""Tokens and the syntax tree of an expression."""
+"""JMS selectors and SQL filter expressions: their tokens, their tree and their parser.
+
+Both are languages of conditions; a `Language` holds the differences: tokens, names and the
+restrictions of JMS.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import math
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
 import attrs
 
+from amqp10msg.delivery.filters._base import ExpressionError, FilterLimits
 from amqp10msg.delivery.filters._evaluators import Evaluator
+from amqp10msg.delivery.filters._glob import MANY, ONE, Element, compile_like, weight_of
+from amqp10msg.wire.primitives import Float
 
 
 @attrs.frozen
@@ -137,3 +147,647 @@ class Call(Node):
 
     function: str
     arguments: tuple[Node, ...]
+
+
+_SPACE: Final = " \t\f\r\n"
+_SIGNS: Final = ("<=", ">=", "<>", "=", "<", ">", "+", "-", "*", "/", "(", ")", ",")
+SELECTOR_KEYWORDS: Final = frozenset(
+    {"AND", "BETWEEN", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
+)
+SQL_KEYWORDS: Final = frozenset(
+    {"AND", "ESCAPE", "FALSE", "IN", "IS", "LIKE", "NOT", "NULL", "OR", "TRUE"}
+)
+#: Functions and numbers, reserved in every dialect of SQL filter expressions.
+SQL_FUNCTIONS: Final = frozenset(
+    {"DATE", "EXISTS", "INF", "LEFT", "LOWER", "NAN", "RIGHT", "SUBSTRING", "UPPER", "UTC"}
+)
+_MAX_EXACT: Final = 2**64 - 1
+
+# Java's numeric literals, the longer forms first. Java SE Language Specification, 3.10.1, 3.10.2.
+_D = r"[0-9](?:_*[0-9])*"
+_H = r"[0-9a-fA-F](?:_*[0-9a-fA-F])*"
+_JAVA_NUMBER: Final = re.compile(
+    rf"""(?P<hexfloat> 0[xX] (?: {_H} \.? | (?:{_H})? \.{_H} ) [pP][+-]?{_D} [fFdD]? )
+      | (?P<hex> 0[xX]{_H} ) [lL]?
+      | (?P<binary> 0[bB][01](?:_*[01])* ) [lL]?
+      | (?P<float> (?: {_D} \. (?:{_D})? | \.{_D} ) (?:[eE][+-]?{_D})? [fFdD]?
+                 | {_D} [eE][+-]?{_D} [fFdD]?
+                 | {_D} [fFdD] )
+      | (?P<integer> {_D} ) [lL]?
+    """,
+    re.VERBOSE,
+)
+_SQL_NUMBER: Final = re.compile(
+    r"(?P<binary>0x(?:[0-9A-F]{2})+)|(?P<float>[0-9]+\.[0-9]+(?:E[+-]?[0-9]+)?)|(?P<integer>[0-9]+)"
+)
+_SQL_NAME: Final = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*")
+_SQL_SECTION: Final = re.compile(r"[a-zA-Z][a-zA-Z_-]*\.")
+_NAME_PART: Final = re.compile(r"[\w$.]+")
+_ANNOTATION: Final = "amqp.annotation."
+# Artemis reads a selector with this prefix as one whose names may contain dashes.
+_HYPHENATED: Final = "hyphenated_props:"
+# Categories of Character.isJavaIdentifierPart that \w lacks: currency, connectors, marks.
+_PART_CATEGORIES: Final = frozenset({"Sc", "Pc", "Mn", "Mc", "Nl"})
+
+
+def _limited(tokens: Iterator[Token], text: str, limits: FilterLimits) -> Iterator[Token]:
+    """Yield tokens within the limits."""
+    if len(text) > limits.length:
+        raise ExpressionError(
+            f"the expression has {len(text):,} characters, and {limits.length:,} are allowed",
+            text[: limits.length],
+            limits.length,
+        )
+    for number, token in enumerate(tokens):
+        if number >= limits.tokens and token.kind != "end":
+            raise ExpressionError(
+                f"the expression has more than {limits.tokens:,} tokens", text, token.start
+            )
+        yield token
+
+
+def selector_tokens(text: str, limits: FilterLimits) -> list[Token]:
+    """Return the tokens of a JMS selector; the last is ``end``.
+
+    Raises:
+        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
+    """
+    return list(_limited(_selector_tokens(text), text, limits))
+
+
+def _selector_tokens(text: str) -> Iterator[Token]:
+    at = 0
+    dashes = text.startswith(_HYPHENATED)
+    if dashes:
+        at = len(_HYPHENATED)
+    size = len(text)
+    while at < size:
+        char = text[at]
+        if char in _SPACE:
+            at += 1
+            continue
+        if char == "'":
+            token = _string(text, at, "'")
+        elif char.isdecimal() or (char == "." and text[at + 1 : at + 2].isdecimal()):
+            token = _java_number(text, at)
+        elif _starts_name(char):
+            token = _selector_name(text, at, dashes)
+        else:
+            token = _sign(text, at, _SIGNS)
+        yield token
+        at = token.end
+    yield Token("end", None, size, size)
+
+
+def _starts_name(char: str) -> bool:
+    return char.isidentifier() or char == "$" or unicodedata.category(char) == "Sc"
+
+
+def _selector_name(text: str, start: int, dashes: bool) -> Token:
+    end = start
+    dashed = dashes or text.startswith(_ANNOTATION, start)
+    while end < len(text):
+        found = _NAME_PART.match(text, end)
+        if found is not None:
+            end = found.end()
+        elif (dashed and text[end] == "-") or unicodedata.category(text[end]) in _PART_CATEGORIES:
+            end += 1
+        else:
+            break
+    name = text[start:end]
+    keyword = name.upper()
+    if keyword in SELECTOR_KEYWORDS and name.isascii():
+        return _keyword(keyword, start, end)
+    return Token("identifier", name, start, end)
+
+
+def _keyword(keyword: str, start: int, end: int) -> Token:
+    if keyword in {"TRUE", "FALSE"}:
+        return Token("boolean", keyword == "TRUE", start, end)
+    return Token(keyword, keyword, start, end)
+
+
+def _string(text: str, start: int, quote: str) -> Token:
+    """Read a literal in quotes; two quotes inside it stand for one."""
+    at = start + 1
+    while True:
+        end = text.find(quote, at)
+        if end < 0:
+            raise ExpressionError(f"this literal has no closing {quote}", text, start)
+        if text[end + 1 : end + 2] != quote:
+            break
+        at = end + 2
+    value = text[start + 1 : end].replace(quote * 2, quote)
+    return Token("string", value, start, end + 1)
+
+
+def _sign(text: str, at: int, signs: tuple[str, ...]) -> Token:
+    for sign in signs:
+        if text.startswith(sign, at):
+            return Token(sign, sign, at, at + len(sign))
+    char = text[at]
+    hint = {
+        '"': ": text is written in single quotes",
+        "!": ": not equal is <>",
+        "[": ": names are written without brackets",
+        "%": ": there is no remainder in a selector",
+    }.get(char, "")
+    shown = repr(char) if char.isprintable() else f"U+{ord(char):04X}"
+    raise ExpressionError(f"unexpected {shown}{hint}", text, at)
+
+
+def _java_number(text: str, start: int) -> Token:
+    found = _JAVA_NUMBER.match(text, start)
+    end = found.end() if found else start + 1
+    if found is None or _runs_on(text, end, SELECTOR_KEYWORDS, _NAME_PART):
+        raise ExpressionError("not a Java number", text, start)
+    kind = found.lastgroup or ""
+    digits = found[kind].replace("_", "")
+    value: Any
+    if kind in {"float", "hexfloat"}:
+        value = _java_float(digits, kind == "hexfloat", text, start)
+    else:
+        octal = kind == "integer" and len(digits) > 1 and digits[0] == "0"
+        base = {"hex": 16, "binary": 2}.get(kind, 8 if octal else 10)
+        value = _exact(digits, base, text, start)
+        if value > _MAX_EXACT:
+            raise ExpressionError("this number needs more than 64 bits", text, start)
+    return Token("number", value, start, end)
+
+
+def _runs_on(text: str, end: int, keywords: frozenset[str], word: re.Pattern[str]) -> bool:
+    """Return whether a word other than a keyword, as in ``1AND b``, follows a number."""
+    found = word.match(text, end)
+    return found is not None and found[0].upper() not in keywords
+
+
+def _exact(digits: str, base: int, text: str, start: int) -> int:
+    try:
+        return int(digits, base)
+    except ValueError:  # a digit that octal does not have, or more of them than Python converts
+        what = "8 and 9 are not octal digits" if base == 8 else "this number is too long"
+        raise ExpressionError(what, text, start) from None
+
+
+def _java_float(digits: str, is_hex: bool, text: str, start: int) -> float:
+    single = digits[-1] in "fF"
+    if digits[-1] in "fFdD":
+        digits = digits[:-1]
+    try:
+        value = float.fromhex(digits) if is_hex else float(digits)
+        if single:
+            value = float(Float(value))
+    except OverflowError:
+        value = math.inf
+    if value == math.inf:
+        raise ExpressionError("this number is too large for a float of Java", text, start)
+    return value
+
+
+def sql_tokens(text: str, limits: FilterLimits) -> list[Token]:
+    """Return the tokens of an SQL filter expression; the last is ``end``.
+
+    Raises:
+        ExpressionError: a character is not allowed, a literal is malformed, or a limit is exceeded.
+    """
+    return list(_limited(_sql_tokens(text), text, limits))
+
+
+def _sql_tokens(text: str) -> Iterator[Token]:
+    at, size = 0, len(text)
+    while at < size:
+        char = text[at]
+        if char in _SPACE:
+            at += 1
+            continue
+        if char in "'\"":
+            token = _string(text, at, char)
+        elif "0" <= char <= "9":
+            token = _sql_number(text, at)
+        elif char == "[":
+            token = _delimited(text, at)
+        elif _SQL_NAME.match(char):
+            token = _sql_name(text, at)
+        elif text.startswith("!=", at):
+            token = Token("<>", "<>", at, at + 2)
+        else:
+            token = _sign(text, at, (*_SIGNS, "%"))
+        yield token
+        at = token.end
+    yield Token("end", None, size, size)
+
+
+def _sql_number(text: str, start: int) -> Token:
+    found = _SQL_NUMBER.match(text, start)
+    assert found is not None  # noqa: S101 - it begins with a digit
+    end = found.end()
+    follower = text[end : end + 1]
+    if follower == "." or _runs_on(text, end, SQL_KEYWORDS, _SQL_NAME):
+        hint = (
+            ": an exponent is an upper-case E after a fraction"
+            if follower in "eE"
+            else ": hexadecimal digits are in upper case, two per byte"
+            if text.startswith("0x", start)
+            else ""
+        )
+        raise ExpressionError(f"not a number{hint}", text, start)
+    if found["binary"]:
+        return Token("binary", bytes.fromhex(found["binary"][2:]), start, end)
+    if found["float"]:
+        value = float(found["float"])
+        if value == math.inf:
+            raise ExpressionError("this number is too large for a double", text, start)
+        return Token("number", value, start, end)
+    return Token("number", _exact(found["integer"], 10, text, start), start, end)
+
+
+def _delimited(text: str, start: int) -> Token:
+    """Read a name in brackets; two brackets inside it stand for one."""
+    at = start + 1
+    name: list[str] = []
+    while at < len(text):
+        char = text[at]
+        if char in "[]":
+            if text[at + 1 : at + 2] != char:
+                if char == "]":
+                    return Token("identifier", "".join(name), start, at + 1, quoted=True)
+                raise ExpressionError("a bracket in a name is written twice: [[", text, at)
+            at += 1
+        elif ord(char) < 32 or ord(char) == 127:
+            raise ExpressionError("control characters are not allowed in a name", text, at)
+        name.append(char)
+        at += 1
+    raise ExpressionError("this name has no closing ]", text, start)
+
+
+def _sql_name(text: str, start: int) -> Token:
+    section = _SQL_SECTION.match(text, start)
+    if section is not None:
+        return _qualified(text, start, section.end())
+    found = _SQL_NAME.match(text, start)
+    assert found is not None  # noqa: S101 - it begins with a letter
+    name, end = found[0], found.end()
+    upper = name.upper()
+    if upper in SQL_KEYWORDS | SQL_FUNCTIONS:
+        if name != upper:
+            raise ExpressionError(
+                f"{name} is reserved: write {upper} for the word, [{name}] for a property",
+                text,
+                start,
+            )
+        if upper in SQL_KEYWORDS:
+            return _keyword(upper, start, end)
+        return Token("function", upper, start, end)
+    return Token("identifier", name, start, end)
+
+
+def _qualified(text: str, start: int, dot: int) -> Token:
+    """Read ``section.name``; the parser checks the section."""
+    section = text[start : dot - 1]
+    if text[dot : dot + 1] == "[":
+        delimited = _delimited(text, dot)
+        return Token("qualified", (section, delimited.value), start, delimited.end, quoted=True)
+    found = _SQL_NAME.match(text, dot)
+    if found is None:
+        raise ExpressionError(f"expected a name after {section}.", text, dot)
+    return Token("qualified", (section, found[0]), start, found.end())
+
+
+_OR, _AND, _NOT, _COMPARISON, _SUM, _PRODUCT = 10, 20, 30, 40, 50, 60
+_BINARY: Final = {
+    "OR": _OR,
+    "AND": _AND,
+    **dict.fromkeys(("=", "<>", "<", "<=", ">", ">="), _COMPARISON),
+    **dict.fromkeys(("BETWEEN", "IN", "LIKE", "IS", "NOT"), _COMPARISON),
+    **dict.fromkeys(("+", "-"), _SUM),
+    **dict.fromkeys(("*", "/", "%"), _PRODUCT),
+}
+#: As many as the 200 tokens of RabbitMQ allow.
+_MOST_NOT: Final = 200
+#: Steps that a function takes per character: of most texts, LOWER takes fewer.
+_CALL_WEIGHT: Final = 10
+_NUMBERS: Final = {"INF": math.inf, "NAN": math.nan}
+#: Functions of SQL filter expressions and their numbers of arguments.
+_ARITY: Final = {
+    "UTC": 0,
+    "LOWER": 1,
+    "UPPER": 1,
+    "DATE": 1,
+    "LEFT": 2,
+    "RIGHT": 2,
+    "SUBSTRING": 3,
+}
+
+
+class UnknownNameError(Exception):
+    """A name that the language does not have; the text suggests others."""
+
+
+@attrs.frozen
+class Language:
+    """The differences between the languages.
+
+    Attributes:
+        tokens: splits the text into tokens.
+        resolve: returns what reads a name and, of an application property, its key; takes the
+            token's value and raises `UnknownNameError`.
+        functions: names of its functions and of numbers such as ``INF``.
+        jms: apply the restrictions of JMS: a list holds literals, operands have the type that their
+            operator needs. As in qpidd and ActiveMQ, any operand may precede ``IS NULL``.
+        plain_patterns: refuse control characters in patterns.
+        bracketed_fields: names such as ``m.[x-opt-hop]``.
+        like: compiles a pattern.
+    """
+
+    tokens: Callable[[str, FilterLimits], list[Token]]
+    resolve: Callable[[Any], tuple[Evaluator, str | None]]
+    functions: frozenset[str]
+    jms: bool
+    plain_patterns: bool
+    bracketed_fields: bool = False
+    like: Callable[[Sequence[Element]], Callable[[str], bool | None]] = compile_like
+
+
+def parse_expression(text: str, language: Language, limits: FilterLimits) -> tuple[Node, int]:
+    """Parse a whole expression; return its tree and the steps it takes per character of a text.
+
+    Raises:
+        ExpressionError: it breaks the grammar or exceeds a limit.
+    """
+    parser = _Parser(text, language, limits)
+    node = parser.expression(0)
+    token = parser.token
+    if token.kind != "end":
+        raise parser.error(f"expected an operator or the end, not {parser.shown(token)}")
+    parser.condition(node)
+    return node, parser.weight
+
+
+class _Parser:
+    def __init__(self, text: str, language: Language, limits: FilterLimits) -> None:
+        self.text = text
+        self.language = language
+        self.limits = limits
+        self.tokens = language.tokens(text, limits)
+        self.at = 0
+        self.depth = 0
+        self.weight = 1
+
+    # Tokens.
+
+    @property
+    def token(self) -> Token:
+        return self.tokens[self.at]
+
+    def take(self) -> Token:
+        token = self.tokens[self.at]
+        self.at += 1
+        return token
+
+    def expect(self, kind: str, what: str) -> Token:
+        if self.token.kind != kind:
+            raise self.error(f"expected {what}, not {self.shown(self.token)}")
+        return self.take()
+
+    def shown(self, token: Token) -> str:
+        if token.kind == "end":
+            return "the end"
+        written = self.text[token.start : token.end]
+        return written if len(written) <= 30 else f"{written[:30]}…"
+
+    def error(self, problem: str, token: Token | Node | None = None) -> ExpressionError:
+        return ExpressionError(problem, self.text, (token or self.token).start)
+
+    # Expressions.
+
+    def expression(self, binding: int) -> Node:
+        """Parse what binds more tightly than `binding`."""
+        self.depth += 1
+        if self.depth > self.limits.depth:
+            raise self.error(f"nested more than {self.limits.depth} deep")
+        left = self.prefix(binding)
+        compared = False
+        while (power := _BINARY.get(self.token.kind, 0)) > binding:
+            if power == _COMPARISON:
+                if compared:
+                    raise self.error("comparisons cannot be chained: use AND or parentheses")
+                left, compared = self.comparison(left), True
+            elif power in (_OR, _AND):
+                left, compared = self.logical(left, power), False
+            else:
+                left = self.arithmetic(left, power)
+        self.depth -= 1
+        return left
+
+    def prefix(self, binding: int) -> Node:
+        token = self.take()
+        match token.kind:
+            case "NOT":
+                if binding >= _COMPARISON:
+                    raise self.error("NOT needs parentheses around it here", token)
+                count = 1  # a chain of them is not nesting
+                while self.token.kind == "NOT":
+                    self.take()
+                    count += 1
+                if count > _MOST_NOT:
+                    raise self.error(f"NOT is repeated more than {_MOST_NOT} times", token)
+                operand = self.expression(_NOT)
+                self.condition(operand)
+                return Not(token.start, operand.end, operand, negated=count % 2 == 1)
+            case "+" | "-":
+                return self.sign(token)
+            case "(":
+                node = self.expression(0)
+                closing = self.expect(")", "an operator or )")
+                return attrs.evolve(node, start=token.start, end=closing.end)
+            case "number" | "string" | "binary" | "boolean":
+                return Literal(token.start, token.end, token.value)
+            case "identifier" | "qualified":
+                return self.identifier(token)
+            case "function":
+                return self.call(token)
+        raise self.error(f"expected a value, a name or (, not {self.shown(token)}", token)
+
+    def sign(self, token: Token) -> Node:
+        if not self.language.jms and self.token.kind in ("+", "-"):
+            raise self.error("a second sign needs parentheses")
+        operand = self.expression(_PRODUCT)
+        self.number(operand)
+        if type(operand) is Literal and type(operand.value) in (int, float):
+            value = -operand.value if token.kind == "-" else operand.value
+            return Literal(token.start, operand.end, value)
+        return Sign(token.start, operand.end, token.kind, operand)
+
+    def identifier(self, token: Token) -> Identifier:
+        name = self.text[token.start : token.end]
+        if token.kind == "qualified" and token.quoted and not self.language.bracketed_fields:
+            raise self.error(
+                "RabbitMQ has no names in brackets after a section: write [name] for an "
+                "application property, or use the dialect oasis",
+                token,
+            )
+        try:
+            read, key = self.language.resolve(token.value)
+        except UnknownNameError as error:
+            raise self.error(str(error), token) from None
+        return Identifier(token.start, token.end, name, key, read)
+
+    def logical(self, left: Node, power: int) -> Node:
+        """Parse a chain of one operator; it does not count as nesting."""
+        self.condition(left)
+        operator = self.token.kind
+        operands = [left]
+        while self.token.kind == operator:
+            self.take()
+            operand = self.expression(power)
+            self.condition(operand)
+            operands.append(operand)
+        return Logical(left.start, operands[-1].end, operator, tuple(operands))
+
+    def arithmetic(self, left: Node, power: int) -> Node:
+        rest = []
+        self.number(left)
+        while _BINARY.get(self.token.kind) == power:
+            operator = self.take().kind
+            operand = self.expression(power)
+            self.number(operand)
+            rest.append((operator, operand))
+        return Arithmetic(left.start, rest[-1][1].end, left, tuple(rest))
+
+    def comparison(self, left: Node) -> Node:
+        token = self.take()
+        if token.kind == "IS":
+            return self.is_null(left)
+        if token.kind in _BINARY and token.kind not in ("NOT", "BETWEEN", "IN", "LIKE"):
+            right = self.expression(_COMPARISON)
+            if token.kind not in ("=", "<>"):
+                self.ordered(left)
+                self.ordered(right)
+            return Compare(left.start, right.end, token.kind, left, right)
+        negated = token.kind == "NOT"
+        if negated:
+            token = self.take()
+        match token.kind:
+            case "BETWEEN":
+                return self.between(left, negated)
+            case "IN":
+                return self.in_list(left, negated)
+            case "LIKE":
+                return self.like(left, negated)
+        wanted = "BETWEEN, IN or LIKE" if self.language.jms else "IN or LIKE"
+        raise self.error(f"expected {wanted} after NOT, not {self.shown(token)}", token)
+
+    def is_null(self, left: Node) -> Node:
+        is_name = type(left) is Identifier and self.text[left.start] != "("
+        if not is_name and not self.language.jms:
+            raise self.error("IS NULL takes a name", left)
+        negated = self.token.kind == "NOT"
+        if negated:
+            self.take()
+        last = self.expect("NULL", "NULL" if negated else "NULL or NOT NULL")
+        return IsNull(left.start, last.end, left, negated)
+
+    def between(self, left: Node, negated: bool) -> Node:
+        self.number(left)
+        low = self.expression(_COMPARISON)
+        self.number(low)
+        self.expect("AND", "AND and the upper bound of BETWEEN")
+        high = self.expression(_COMPARISON)
+        self.number(high)
+        return Between(left.start, high.end, left, low, high, negated)
+
+    def in_list(self, left: Node, negated: bool) -> Node:
+        self.expect("(", "( and a list of values")
+        items = []
+        while True:
+            item = self.expression(_COMPARISON)
+            if self.language.jms and type(item) is not Literal:
+                raise self.error("the list of IN takes literals", item)
+            items.append(item)
+            if self.token.kind != ",":
+                break
+            self.take()
+        last = self.expect(")", "a comma or )")
+        return In(left.start, last.end, left, tuple(items), negated)
+
+    def like(self, left: Node, negated: bool) -> Node:
+        token = self.expect("string", "a pattern in quotes")
+        last, escape = token, None
+        if self.token.kind == "ESCAPE":
+            self.take()
+            last = self.expect("string", "one character in quotes")
+            escape = last.value
+            if len(escape) != 1:
+                raise self.error("ESCAPE takes one character in quotes", last)
+        return Like(left.start, last.end, left, self.pattern(token, escape), negated)
+
+    def pattern(self, token: Token, escape: str | None) -> Callable[[str], bool | None]:
+        elements: list[Any] = []
+        chars = iter(token.value)
+        for char in chars:
+            if char == escape:
+                following = next(chars, None)
+                if following is None:
+                    raise self.error("the pattern ends with its escape character", token)
+                elements.append(following)
+            else:
+                elements.append(MANY if char == "%" else ONE if char == "_" else char)
+        if self.language.plain_patterns and any(
+            type(element) is str and (element < " " or element == "\x7f") for element in elements
+        ):
+            raise self.error("control characters are not allowed in a pattern", token)
+        self.weight += weight_of(elements)
+        return self.language.like(elements)
+
+    def call(self, token: Token) -> Node:
+        name = token.value
+        if name not in self.language.functions:
+            raise self.error(
+                f"{name} is a reserved word that this dialect does not support: use the dialect "
+                f"oasis, or [{self.text[token.start : token.end]}] for a property of that name",
+                token,
+            )
+        if name in _NUMBERS:
+            return Literal(token.start, token.end, _NUMBERS[name])
+        self.expect("(", f"( after {name}")
+        self.weight += _CALL_WEIGHT
+        if name == "EXISTS":
+            what = self.take()
+            if what.kind not in ("identifier", "qualified"):
+                raise self.error("EXISTS takes a name", what)
+            operand = self.identifier(what)
+            return IsNull(token.start, self.expect(")", ")").end, operand, negated=True)
+        arguments: list[Node] = []
+        wanted = _ARITY[name]
+        while len(arguments) < wanted:
+            if arguments:
+                self.expect(",", f"a comma: {name} takes {wanted} values")
+            arguments.append(self.expression(_COMPARISON))
+        last = self.expect(")", f"): {name} takes {wanted or 'no'} value{'s' * (wanted != 1)}")
+        return Call(token.start, last.end, name, tuple(arguments))
+
+    # Restrictions of JMS; some brokers evaluate what breaks them as unknown.
+
+    def condition(self, node: Node) -> None:
+        """Refuse a number or text as a condition."""
+        if self.language.jms and (
+            isinstance(node, (Arithmetic, Sign))
+            or (isinstance(node, Literal) and type(node.value) is not bool)
+        ):
+            raise self.error("expected a condition, not a value", node)
+
+    def number(self, node: Node) -> None:
+        """Refuse a text, boolean or condition as a number."""
+        if self.language.jms and (
+            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
+            or (isinstance(node, Literal) and type(node.value) in (bool, str))
+        ):
+            raise self.error("expected a number", node)
+
+    def ordered(self, node: Node) -> None:
+        """Refuse a condition or boolean as an operand of ``<``, ``<=``, ``>`` or ``>=``."""
+        if self.language.jms and (
+            isinstance(node, (Logical, Not, Compare, Between, In, Like, IsNull))
+            or (isinstance(node, Literal) and type(node.value) is bool)
+        ):
+            raise self.error("booleans are compared with = and <> only", node)

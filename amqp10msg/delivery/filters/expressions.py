@@ -1,8 +1,11 @@
-"""JMS selectors and SQL filter expressions."""
+"""JMS selectors and SQL filter expressions as filters: compiled, evaluated, explained."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Final
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import Any, ClassVar, Final, TypeGuard
 
 import attrs
 
@@ -16,17 +19,253 @@ from amqp10msg.delivery.filters._base import (
     not_a_message,
     register,
 )
-from amqp10msg.delivery.filters._compile import compile_expression
-from amqp10msg.delivery.filters._evaluators import ALWAYS, Evaluator, matches, value_of
-from amqp10msg.delivery.filters._explain import reasons_of
-from amqp10msg.delivery.filters._lexer import SQL_FUNCTIONS, selector_tokens, sql_tokens
-from amqp10msg.delivery.filters._names import oasis_name, rabbitmq_name, selector_name
-from amqp10msg.delivery.filters._parser import Language, parse_expression
-from amqp10msg.delivery.filters._rabbitmq import rabbitmq_43_like, rabbitmq_43_name
-from amqp10msg.delivery.filters._syntax import Node
+from amqp10msg.delivery.filters._evaluators import (
+    ALWAYS,
+    NUMBER,
+    TEXT,
+    AllEqual,
+    Bounded,
+    Calculation,
+    Comparison,
+    Constant,
+    Equal,
+    Evaluator,
+    InList,
+    Joined,
+    LikeText,
+    Negated,
+    Null,
+    Signed,
+    TextFunction,
+    Time,
+    WithLiteral,
+    kind_of,
+    matches,
+    value_of,
+)
+from amqp10msg.delivery.filters._names import (
+    oasis_name,
+    rabbitmq_43_like,
+    rabbitmq_43_name,
+    rabbitmq_name,
+    selector_name,
+)
+from amqp10msg.delivery.filters._syntax import (
+    SQL_FUNCTIONS,
+    Arithmetic,
+    Between,
+    Call,
+    Compare,
+    Identifier,
+    In,
+    IsNull,
+    Language,
+    Like,
+    Literal,
+    Logical,
+    Node,
+    Not,
+    Sign,
+    parse_expression,
+    selector_tokens,
+    sql_tokens,
+)
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import EncodeError
-from amqp10msg.wire.primitives import Symbol
+from amqp10msg.wire.primitives import Symbol, Timestamp
+
+_MIRRORED: Final = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def compile_expression(
+    node: Node, longest: int, octets: bool, concatenate: bool = False, broker: bool = False
+) -> Evaluator:
+    """Return what evaluates a tree.
+
+    Args:
+        node: the tree.
+        longest: characters of a text up to which ``LIKE`` and functions are evaluated.
+        octets: evaluate as RabbitMQ does: text is its UTF-8 encoding, the quotient of integers is a
+            float. Otherwise as JMS does.
+        concatenate: ``+`` joins texts.
+        broker: evaluate exactly as RabbitMQ 4.3 does.
+    """
+    return _Compiler(longest, octets, concatenate, broker).compiled(node)
+
+
+class _Compiler:
+    def __init__(self, longest: int, octets: bool, concatenate: bool, broker: bool) -> None:
+        self.longest = longest
+        self.broker = broker
+        self.octets = octets
+        self.concatenate = concatenate
+
+    def compiled(self, node: Node) -> Evaluator:
+        match node:
+            case Literal(value=value):
+                return Constant(value)
+            case Identifier(read=read):
+                return read
+            case Logical(operator="AND"):
+                return self.conjunction(node.operands)
+            case Logical():
+                return Joined([self.compiled(part) for part in node.operands], decisive=True)
+            case Not():
+                return Negated(self.compiled(node.operand), node.negated)
+            case Compare():
+                return self.comparison(node)
+            case Between():
+                return self.between(node)
+            case In():
+                return self.in_list(node)
+            case Like():
+                return self.like(node)
+            case IsNull():
+                return Null(self.compiled(node.operand), node.negated)
+            case Sign():
+                return Signed(self.compiled(node.operand), node.operator == "-")
+            case Arithmetic():
+                rest = [(sign, self.compiled(operand)) for sign, operand in node.rest]
+                exact, finite = not self.octets, self.broker
+                first = self.compiled(node.first)
+                return Calculation(first, rest, exact, self.concatenate, finite)
+            case Call(function="UTC"):
+                return Time()
+            case Call():
+                text, *counts = map(self.compiled, node.arguments)
+                bounded = Bounded(text, self.longest)
+                return TextFunction(_FUNCTIONS[node.function], bounded, counts)
+        raise AssertionError(f"no such node: {node!r}")
+
+    def conjunction(self, operands: Sequence[Node]) -> Evaluator:
+        """Compile ``a AND b``; what stands side by side and is ``name = literal`` as one."""
+        parts: list[Evaluator] = []
+        for _, group in groupby(map(self.compiled, operands), _is_equality):
+            found = list(group)
+            equalities = [part for part in found if isinstance(part, Equal)]
+            parts += [AllEqual(equalities)] if len(equalities) > 1 else found
+        return parts[0] if len(parts) == 1 else Joined(parts, decisive=False)
+
+    def comparison(self, node: Compare) -> Evaluator:
+        left, right, sign = _with_literal_last(node)
+        if _is_plain(right):
+            if sign == "=" and isinstance(left, Identifier) and left.key is not None:
+                return Equal(left.key, right.value, self.octets)
+            return WithLiteral(sign, self.compiled(left), right.value, self.octets)
+        return Comparison(sign, self.compiled(left), self.compiled(right), self.octets)
+
+    def between(self, node: Between) -> Evaluator:
+        """As JMS defines it: ``a >= low AND a <= high``, negated ``a < low OR a > high``."""
+        signs = ("<", ">") if node.negated else (">=", "<=")
+        sides = [
+            self.comparison(Compare(node.start, node.end, sign, node.operand, bound))
+            for sign, bound in zip(signs, (node.low, node.high), strict=True)
+        ]
+        return Joined(sides, decisive=node.negated)
+
+    def in_list(self, node: In) -> Evaluator:
+        items = [(item, self.compiled(item)) for item in node.items]
+        literals = [item.value for item in node.items if isinstance(item, Literal)]
+        return InList(
+            self.compiled(node.operand),
+            [one for _, one in items],
+            [item.value for item in node.items if _is_plain(item)],
+            [one for item, one in items if not _is_plain(item)],
+            set() if self.octets else {kind_of(literal) for literal in literals},
+            node.negated,
+            self.octets,
+        )
+
+    def like(self, node: Like) -> Evaluator:
+        operand = Bounded(self.compiled(node.operand), self.longest)
+        errors = "surrogateescape" if self.broker else "strict"
+        return LikeText(operand, node.match, node.negated, self.octets, errors)
+
+
+def _is_equality(part: Evaluator) -> bool:
+    return isinstance(part, Equal)
+
+
+def _with_literal_last(node: Compare) -> tuple[Node, Node, str]:
+    left, right, sign = node.left, node.right, node.operator
+    if isinstance(left, Literal) and not isinstance(right, Literal):
+        return right, left, _MIRRORED[sign]
+    return left, right, sign
+
+
+def _is_plain(node: Node) -> TypeGuard[Literal]:
+    return isinstance(node, Literal) and kind_of(node.value) in (NUMBER, TEXT)
+
+
+# The functions of SQL filter expressions.
+
+
+def _milliseconds(text: str) -> int | None:
+    """Parse an ISO 8601 date, by default in UTC, to ms since the Unix epoch."""
+    try:
+        moment = datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=datetime.UTC)
+    return int(Timestamp.from_datetime(moment))
+
+
+def _substring(text: str, start: int, count: int) -> str:
+    """Return a substring as SQL-92 defines it: the first character is number 1."""
+    return text[max(start - 1, 0) : max(start - 1 + count, 0)]
+
+
+_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
+    "LOWER": str.lower,
+    "UPPER": str.upper,
+    "DATE": _milliseconds,
+    "LEFT": lambda text, count: text[:count],
+    "RIGHT": lambda text, count: text[-count:] if count else "",
+    "SUBSTRING": _substring,
+}
+
+
+def reasons_of(
+    node: Node, compiled: Callable[[Node], Evaluator], text: str, message: Any, now: int | None
+) -> Iterator[Reason]:
+    """Find the smallest conditions that keep an expression from being true.
+
+    Args:
+        node: the syntax tree of the expression, or a part of it.
+        compiled: returns what evaluates a part.
+        text: the text that was parsed.
+        message: the message.
+        now: the time in ms since the Unix epoch, or None.
+    """
+    result = value_of(compiled(node), message, now)
+    if result is True:
+        return
+    if isinstance(node, Logical):
+        # In a failed AND the operands that are not true are at fault, in a failed OR all are.
+        for operand in node.operands:
+            yield from reasons_of(operand, compiled, text, message, now)
+        return
+    seen = {
+        identifier.name: value_of(identifier.read, message, now)
+        for identifier in _identifiers(node)
+    }
+    yield Reason(
+        text[node.start : node.end], False if result is False else None, tuple(seen.items())
+    )
+
+
+def _identifiers(part: Any) -> Iterator[Identifier]:
+    """Find the identifiers in a part of a tree, in the order of the text."""
+    if isinstance(part, Identifier):
+        yield part
+    elif isinstance(part, tuple):
+        for item in part:
+            yield from _identifiers(item)
+    elif isinstance(part, Node):
+        for field in attrs.fields(type(part)):
+            yield from _identifiers(getattr(part, field.name))
+
 
 _SELECTOR: Final = Language(selector_tokens, selector_name, frozenset(), True, False)
 _DIALECTS: Final = {

@@ -1,8 +1,9 @@
-"""Filter-sets, and the filters that a peer sends (Part 3, 3.5.8)."""
+"""Filter-sets, the filters that a peer sends (Part 3, 3.5.8), and those that one text says."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Self, overload
 
 import attrs
@@ -20,7 +21,13 @@ from amqp10msg.delivery.filters._base import (
     filter_of,
     not_a_message,
 )
-from amqp10msg.delivery.filters.vendors import MatchUnfiltered, StreamFilter
+from amqp10msg.delivery.filters.conditions import (
+    DirectBinding,
+    MatchUnfiltered,
+    StreamFilter,
+    TopicBinding,
+)
+from amqp10msg.delivery.filters.expressions import Selector, SqlFilter
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
@@ -292,3 +299,20 @@ def _parsed(described: Described, strict: bool, options: Options) -> Filter:
         if strict:
             raise
         return UnsupportedFilter(described, error.reason)
+
+
+def _oasis(text: str) -> Filter:
+    return SqlFilter(text, dialect="oasis")
+
+
+#: Makes the filter of a text, by its language: a JMS selector, an SQL filter expression as RabbitMQ
+#: has it or with more of the OASIS draft, a topic pattern, a subject.
+LANGUAGES: Mapping[str, Callable[[str], Filter]] = MappingProxyType(
+    {
+        "selector": Selector,
+        "sql": SqlFilter,
+        "oasis": _oasis,
+        "topic": TopicBinding,
+        "direct": DirectBinding,
+    }
+)
