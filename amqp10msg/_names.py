@@ -12,8 +12,7 @@ from amqp10msg.sections import (
     MessageAnnotations,
     Properties,
 )
-from amqp10msg.sections.lenient import Malformed
-from amqp10msg.sections.parts import Part, Scan, scan
+from amqp10msg.sections.parts import Malformed, Part, Scan, scan
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire.errors import (
     AmqpError,

@@ -17,7 +17,7 @@ from amqp10msg.app.pages import printable  # noqa: E402
 from amqp10msg.app.pages.charts import Bar, columns  # noqa: E402
 from amqp10msg.jobs import Job, Run, Stats, examples_of, page, run  # noqa: E402
 from amqp10msg.validation import RULES  # noqa: E402
-from amqp10msg.validation.counts import RuleCount  # noqa: E402
+from amqp10msg.validation.rules import RuleCount  # noqa: E402
 from tests.pages import Page  # noqa: E402
 
 pytestmark = pytest.mark.once

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import amqp10msg.validation._view
+import amqp10msg.sections.parts
 import amqp10msg.wire.kernel.path
 from amqp10msg import (
     AmqpMap,
@@ -167,7 +167,7 @@ class Steps:
 
         monkeypatch.setattr(amqp10msg.wire.kernel.path, "walk", counted)
         monkeypatch.setattr(amqp10msg.wire.kernel.path, "end_of", watched)
-        monkeypatch.setattr(amqp10msg.validation._view, "end_of", watched)
+        monkeypatch.setattr(amqp10msg.sections.parts, "end_of", watched)
 
 
 class _Watched(bytes):

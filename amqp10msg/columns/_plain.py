@@ -16,14 +16,13 @@ from amqp10msg.columns._variant import VariantSizeError, section_variant, varian
 from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.notation import to_typed
-from amqp10msg.sections import BODY_CODES, CODES, KIND_OF, KINDS, SPECS, Header, Properties
-from amqp10msg.sections.parts import FIELD_NAMES
+from amqp10msg.sections import BODY_CODES, KIND_OF, KINDS, SPECS, Header, Properties
+from amqp10msg.sections.parts import FIELD_NAMES, kind_of
 from amqp10msg.validation import PROFILES, RULES, rule_of, validate
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel.codes import FIRST_CODE, FOLLOWERS, PLACE_BODY, PLACE_FOOTER, PLACES
 from amqp10msg.wire.limits import UNLIMITED, Limits
-from amqp10msg.wire.primitives import Symbol, ULong
 
 _Part = tuple[int, int, int, int]
 _HEADER = tuple(field.name for field in rows(Header))
@@ -168,9 +167,13 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
     try:
         while reader.pos < len(octets):
             start = reader.pos
-            index = _index(reader, octets)
-            if index < 0:
+            kind = None
+            if octets[start] == 0:
+                reader.pos = start + 1
+                kind = kind_of(reader.value())
+            if kind is None:
                 raise reader.no_section(start)
+            index = kind.code - FIRST_CODE
             if not FOLLOWERS[last + 1][FIRST_CODE + index]:
                 # As the kernel notes what it found, by place.
                 places = [None] * (PLACE_FOOTER + 1)
@@ -195,16 +198,3 @@ def _walk(octets: bytes, needs: frozenset[int], limits: Limits) -> tuple[Message
             setattr(message, KINDS[index].attribute, found[index])
     message.body = body or None
     return message, parts
-
-
-def _index(reader: Any, octets: bytes) -> int:
-    """Read constructor and descriptor of a section: return its index, or -1 for anything else."""
-    pos = reader.pos
-    if octets[pos] != 0:
-        return -1
-    reader.pos = pos + 1
-    descriptor = reader.value()
-    # A string or a long of the same value is not a descriptor of a section.
-    if not isinstance(descriptor, (ULong, Symbol)):
-        return -1
-    return CODES.get(descriptor, FIRST_CODE - 1) - FIRST_CODE

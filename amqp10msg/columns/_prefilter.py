@@ -1,37 +1,35 @@
 """Which messages of a batch may break a rule, found from columns: only those are validated.
 
-`validation.prefilter` says the same of one message, which takes ten times as long. Most messages
-break nothing, which shows in columns that the kernel fills at once: they decode, which settles all
-rules that strict decoding enforces, and the other rules are about few places. What is returned
-here may be valid after all; what is not returned is valid.
+`validation.prefilter` has the tables, and says the same of one message, which takes ten times as
+long. Most messages break nothing, which shows in columns that the kernel fills at once. What is
+returned here may be valid after all; what is not returned is valid.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.validation import PROFILES, RULES, Profile
-from amqp10msg.validation.prefilter import NESTED, UNSENT
-from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
+from amqp10msg.validation import PROFILES, RULES
+from amqp10msg.validation.prefilter import ANNOTATIONS, BODIES, FIELDS, KEYS, PREFILTERED, TYPES
 
-_ANNOTATIONS = ("delivery_annotations", "message_annotations", "footer")
-_ENTRIES = ("delivery_annotations", "message_annotations", "application_properties")
 #: What has to be decoded: something of each section, so that all sections are checked.
-COLUMNS: tuple[str, ...] = ("durable", "content_type", "content_encoding", "user_id", *_ANNOTATIONS)
+COLUMNS: tuple[str, ...] = ("durable", *FIELDS, *ANNOTATIONS)
 COLUMNS += ("application_properties", "body_kind", "body", "body_json", "error_code")
-_NESTED = pa.array(NESTED)
-_UNSENT = pa.array(UNSENT)
+# No encoded message breaks these two.
+_OUTSIDE = ("message-format", "not-encodable")
 
 
 def knows(profile: str) -> bool:
     """Whether all rules of a profile are looked for here or enforced by decoding."""
-    return all(RULES[rule].refused or rule in _CHECKS for rule in PROFILES[profile])
+    return all(
+        RULES[rule].refused or rule in PREFILTERED or rule in _OUTSIDE for rule in PROFILES[profile]
+    )
 
 
 def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
@@ -40,10 +38,27 @@ def suspects(batch: pa.RecordBatch, profile: str) -> list[int]:
     Rows that did not decode are among them.
     """
     wanted = PROFILES[profile]
-    checks = dict.fromkeys(_CHECKS[rule] for rule in wanted if rule in _CHECKS)
     found = set(_places(pc.is_valid(batch.column("error_code"))))
-    for check in checks:
-        found.update(check(batch, wanted))
+    for name, (is_sound, rules) in FIELDS.items():
+        if not wanted.severities.keys().isdisjoint(rules):
+            found.update(_unlike(batch.column(name), is_sound))
+    kind = batch.column("body_kind")
+    for kinds, fields, rules in BODIES:
+        if not wanted.severities.keys().isdisjoint(rules):
+            wrong = pc.invert(pc.is_in(kind, pa.array(kinds, kind.type)))
+            if fields:
+                given = (pc.is_valid(batch.column(name)) for name in fields)
+                wrong = pc.and_(wrong, reduce(pc.or_, given))
+            found.update(_places(wrong))
+    tests = [test for rule, test in KEYS.items() if rule in wanted]
+    for attribute, name in ANNOTATIONS.items() if tests else ():
+        maps = batch.column(attribute)
+        is_sound = partial(_is_sound_key, tests, wanted.known_keys.get(name, ()))
+        found |= _rows_of(maps, _unlike(maps.keys, is_sound))
+    for types, sections, rules in TYPES:
+        if not wanted.severities.keys().isdisjoint(rules):
+            for name in sections:
+                found |= _of_types(batch.column(name), pa.array(types))
     return sorted(found)
 
 
@@ -53,7 +68,7 @@ def _places(mask: Any) -> list[int]:
     return places
 
 
-def _unlike(column: Any, is_sound: Callable[[str], bool]) -> list[int]:
+def _unlike(column: Any, is_sound: Callable[[Any], bool]) -> list[int]:
     """Return where a value is that is not sound; each distinct value is checked once."""
     if column.null_count == len(column):
         return []
@@ -69,61 +84,11 @@ def _rows_of(maps: Any, entries: Iterable[int]) -> set[int]:
     return {bisect_right(offsets, entry, 0, stop) - 1 for entry in entries}
 
 
-def _without_data(batch: pa.RecordBatch, _: Profile) -> list[int]:
-    said = [pc.is_valid(batch.column(name)) for name in ("content_type", "content_encoding")]
-    return _places(pc.and_(pc.or_(*said), pc.not_equal(batch.column("body_kind"), "data")))
-
-
-def _content_encoding(batch: pa.RecordBatch, _: Profile) -> list[int]:
-    return _unlike(batch.column("content_encoding"), is_registered_coding)
-
-
-def _keys(batch: pa.RecordBatch, profile: Profile) -> set[int]:
-    found: set[int] = set()
-    for name in _ANNOTATIONS:
-        maps = batch.column(name)
-        known = profile.known_keys.get(name.replace("_", "-"), ())
-        found |= _rows_of(maps, _unlike(maps.keys, partial(_is_sound_key, known)))
-    return found
-
-
-def _is_sound_key(known: tuple[str, ...], key: str) -> bool:
-    # The value of this key, which profiles know, has a rule of its own.
-    return key != "rejected" and is_free_key(key, known)
-
-
-def _nested(batch: pa.RecordBatch, _: Profile) -> set[int]:
-    return set().union(*(_of_types(batch.column(name), _NESTED) for name in _ENTRIES))
-
-
-def _unsent(batch: pa.RecordBatch, _: Profile) -> set[int]:
-    return _of_types(batch.column("message_annotations"), _UNSENT)
+def _is_sound_key(
+    tests: list[Callable[[str, tuple[str, ...]], bool]], known: tuple[str, ...], key: str
+) -> bool:
+    return all(test(key, known) for test in tests)
 
 
 def _of_types(maps: Any, types: pa.Array) -> set[int]:
     return _rows_of(maps, _places(pc.is_in(pc.struct_field(maps.items, "type"), types)))
-
-
-# Rules with the same check share its function, which then runs once.
-_CHECKS: dict[str, Callable[[pa.RecordBatch, Profile], Iterable[int]]] = {
-    "body-missing": lambda batch, _: _places(pc.is_null(batch.column("body_kind"))),
-    "delivery-annotations-rejected-type": _keys,
-    "content-type-not-mime": lambda batch, _: _unlike(batch.column("content_type"), is_mime_type),
-    "content-type-without-data": _without_data,
-    "content-encoding-without-data": _without_data,
-    "content-encoding-identity": _content_encoding,
-    "content-encoding-compress": _content_encoding,
-    "content-encoding-multiple": _content_encoding,
-    "content-encoding-unregistered": _content_encoding,
-    "annotation-key-reserved": _keys,
-    # No encoded message breaks these two.
-    "message-format": lambda *_: (),
-    "not-encodable": lambda *_: (),
-    "rabbitmq-described-value": _nested,
-    "rabbitmq-array-constructor": _nested,
-    "rabbitmq-annotation-null": _unsent,
-    "rabbitmq-annotation-number": _unsent,
-    "rabbitmq-user-id-empty": lambda batch, _: _places(
-        pc.equal(pc.binary_length(batch.column("user_id")), 0)
-    ),
-}

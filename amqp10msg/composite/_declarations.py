@@ -98,26 +98,25 @@ FIELD_NAMES: dict[int | str, tuple[str, tuple[str, ...]]] = {}
 # Where the specification's composites are declared that stand to the right of this module. Their
 # modules are imported when one of them is met, so that it does not matter what was imported before.
 _MODULES: dict[str, dict[int, str]] = {
-    "outcomes": {
+    "states": {
         0x23: "received",
         0x24: "accepted",
         0x25: "rejected",
         0x26: "released",
         0x27: "modified",
-    },
-    "termini": {0x28: "source", 0x29: "target"},
-    "lifetime": {
-        0x2B: "delete-on-close",
-        0x2C: "delete-on-no-links",
-        0x2D: "delete-on-no-messages",
-        0x2E: "delete-on-no-links-or-messages",
-    },
-    "transactions": {
         0x30: "coordinator",
         0x31: "declare",
         0x32: "discharge",
         0x33: "declared",
         0x34: "transactional-state",
+    },
+    "termini": {
+        0x28: "source",
+        0x29: "target",
+        0x2B: "delete-on-close",
+        0x2C: "delete-on-no-links",
+        0x2D: "delete-on-no-messages",
+        0x2E: "delete-on-no-links-or-messages",
     },
 }
 _DECLARED_IN: dict[int | str, str] = {

@@ -26,7 +26,7 @@ from amqp10msg.jobs.inputs import MESSAGES, OnlySparkError
 from amqp10msg.jobs.judging import ERRORS
 from amqp10msg.jobs.output import examples_of, output_of, quarantined, read_stats
 from amqp10msg.jobs.running import InterruptedJobError, JobError, run
-from amqp10msg.validation.counts import RuleCount
+from amqp10msg.validation.rules import RuleCount
 
 __all__ = [
     "DAMAGED",

@@ -24,7 +24,7 @@ from amqp10msg.jobs.judging import (
 )
 from amqp10msg.jobs.translating import BASIC, Translator
 from amqp10msg.translate import Circumstances
-from amqp10msg.validation.counts import MAX_TEXT, RuleCount
+from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 
 #: What a job can do.
 KINDS = ("decode", "validate", "translate", "profile")

@@ -16,7 +16,7 @@ from amqp10msg.jobs._stats import Stats
 from amqp10msg.notation import parse_tree
 from amqp10msg.notation.html import annotated
 from amqp10msg.validation import RULES, validate
-from amqp10msg.validation.counts import RuleCount
+from amqp10msg.validation.rules import RuleCount
 
 # Bars of a chart, and rows of a table, that a page can show at most.
 _MAX_BARS = 120

@@ -10,7 +10,7 @@ import attrs
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from amqp10msg.validation.counts import RuleCount
+from amqp10msg.validation.rules import RuleCount
 
 #: The map sections whose keys and types are counted.
 MAPS = ("application_properties", "message_annotations", "delivery_annotations", "footer")

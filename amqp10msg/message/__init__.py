@@ -10,35 +10,46 @@ from __future__ import annotations
 
 import datetime
 import importlib
+import json
+import re
 from collections.abc import Iterator, Mapping
 from html import escape
 from types import NoneType
-from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypedDict, TypeVar, Unpack, get_args, overload
 
 import attrs
 
-from amqp10msg.message import _content
-from amqp10msg.message._bodies import BODY_SPECS, Body, body_sections, to_body
-from amqp10msg.message._changes import SECTION_KINDS, body_parts, encode_changes, holders
-from amqp10msg.message._writing import write
+from amqp10msg.message._encoding import (
+    BODY_SPECS,
+    SECTION_KINDS,
+    Body,
+    body_parts,
+    body_sections,
+    encode_changes,
+    holders,
+    to_body,
+    write,
+)
 from amqp10msg.sections import (
     BARE_CODES,
     KIND_OF,
     SPEC_OF,
+    AmqpSequence,
+    AmqpValue,
     ApplicationProperties,
+    Data,
     DeliveryAnnotations,
     Footer,
     Header,
     MessageAnnotations,
     Properties,
 )
-from amqp10msg.sections.lenient import Malformed, parts_of, read_message, value_at
-from amqp10msg.sections.parts import octets_of_sections
+from amqp10msg.sections.parts import Malformed, octets_of_sections, parts_of, read_message, value_at
 from amqp10msg.validation import Violation, validate
 from amqp10msg.wire import kernel
-from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.errors import ContentError, EncodeError
 from amqp10msg.wire.limits import Limits
-from amqp10msg.wire.primitives import AmqpMap, Timestamp, plain
+from amqp10msg.wire.primitives import AmqpMap, Symbol, Timestamp, plain
 from amqp10msg.wire.reprs import Text, short_repr
 
 if TYPE_CHECKING:
@@ -47,6 +58,7 @@ if TYPE_CHECKING:
 __all__ = ["Body", "Message", "MessageChanges"]
 
 _T = TypeVar("_T")
+_CHARSET = re.compile(r';\s*charset\s*=\s*"?([^";\s]+)', re.IGNORECASE)
 
 
 class MessageChanges(TypedDict, total=False):
@@ -303,7 +315,16 @@ class Message(kernel.Record):
         Raises:
             ContentError: the body is a sequence, or a value that is neither text nor binary.
         """
-        return _content.body_bytes(self)
+        body = body_sections(self)
+        if all(type(part) is Data for part in body):
+            return b"".join(bytes(part.data) for part in body)
+        if len(body) == 1 and type(body[0]) is AmqpValue:
+            value = body[0].value
+            if isinstance(value, (bytes, bytearray, memoryview)):
+                return bytes(value)
+            if isinstance(value, str):
+                return value.encode("utf-8")
+        raise ContentError(f"neither bytes nor text: {self.body!r:.80}")
 
     def content(self, *, limit: int | None = None) -> bytes:
         """Return the bytes of the body without their content-encoding: gzip, deflate or zstd.
@@ -317,7 +338,17 @@ class Message(kernel.Record):
                 what it makes, are cut off, or make more than the limit.
             ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
         """
-        return _content.content(self, limit)
+        octets = self.body_bytes()
+        coding = self.properties.content_encoding if self.properties is not None else None
+        if not coding or self._is_text:
+            return octets
+        if not isinstance(coding, str):
+            raise ContentError(f"the content-encoding is {coding!r:.80}, and must be a symbol")
+        codings = _codings()
+        made: bytes = codings.decompress(
+            octets, coding, limit=codings.DEFAULT_LIMIT if limit is None else limit
+        )
+        return made
 
     def text(self, encoding: str | None = None, *, limit: int | None = None) -> str:
         """Return the text of the body: a string value as it is, bytes decoded.
@@ -330,7 +361,21 @@ class Message(kernel.Record):
             ContentError: as `content`; the charset is unknown.
             UnicodeDecodeError: the bytes are not text of this encoding.
         """
-        return _content.text(self, encoding, limit)
+        if self._is_text:
+            return str(self.body.value)  # type: ignore[union-attr]
+        octets = self.content(limit=limit)
+        if encoding is None:
+            given = self.properties.content_type if self.properties is not None else None
+            found = _CHARSET.search(given) if isinstance(given, str) else None
+            encoding = found[1] if found is not None else "utf-8"
+        try:
+            return octets.decode(encoding)
+        except LookupError:
+            raise ContentError(f"unknown charset {encoding!r:.80}: pass encoding=") from None
+
+    @property
+    def _is_text(self) -> bool:
+        return isinstance(self.body, AmqpValue) and isinstance(self.body.value, str)
 
     def json(self, *, limit: int | None = None) -> Any:
         """Return what the JSON in the body says, in dicts, lists and so on.
@@ -342,7 +387,12 @@ class Message(kernel.Record):
             ContentError: as `text`; the text is not JSON, or is nested too deeply.
             UnicodeDecodeError: the bytes are not text of this charset.
         """
-        return _content.parsed(self, limit)
+        try:
+            return json.loads(self.text(limit=limit))
+        except json.JSONDecodeError as error:
+            raise ContentError(f"no JSON: {error}") from None
+        except RecursionError:
+            raise ContentError("the JSON is nested too deeply") from None
 
     @overload
     def decoded(
@@ -374,7 +424,20 @@ class Message(kernel.Record):
             ContentError: as `text`.
             ImportError: the library is not installed.
         """
-        return _content.decoded(self, wanted, limit, strict)
+        body = self.body
+        value: Any = b""
+        if isinstance(body, AmqpValue):
+            value = body.value
+        elif isinstance(body, AmqpSequence):
+            value = body.values
+        if isinstance(value, (bytes, bytearray, memoryview, str)):
+            document = self.text(limit=limit)
+            if _is_of_pydantic(wanted):
+                return _adapter(wanted).validate_json(document, strict=strict)
+            return _module("msgspec").json.decode(document, type=wanted, strict=strict is not False)
+        if _is_of_pydantic(wanted):
+            return _adapter(wanted).validate_python(plain(value), strict=strict)
+        return _module("msgspec").convert(plain(value), type=wanted, strict=strict is not False)
 
     def compressed(self, coding: Coding, *, level: int | None = None) -> Self:
         """Return a copy with the body compressed, and that said in content-encoding.
@@ -388,7 +451,16 @@ class Message(kernel.Record):
                 content-encoding (Part 3, 3.2.4); or has one already.
             ImportError: it is zstd, and ``amqp10msg[zstd]`` is not installed.
         """
-        return _content.compressed(self, coding, level)
+        if not all(type(part) is Data for part in body_sections(self)):
+            raise ContentError(
+                "only a body of bytes has a content-encoding (Part 3, 3.2.4): make it Data"
+            )
+        own = self.properties or Properties()
+        if own.content_encoding:
+            raise ContentError(f"the body is {own.content_encoding} already")
+        octets = _codings().compress(self.body_bytes(), coding, level)
+        properties = attrs.evolve(own, content_encoding=Symbol(coding))
+        return self.evolve(body=Data(octets), properties=properties)
 
     def decompressed(self, *, limit: int | None = None) -> Self:
         """Return a copy whose body is its `content`, without content-encoding.
@@ -397,7 +469,10 @@ class Message(kernel.Record):
             ContentError: as `content`.
             ImportError: as `content`.
         """
-        return _content.decompressed(self, limit)
+        if self.properties is None or not self.properties.content_encoding:
+            return self
+        properties = attrs.evolve(self.properties, content_encoding=None)
+        return self.evolve(body=Data(self.content(limit=limit)), properties=properties)
 
     def plain_application_properties(self) -> dict[str, Any]:
         """Return the application properties as a plain dict of plain Python values.
@@ -479,6 +554,31 @@ def _milliseconds(moment: datetime.datetime | int) -> int:
     if isinstance(moment, datetime.datetime):
         return Timestamp.from_datetime(moment)
     return int(moment)
+
+
+def _codings() -> Any:
+    # Loaded when a body has one: few have.
+    return importlib.import_module("amqp10msg.wire.codings")
+
+
+def _is_of_pydantic(wanted: Any) -> bool:
+    """Return whether a type is pydantic's: a model, an adapter, or made of one."""
+    return (
+        hasattr(wanted, "__pydantic_validator__")
+        or hasattr(wanted, "validate_json")
+        or any(map(_is_of_pydantic, get_args(wanted)))
+    )
+
+
+def _adapter(wanted: Any) -> Any:
+    return wanted if hasattr(wanted, "validate_json") else _module("pydantic").TypeAdapter(wanted)
+
+
+def _module(name: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"decoded() needs {name}: pip install {name}") from error
 
 
 def _read_leniently(cls: type[Message], data: Any, limits: Limits, message_format: int) -> Any:

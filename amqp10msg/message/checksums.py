@@ -19,7 +19,7 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.sections import Footer
-from amqp10msg.sections.lenient import merged
+from amqp10msg.sections.parts import merged
 from amqp10msg.wire.errors import ChecksumError, expect
 from amqp10msg.wire.primitives import AmqpMap, UInt
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from amqp10msg.message import Message
 from amqp10msg.sections import KIND_OF, SectionKind
-from amqp10msg.sections.lenient import parts_of
+from amqp10msg.sections.parts import parts_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import AmqpError, DecodeError
 from amqp10msg.wire.limits import UNLIMITED

@@ -6,7 +6,7 @@ from typing import Any
 
 from amqp10msg.message import Message
 from amqp10msg.sections import KIND_OF, SectionKind
-from amqp10msg.sections.lenient import Malformed, located, parts_of
+from amqp10msg.sections.parts import Malformed, located, parts_of
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import UNLIMITED

@@ -77,7 +77,7 @@ from amqp10msg.notation.type_names import (
     of_bits,
 )
 from amqp10msg.sections import KINDS
-from amqp10msg.sections.lenient import Malformed
+from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import UNLIMITED

@@ -61,7 +61,7 @@ from amqp10msg.notation._plain_tables import SHOWN
 from amqp10msg.notation._plain_writer import entries, fields_of, generic, marked, natural
 from amqp10msg.notation._sections import message_of, sections_of, written
 from amqp10msg.sections import BODY_KINDS, KINDS, SectionKind
-from amqp10msg.sections.lenient import Malformed
+from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.limits import UNLIMITED

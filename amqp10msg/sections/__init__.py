@@ -5,15 +5,18 @@ from __future__ import annotations
 import attrs
 
 from amqp10msg.composite import composite_of
-from amqp10msg.sections.body import AmqpSequence, AmqpValue, Data
-from amqp10msg.sections.header import Header
-from amqp10msg.sections.mappings import (
+from amqp10msg.sections._classes import (
+    AmqpSequence,
+    AmqpValue,
     ApplicationProperties,
+    Data,
     DeliveryAnnotations,
     Footer,
+    Header,
     MessageAnnotations,
+    Properties,
+    to_milliseconds,
 )
-from amqp10msg.sections.properties import Properties
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import FIRST_CODE, PLACES, REPEATABLE
 
@@ -36,6 +39,7 @@ __all__ = [
     "MessageAnnotations",
     "Properties",
     "SectionKind",
+    "to_milliseconds",
 ]
 
 

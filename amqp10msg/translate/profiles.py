@@ -10,7 +10,7 @@ import attrs
 
 from amqp10msg.basic.message import BasicMessage
 from amqp10msg.message import Message
-from amqp10msg.sections.lenient import Malformed
+from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless, qpid
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3

@@ -19,7 +19,7 @@ from amqp10msg.basic.properties import PROPERTIES
 from amqp10msg.sections import Header
 from amqp10msg.translate._vocabulary import Vocabulary
 from amqp10msg.translate.report import Action
-from amqp10msg.validation.texts import CODINGS, MIME_TYPE
+from amqp10msg.validation.prefilter import CODINGS, MIME_TYPE
 from amqp10msg.wire.primitives import Symbol, Timestamp, UByte, ULong
 
 #: What the annotations begin with that hold properties of class basic.

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from itertools import islice
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import attrs
 
 from amqp10msg.sections import KINDS
-from amqp10msg.validation._checks import LOOKED_INTO, Found
-from amqp10msg.validation._obligations import NOT_VISIBLE, Obligation
-from amqp10msg.validation._profiles import PROFILES, Profile, ProfileName
-from amqp10msg.validation._rules import RULES, Rule, Severity
-from amqp10msg.validation._view import LISTED, read, sound
+from amqp10msg.sections.parts import LISTED, map_of, sound_map
+from amqp10msg.validation._checks import LOOKED_INTO, NOT_VISIBLE, RULES
 from amqp10msg.validation.prefilter import PREFILTERED, narrow, suspected
+from amqp10msg.validation.rules import (
+    Found,
+    Obligation,
+    Rule,
+    Severity,
+    Violation,
+    violation_of,
+    violations_of,
+)
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
-from amqp10msg.wire.reprs import shown
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
@@ -42,46 +48,112 @@ _CHECKED = tuple(rule for rule in RULES.values() if rule.check is not None)
 _ORDER = tuple(name for name in RULES if name in PREFILTERED)
 
 
-@shown
-@attrs.frozen(repr=False)
-class Violation:
-    """One rule that a message breaks, in one place.
+#: The names of the profiles that `validate` knows. One that is known when the program runs only is
+#: taken from `PROFILES`, as ``PROFILES[name]``.
+ProfileName: TypeAlias = Literal["oasis", "rabbitmq-4", "azure"]
 
-    Attributes:
-        rule: the rule's short stable name, a key of `RULES`.
-        clause: the clause of the specification, such as ``Part 3, 3.2.5``.
-        severity: ``error`` for MUST and MUST NOT, ``warning`` for SHOULD and SHOULD NOT; a profile
-            may see a rule otherwise.
-        path: where in the message, such as ``properties.content-encoding``,
-            ``application-properties['k']`` or the name of a section; empty where there is no name.
-        offset: where in the encoded message, in bytes: the constructor of the key or value that
-            is wrong, or of the descriptor where a whole section is. What is missing is reported
-            where it should be, and what does not parse where reading ended.
-        text: what is wrong, and what would be right.
-    """
 
-    rule: str
-    clause: str
-    severity: Severity
-    path: str
-    offset: int
-    text: str
+def _severities(value: Mapping[str, Severity]) -> Mapping[str, Severity]:
+    for name, severity in value.items():
+        if name not in RULES:
+            raise ValueError(f"there is no rule {name!r}: see RULES")
+        if severity not in get_args(Severity):
+            raise ValueError(f"{name}: a severity is 'error' or 'warning', not {severity!r}")
+    return MappingProxyType(dict(value))
+
+
+def _frozen(keys: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
+    return MappingProxyType(dict(keys))
 
 
 @attrs.frozen
-class _Report:
-    """Collects what a profile cares about."""
+class Profile:
+    """A set of rules, and how much each one matters.
 
-    profile: Profile
-    violations: list[Violation] = attrs.Factory(list)
+    Attributes:
+        name: its name, such as ``oasis``.
+        description: whose requirements it has.
+        severities: ``error`` or ``warning`` by the name of each rule that it has.
+        known_keys: reserved annotation keys that `annotation-key-reserved` lets pass, by the name
+            of the section; a key that ends in ``*`` means all that begin like it.
+    """
 
-    def add(self, rule: str, found: Found) -> None:
-        severity = self.profile.severities.get(rule)
-        if severity is not None:
-            clause = found.clause or RULES[rule].clause
-            self.violations.append(
-                Violation(rule, clause, severity, found.path, found.offset, found.text)
-            )
+    name: str
+    description: str
+    severities: Mapping[str, Severity] = attrs.field(converter=_severities, repr=False)
+    known_keys: Mapping[str, tuple[str, ...]] = attrs.field(
+        factory=lambda: MappingProxyType({}), converter=_frozen, repr=False
+    )
+
+    def __contains__(self, rule: object) -> bool:
+        return rule in self.severities
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.severities)
+
+    def __len__(self) -> int:
+        return len(self.severities)
+
+    def derive(
+        self,
+        name: str,
+        description: str,
+        *,
+        severities: Mapping[str, Severity] | None = None,
+        without: tuple[str, ...] = (),
+        known_keys: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> Profile:
+        """Make a profile that differs from this one.
+
+        Args:
+            name: the new profile's name.
+            description: whose requirements it has.
+            severities: rules to add, or to give another severity.
+            without: rules to leave out.
+            known_keys: instead of this profile's.
+
+        Raises:
+            ValueError: a rule does not exist, or a severity.
+        """
+        mine = {**self.severities, **(severities or {})}
+        for rule in without:
+            if rule not in mine:
+                raise ValueError(f"{self.name} has no rule {rule!r} to leave out")
+            del mine[rule]
+        keys = self.known_keys if known_keys is None else known_keys
+        return Profile(name, description, mine, keys)
+
+
+_RABBITMQ = {rule.id: rule.severity for rule in RULES.values() if rule.clause == "RabbitMQ 4"}
+# Names that W3C's draft of trace context for AMQP gives to message-annotations.
+_TRACE = ("traceparent", "tracestate")
+_OASIS = Profile(
+    "oasis",
+    "OASIS AMQP 1.0, Part 3, section 3.2, to the letter.",
+    {rule.id: rule.severity for rule in RULES.values() if rule.id not in _RABBITMQ},
+    {"delivery-annotations": ("rejected",), "message-annotations": _TRACE},
+)
+_RABBITMQ_4 = _OASIS.derive(
+    "rabbitmq-4",
+    "What RabbitMQ 4 refuses or cannot deliver: a body is required, annotation keys must be "
+    "symbols that begin with x-, and some encodings are not understood.",
+    severities={"annotation-key-reserved": "error", **_RABBITMQ},
+    known_keys={},
+)
+_AZURE = _OASIS.derive(
+    "azure",
+    "Azure Service Bus, Event Hubs and IoT Hub: iothub-* annotations, messages without a body, and "
+    "the message-format of batches are usual there.",
+    without=("body-missing", "message-format"),
+    known_keys={
+        "delivery-annotations": ("rejected", "iothub-*"),
+        "message-annotations": (*_TRACE, "iothub-*"),
+    },
+)
+#: The profiles that `validate` knows, by name.
+PROFILES: Mapping[str, Profile] = MappingProxyType(
+    {profile.name: profile for profile in (_OASIS, _RABBITMQ_4, _AZURE)}
+)
 
 
 def rule_of(error: DecodeError) -> tuple[str, str]:
@@ -125,7 +197,12 @@ def validate(
             raise ValueError(f"unknown profile {profile!r}: use {', '.join(PROFILES)}")
         profile = PROFILES[profile]
     limits = limits or DEFAULT_LIMITS
-    report = _Report(profile)
+    violations: list[Violation] = []
+
+    def add(rule: str, found: Found) -> None:
+        if rule in profile:
+            violations.append(violation_of(RULES[rule], found, profile.severities[rule]))
+
     if not isinstance(message, (bytes, bytearray, memoryview)):
         # This module works on bytes and may not know the class.
         if not (hasattr(message, "encode") and hasattr(message, "message_format")):
@@ -136,25 +213,25 @@ def validate(
             given: object = message.message_format
             shown = f"0x{given:08X}" if isinstance(given, int) else repr(given)
             text = f"the message-format is {shown}, and that of Part 3 is 0"
-            report.add("message-format", Found(0, "message-format", text))
+            add("message-format", Found(0, "message-format", text))
         try:
             message = message.encode()
         except EncodeError as error:
             name = error.path.partition(".")[0].partition("[")[0]
             clause = next((kind.clause for kind in KINDS if kind.name == name), "")
-            report.add("not-encodable", Found(0, error.path, error.reason, clause))
-            return report.violations
+            add("not-encodable", Found(0, error.path, error.reason, clause))
+            return violations
     try:
         data = kernel.octets_of(message, limits)
     except DecodeError as error:
-        report.add(error.rule, Found(error.offset, error.path, error.reason))
-        return report.violations
+        add(error.rule, Found(error.offset, error.path, error.reason))
+        return violations
     suspects = suspected(data, limits, profile.known_keys)
     if suspects is None:
-        view = read(data, limits)
+        view = map_of(data, limits)
         for fault in view.faults:
             name, _ = rule_of(fault)
-            report.add(RULES[name].id, Found(fault.offset, fault.path, fault.reason))
+            add(name, Found(fault.offset, fault.path, fault.reason))
         rules = _CHECKED
         narrow(view, profile.known_keys)
         if view.doubtful is not None:
@@ -168,13 +245,10 @@ def validate(
         # Nearly all messages decode, and break no rule that decoding leaves.
         rules = tuple(RULES[name] for name in _ORDER if name in suspects) if suspects else ()
         if not rules:
-            return report.violations
-        view = sound(data, limits)
+            return violations
+        view = sound_map(data, limits)
     view.known_keys = dict(profile.known_keys)
-    for rule in rules:
-        if rule.check is not None and rule.id in profile.severities:
-            for found in islice(rule.check(view), LISTED):
-                report.add(rule.id, found)
+    violations += violations_of(rules, view, profile.severities)
     # Stable, so that violations at one offset come in the order of the table.
-    report.violations.sort(key=lambda violation: violation.offset)
-    return report.violations
+    violations.sort(key=lambda violation: violation.offset)
+    return violations

@@ -1,64 +1,149 @@
 """Which rules a message that decodes may break: nearly always none, which is soon said.
 
-Decoding enforces the rules that are `Rule.refused`, and the others are about few places. What is
-named here may be kept after all; what is not named is kept.
+Decoding enforces the rules that are `Rule.refused`, and the others are about few places. The tables
+here say what is sound there; one message is held to them here, a batch of them in `columns`. A rule
+that is named may be kept after all; one that is not named is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
-from amqp10msg.sections import SPEC_OF, Data
-from amqp10msg.validation._view import View
-from amqp10msg.validation.texts import is_free_key, is_mime_type, is_registered_coding
+from amqp10msg.sections import BODY_KINDS, SPEC_OF
+from amqp10msg.sections.parts import MessageMap
 from amqp10msg.wire import kernel
 from amqp10msg.wire.kernel.codes import KINDS, TYPE_NAMES
 from amqp10msg.wire.limits import Limits
 from amqp10msg.wire.primitives import AmqpMap, Symbol
 
-#: The types of values that the rules of RabbitMQ are about, in all maps before the body and in the
-#: message annotations alone.
-NESTED: Final = ("list", "map", "array", "described")
-UNSENT: Final = ("null", "float", "double", "decimal32", "decimal64", "decimal128")
+# Texts that rules of Part 3 allow: MIME types, content codings, keys of annotations.
 
-_CODING: Final = (
-    "content-encoding-identity",
-    "content-encoding-compress",
-    "content-encoding-multiple",
-    "content-encoding-unregistered",
+# A token holds no space and none of the separators, so that there is one way to match and the time
+# is linear.
+_TOKEN = r"[!#$%&'*+\-.0-9A-Z^_`a-z{|}~]+"  # noqa: S105  (no password)
+#: RFC 2045, 5.1: type "/" subtype \*(";" attribute "=" value).
+MIME_TYPE = re.compile(
+    rf"{_TOKEN}/{_TOKEN}(?:[ \t]*;[ \t]*{_TOKEN}=(?:{_TOKEN}|\"(?:[^\"\\\r\n]|\\.)*\"))*[ \t]*"
+)
+#: The HTTP Content Coding Registry of IANA, 2025.
+CODINGS = frozenset(
+    (
+        "aes128gcm",
+        "br",
+        "compress",
+        "dcb",
+        "dcz",
+        "deflate",
+        "exi",
+        "gzip",
+        "identity",
+        "pack200-gzip",
+        "x-compress",
+        "x-gzip",
+        "zstd",
+    )
+)
+
+
+def is_mime_type(text: str) -> bool:
+    """Return whether a text is written like a MIME type."""
+    return MIME_TYPE.fullmatch(text) is not None
+
+
+def is_registered_coding(text: str) -> bool:
+    """Return whether a text is one registered coding in its usual form that may be used."""
+    return text in CODINGS and text not in ("identity", "compress", "x-compress")
+
+
+def is_free_key(key: str, known: tuple[str, ...]) -> bool:
+    """Return whether a symbol is not a reserved key of annotations, or one that a profile knows.
+
+    Args:
+        key: the symbol.
+        known: keys that the profile knows; one that ends with ``*`` stands for all that begin so.
+    """
+    return key.startswith("x-") or any(
+        key.startswith(pattern[:-1]) if pattern.endswith("*") else key == pattern
+        for pattern in known
+    )
+
+
+# What is sound.
+
+#: Of a field of the properties that is set; and the rules that another value may break.
+FIELDS: Final[dict[str, tuple[Callable[[Any], bool], tuple[str, ...]]]] = {
+    # Texts repeat themselves from message to message.
+    "content_type": (lru_cache(maxsize=256)(is_mime_type), ("content-type-not-mime",)),
+    "content_encoding": (
+        is_registered_coding,
+        (
+            "content-encoding-identity",
+            "content-encoding-compress",
+            "content-encoding-multiple",
+            "content-encoding-unregistered",
+        ),
+    ),
+    "user_id": (bool, ("rabbitmq-user-id-empty",)),
+}
+#: Of the kinds of body, None for no body, in messages that have one of these fields, or in all; and
+#: the rules that another body may break.
+BODIES: Final[tuple[tuple[frozenset[str | None], tuple[str, ...], tuple[str, ...]], ...]] = (
+    (frozenset(kind.name for kind in BODY_KINDS), (), ("body-missing",)),
+    (
+        frozenset({"data", None}),
+        ("content_type", "content_encoding"),
+        ("content-type-without-data", "content-encoding-without-data"),
+    ),
+)
+#: The sections of annotations, by attribute; and of their keys, given those that a profile knows,
+#: by the rule that another key may break.
+ANNOTATIONS: Final = {
+    "delivery_annotations": "delivery-annotations",
+    "message_annotations": "message-annotations",
+    "footer": "footer",
+}
+KEYS: Final[dict[str, Callable[[str, tuple[str, ...]], bool]]] = {
+    "delivery-annotations-rejected-type": lambda key, _: key != "rejected",
+    "annotation-key-reserved": is_free_key,
+}
+#: The types of values that are not sound in these maps, and the rules that they may break.
+TYPES: Final[tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]] = (
+    (
+        ("list", "map", "array", "described"),
+        ("delivery_annotations", "message_annotations", "application_properties"),
+        ("rabbitmq-described-value", "rabbitmq-array-constructor"),
+    ),
+    (
+        ("null", "float", "double", "decimal32", "decimal64", "decimal128"),
+        ("message_annotations",),
+        ("rabbitmq-annotation-null", "rabbitmq-annotation-number"),
+    ),
 )
 #: Rules that decoding does not enforce and that are looked for here.
-PREFILTERED: Final = frozenset(
-    {
-        *_CODING,
-        "body-missing",
-        "delivery-annotations-rejected-type",
-        "content-type-not-mime",
-        "content-type-without-data",
-        "content-encoding-without-data",
-        "annotation-key-reserved",
-        "rabbitmq-described-value",
-        "rabbitmq-array-constructor",
-        "rabbitmq-annotation-null",
-        "rabbitmq-annotation-number",
-        "rabbitmq-user-id-empty",
-    }
+PREFILTERED: Final = frozenset(KEYS).union(
+    *(rules for _, rules in FIELDS.values()),
+    *(rules for _, _, rules in BODIES),
+    *(rules for _, _, rules in TYPES),
 )
 # More sections are damage of another sort than one field's.
 _MANY = 16
-# Texts repeat themselves from message to message.
-_is_mime_type = lru_cache(maxsize=256)(is_mime_type)
+_BODY_NAMES: Final[dict[type, str]] = {kind.cls: kind.name for kind in BODY_KINDS}
 
 
 def _classes(names: tuple[str, ...]) -> frozenset[type]:
-    """Return the classes of decoded values of these types."""
-    return frozenset(cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names)
+    """The classes of decoded values of these types."""
+    classes = {cls for cls, kind in KINDS.items() if TYPE_NAMES.get(kind) in names}
+    return frozenset(classes | {AmqpMap} if "map" in names else classes)
 
 
-_NESTED = _classes(NESTED) | {AmqpMap}
-_UNSENT = _classes(UNSENT)
+# The same by section: the classes that are not sound in it, and the rules.
+_VALUES: Final = [
+    (attribute, [(_classes(types), rules) for types, held, rules in TYPES if attribute in held])
+    for attribute in dict.fromkeys(attribute for _, held, _ in TYPES for attribute in held)
+]
 
 
 class _Decoded:
@@ -81,7 +166,7 @@ class _Decoded:
 
 def suspected(
     data: bytes, limits: Limits, known_keys: Mapping[str, tuple[str, ...]]
-) -> list[str] | None:
+) -> set[str] | None:
     """Return the rules that a message may break, or None where any may be: it does not decode.
 
     Args:
@@ -96,7 +181,7 @@ def suspected(
     return _of_sections(message, known_keys)
 
 
-def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
+def narrow(view: MessageMap, known_keys: Mapping[str, tuple[str, ...]]) -> None:
     """Find the sections of a message that does not decode whose contents may break rules.
 
     Args:
@@ -135,7 +220,7 @@ def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
         return
     message.body = body or None
     # The body is missing or not, whatever the others say.
-    if set(_of_sections(message, known_keys)) <= {"body-missing"}:
+    if _of_sections(message, known_keys) <= {"body-missing"}:
         # What the properties say must not be said of every body.
         view.doubtful = [
             section
@@ -144,55 +229,37 @@ def narrow(view: View, known_keys: Mapping[str, tuple[str, ...]]) -> None:
         ]
 
 
-def _of_sections(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> list[str]:
-    found: list[str] = []
-    body = message.body
-    if body is None:
-        found.append("body-missing")
+def _of_sections(message: Any, known_keys: Mapping[str, tuple[str, ...]]) -> set[str]:
+    found: set[str] = set()
+    given = []
     properties = message.properties
     if properties is not None:
-        found += _of_properties(properties, body)
-    for name, section in (
-        ("delivery-annotations", message.delivery_annotations),
-        ("message-annotations", message.message_annotations),
-        ("footer", message.footer),
-    ):
-        if section is None:
-            continue
-        is_reserved = False
-        for key in section:
-            if type(key) is Symbol and key.startswith("x-"):
+        for name, (is_sound, rules) in FIELDS.items():
+            value = getattr(properties, name)
+            if value is not None:
+                given.append(name)
+                if not is_sound(value):
+                    found.update(rules)
+    body = message.body
+    kind = None if body is None else _BODY_NAMES[type(body[0] if type(body) is list else body)]
+    for kinds, fields, rules in BODIES:
+        if kind not in kinds and (not fields or any(name in given for name in fields)):
+            found.update(rules)
+    for attribute, name in ANNOTATIONS.items():
+        for key in getattr(message, attribute) or ():
+            is_symbol = type(key) is Symbol
+            if is_symbol and key.startswith("x-"):
                 continue
-            # Also after a reserved key, which is another rule's.
-            if key == "rejected":
-                found.append("delivery-annotations-rejected-type")
-            if is_reserved:
-                continue
-            if type(key) is not Symbol or not is_free_key(key, known_keys.get(name, ())):
-                found.append("annotation-key-reserved")
-                is_reserved = True
-    annotations = message.message_annotations
-    for section in (message.delivery_annotations, annotations, message.application_properties):
-        if section is None:
-            continue
-        types = set(map(type, section.values()))
-        if not _NESTED.isdisjoint(types):
-            found += ("rabbitmq-described-value", "rabbitmq-array-constructor")
-        if section is annotations and not _UNSENT.isdisjoint(types):
-            found += ("rabbitmq-annotation-null", "rabbitmq-annotation-number")
+            # A profile knows symbols only.
+            known = known_keys.get(name, ()) if is_symbol else ()
+            for rule, is_sound_key in KEYS.items():
+                if rule not in found and not is_sound_key(str(key), known):
+                    found.add(rule)
+    for attribute, unsound in _VALUES:
+        section = getattr(message, attribute)
+        if section:
+            types = set(map(type, section.values()))
+            for classes, rules in unsound:
+                if not classes.isdisjoint(types):
+                    found.update(rules)
     return found
-
-
-def _of_properties(properties: Any, body: Any) -> Iterator[str]:
-    kind, coding = properties.content_type, properties.content_encoding
-    if kind is not None and not _is_mime_type(kind):
-        yield "content-type-not-mime"
-    if coding is not None and not is_registered_coding(coding):
-        yield from _CODING
-    if (kind is not None or coding is not None) and body is not None:
-        first = body[0] if type(body) is list else body
-        if type(first) is not Data:
-            yield "content-type-without-data"
-            yield "content-encoding-without-data"
-    if properties.user_id == b"":
-        yield "rabbitmq-user-id-empty"

@@ -21,7 +21,7 @@ from amqp10msg.app.cli._output import (
     table,
     use_color,
 )
-from amqp10msg.validation.counts import MAX_TEXT, RuleCount
+from amqp10msg.validation.rules import MAX_TEXT, RuleCount
 
 if TYPE_CHECKING:
     from amqp10msg.app.cli._input import Inputs

@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from amqp10msg.delivery.filters._base import EvaluationError, not_a_message
 from amqp10msg.message import Message
-from amqp10msg.sections.properties import to_milliseconds
+from amqp10msg.sections import to_milliseconds
 from amqp10msg.wire.primitives import (
     Byte,
     Char,

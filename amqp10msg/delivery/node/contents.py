@@ -14,8 +14,7 @@ from typing import Any
 import attrs
 
 from amqp10msg.delivery.node.store import Stored
-from amqp10msg.delivery.outcomes import Rejected
-from amqp10msg.delivery.states import MessageState
+from amqp10msg.delivery.states import MessageState, Rejected
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.wire.limits import UNLIMITED, Limits

@@ -8,13 +8,6 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import attrs
 
-from amqp10msg.delivery.effects import apply
-from amqp10msg.delivery.lifetime import (
-    DeleteOnClose,
-    DeleteOnNoLinks,
-    DeleteOnNoLinksOrMessages,
-    DeleteOnNoMessages,
-)
 from amqp10msg.delivery.node.contents import (
     NO_HEADER,
     NOBODY,
@@ -39,9 +32,22 @@ from amqp10msg.delivery.node.store import (
     Store,
     Stored,
 )
-from amqp10msg.delivery.outcomes import Accepted, Modified, Rejected, Released
-from amqp10msg.delivery.states import DeliveryState, MessageState
-from amqp10msg.delivery.termini import StdDistMode
+from amqp10msg.delivery.states import (
+    Accepted,
+    DeliveryState,
+    MessageState,
+    Modified,
+    Rejected,
+    Released,
+    apply,
+)
+from amqp10msg.delivery.termini import (
+    DeleteOnClose,
+    DeleteOnNoLinks,
+    DeleteOnNoLinksOrMessages,
+    DeleteOnNoMessages,
+    StdDistMode,
+)
 from amqp10msg.message import Message
 from amqp10msg.sections import Header
 from amqp10msg.sections.parts import scan

@@ -16,7 +16,7 @@ import attrs
 from amqp10msg.interop.jms.typed import JMS_TYPES, TEXT_TYPES
 from amqp10msg.message import Message
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
-from amqp10msg.sections.lenient import check_fields
+from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import ContentError, EncodeError
 from amqp10msg.wire.primitives import AmqpMap, Byte, Char, Symbol, ULong
 from amqp10msg.wire.reprs import shown

@@ -19,7 +19,7 @@ from amqp10msg.composite import rows
 from amqp10msg.message import Message
 from amqp10msg.notation.type_names import INTEGERS
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data, Header, Properties
-from amqp10msg.sections.lenient import Malformed
+from amqp10msg.sections.parts import Malformed
 from amqp10msg.wire import kernel
 from amqp10msg.wire.errors import DecodeError, EncodeError
 from amqp10msg.wire.limits import UNLIMITED

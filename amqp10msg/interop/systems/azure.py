@@ -18,7 +18,7 @@ import attrs
 from amqp10msg.message import Message
 from amqp10msg.notation.type_names import INTEGERS, TYPES
 from amqp10msg.sections import AmqpSequence, AmqpValue, Data, Header, MessageAnnotations, Properties
-from amqp10msg.sections.lenient import check_fields, merged
+from amqp10msg.sections.parts import check_fields, merged
 from amqp10msg.wire.primitives import (
     AmqpMap,
     Char,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from amqp10msg.message import Message
 from amqp10msg.sections import Data, Properties
-from amqp10msg.sections.lenient import check_fields
+from amqp10msg.sections.parts import check_fields
 from amqp10msg.wire.errors import EncodeError
 from amqp10msg.wire.primitives import Timestamp, plain
 

@@ -1,19 +1,128 @@
-"""A decoded message encoded again: what was not changed keeps its exact octets."""
+"""Messages encoded: bodies, sections one by one, and what was not changed since it was decoded.
+
+What was not changed keeps its exact bytes; where a section cannot be encoded, the error says in
+which of its values the fault is.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from amqp10msg.message._bodies import BODY_SPECS, body_sections
-from amqp10msg.message._writing import encoded
-from amqp10msg.sections import BODY_CODES, BODY_KINDS, KIND_OF, KINDS, Data, SectionKind
-from amqp10msg.sections.lenient import is_cut, parts_of, read_again, with_surplus
-from amqp10msg.sections.parts import read_section
+from amqp10msg.sections import (
+    BODY_CODES,
+    BODY_KINDS,
+    KIND_OF,
+    KINDS,
+    SPEC_OF,
+    AmqpSequence,
+    AmqpValue,
+    Data,
+    SectionKind,
+)
+from amqp10msg.sections.parts import is_cut, parts_of, read_again, read_section, with_surplus
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError, wrong_type
 from amqp10msg.wire.limits import UNLIMITED
-from amqp10msg.wire.primitives import HEAD_SIZES
+from amqp10msg.wire.primitives import HEAD_SIZES, AmqpMap, Array, Described, ULong
 
 if TYPE_CHECKING:
     from amqp10msg.message import Message
+
+Body: TypeAlias = Data | AmqpSequence | AmqpValue | list[Data] | list[AmqpSequence]
+
+BODY_SPECS = {kind.cls: SPEC_OF[kind.code] for kind in BODY_KINDS}
+
+
+def to_body(body: Any) -> Body | None:
+    """Take what a user gives as a body to the section or sections it means."""
+    if body is None or isinstance(body, (Data, AmqpSequence, AmqpValue)):
+        return body
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return Data(bytes(body))
+    if not (isinstance(body, list) and body and type(body[0]) in BODY_SPECS):
+        return AmqpValue(body)
+    for item in body:
+        if type(item) not in BODY_SPECS:
+            how = "a list that is a value is AmqpValue([...])"
+            raise wrong_type("a body that is a list of sections", "sections alone", item, how)
+    return body  # one kind of section: encode checks that
+
+
+def body_sections(message: Message) -> list[Any]:
+    """Return the sections of the body, whatever the user set; EncodeError for several kinds."""
+    body: Any = message.body
+    if body is None:
+        return []
+    if type(body) in BODY_SPECS:
+        return [body]
+    body = to_body(body)
+    if not isinstance(body, list):
+        return [body]
+    first: type = type(body[0])
+    if not message._lenient and (
+        any(type(part) is not first for part in body) or (first is AmqpValue and len(body) > 1)
+    ):
+        raise EncodeError(
+            "a body is one or more Data, one or more AmqpSequence, or one AmqpValue", "body"
+        )
+    return body
+
+
+def encoded(kind: SectionKind, section: Any, lenient: bool) -> bytes:
+    """Encode one section."""
+    writer = kernel.Writer(lenient)
+    write(writer, SPEC_OF[kind.code], section)
+    return writer.finish()
+
+
+def write(writer: Any, spec: Any, section: Any) -> None:
+    """Write one section; the path of an EncodeError says where the fault is."""
+    try:
+        if type(section) is AmqpMap and writer.lenient:
+            # What a section that is a map holds, and no dict can.
+            writer.value(Described(ULong(spec.code), section))
+            return
+        kernel.check_section(spec, section)
+        writer.section(spec, section)
+    except EncodeError as error:
+        if error.path.startswith(spec.name):
+            raise
+        raise _located(spec, section, error) from None
+    except (RecursionError, UnicodeEncodeError) as error:
+        raise _located(spec, section, kernel.encode_fault(error)) from None
+
+
+def _located(spec: Any, section: Any, error: EncodeError) -> EncodeError:
+    """Find the value that cannot be encoded, to name it in the error's path."""
+    content = (
+        section if isinstance(section, Mapping) else getattr(section, spec.attribute or "", None)
+    )
+    return EncodeError(error.reason, f"{spec.name}{error.path or _place(content)}")
+
+
+# A value that contains itself has no end, and each level is encoded once more.
+_MOST_PLACES = 16
+
+
+def _place(value: Any, level: int = 0) -> str:
+    """Return which of the values in this one cannot be encoded, as the rest of a path."""
+    entries: list[tuple[Any, Any]] = []
+    if isinstance(value, Mapping):
+        entries = list(value.items())
+    elif isinstance(value, (list, tuple)):
+        entries = list(enumerate(value))
+    elif isinstance(value, Array):
+        entries = list(enumerate(value.values))
+    elif isinstance(value, Described):
+        return _place(value.value, level)
+    for key, item in entries:
+        try:
+            kernel.encode_value(item)
+        except EncodeError:
+            return f"[{key!r:.80}]" + (_place(item, level + 1) if level < _MOST_PLACES else "")
+    return ""
+
 
 #: The kinds that are no body, in the order of a message.
 SECTION_KINDS = tuple(kind for kind in KINDS if kind.attribute != "body")

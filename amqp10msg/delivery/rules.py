@@ -1,0 +1,469 @@
+"""The rules of Part 3, 3.5 and Part 4 for sources, targets and coordinators, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from types import MappingProxyType
+from typing import Any, cast
+
+import attrs
+
+from amqp10msg.composite import COMPOSITES, composite_of, encode_composite, offset_of_field, rows
+from amqp10msg.delivery.states import Coordinator, Declare, TxnCapability, decode
+from amqp10msg.delivery.termini import (
+    LIFETIME_POLICY,
+    SUPPORTED_DIST_MODES,
+    Source,
+    Target,
+    policy_fault,
+)
+from amqp10msg.validation.rules import (
+    Found,
+    Obligation,
+    Rule,
+    Severity,
+    Violation,
+    obligations_of,
+    rows_of,
+    violation_of,
+    violations_of,
+)
+from amqp10msg.wire import kernel
+from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.primitives import FORMAT_CODES, Array, Described, Symbol, ULong
+
+
+@attrs.frozen(kw_only=True)
+class TerminusRule(Rule):
+    """A rule for a terminus.
+
+    Attributes:
+        id: its short stable name.
+        clause: the clause of the specification.
+        severity: ``error`` for MUST, MUST NOT and the definition of a type, ``warning`` for SHOULD.
+        subject: what it applies to: ``source``, ``target``, ``coordinator``, ``declare``.
+        text: the rule in short.
+        quote: the words of the specification.
+        needs: arguments of the check that it depends on.
+        refused: whether `decode` refuses a terminus that breaks it.
+        check: finds violations; None if encoding finds them.
+    """
+
+    subject: tuple[str, ...]
+    needs: tuple[str, ...] = ()
+
+
+@attrs.frozen
+class View:
+    """A terminus and its link."""
+
+    value: Any
+    name: str
+    octets: bytes
+    role: str | None = None
+    link_name: str | None = None
+    container_id: str | None = None
+    modes: Collection[str] = ()
+    coordinator: Coordinator | None = None
+
+    @property
+    def requests(self) -> bool:
+        """Whether its sender requests a dynamic node."""
+        return self.dynamic and self.role == ("receiver" if self.name == "source" else "sender")
+
+    @property
+    def answers(self) -> bool:
+        """Whether its sender has created the dynamic node."""
+        return self.dynamic and self.role is not None and not self.requests
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether the node is created on request."""
+        return bool(self.value.dynamic)
+
+    def found(self, field: str, text: str, rest: str = "") -> Found:
+        """A field that breaks a rule; `rest` is that of the path."""
+        return Found(self._offset(field), f"{self.name}.{field}{rest}", text)
+
+    def found_in_both(self, field: str, text: str) -> Found:
+        """The same for a rule that source and target share, each with a clause of its own."""
+        clause = "Part 3, 3.5.3" if self.name == "source" else "Part 3, 3.5.4"
+        return self.found(field, text)._replace(clause=clause)
+
+    def _offset(self, field: str) -> int:
+        """The offset of a field in the encoded terminus; 0 if it is not encoded."""
+        octets = self.octets
+        if not octets:
+            return 0
+        names = [row.wire_name for row in rows(type(self.value))]
+        index = names.index(field)
+        start = kernel.skip_value(octets, 1)
+        width = FORMAT_CODES[octets[start]].width  # 0 of an empty list
+        count = int.from_bytes(octets[start + 1 + width : start + 1 + 2 * width], "big")
+        return offset_of_field(octets, start, index) if index < count else 0
+
+
+def _address_in_request(view: View) -> Iterator[Found]:
+    if view.requests and view.value.address is not None:
+        yield view.found_in_both(
+            "address", "the other end chooses the address of a dynamic node: leave it unset"
+        )
+
+
+def _address_in_answer(view: View) -> Iterator[Found]:
+    if view.answers and view.value.address is None:
+        yield view.found_in_both("address", "the address of the node that was created is missing")
+
+
+def _address_names(view: View) -> Iterator[Found]:
+    address = view.value.address
+    if view.answers and isinstance(address, str):
+        for name, held in (("link name", view.link_name), ("container-id", view.container_id)):
+            if held and held not in address:
+                yield view.found_in_both(
+                    "address", f"{address!r} does not include the {name} {held!r}"
+                )
+
+
+def _unwanted_properties(view: View) -> Iterator[Found]:
+    if not view.dynamic and view.value.dynamic_node_properties is not None:
+        yield view.found_in_both(
+            "dynamic-node-properties", "the node is not dynamic: leave its properties unset"
+        )
+
+
+def _property(view: View, key: str) -> Any:
+    properties = view.value.dynamic_node_properties
+    return properties.get(key) if isinstance(properties, Mapping) else None
+
+
+def _lifetime_policy(view: View) -> Iterator[Found]:
+    policy = _property(view, LIFETIME_POLICY)
+    fault = "" if policy is None else policy_fault(policy)
+    if fault:
+        yield view.found("dynamic-node-properties", fault, f"[{LIFETIME_POLICY!r}]")
+
+
+def _dist_modes(view: View) -> Iterator[Found]:
+    modes = _property(view, SUPPORTED_DIST_MODES)
+    if modes is None or isinstance(modes, Symbol):
+        return
+    if not isinstance(modes, Array) or not modes.values or modes.type != "symbol":
+        text = "must be a symbol or an array of symbols, one or more, such as Symbol('move')"
+        yield view.found(
+            "dynamic-node-properties", f"{text}, not {modes!r:.80}", f"[{SUPPORTED_DIST_MODES!r}]"
+        )
+
+
+def _mode_unset(view: View) -> Iterator[Found]:
+    if view.role == "sender" and len(set(view.modes)) > 1 and view.value.distribution_mode is None:
+        yield view.found(
+            "distribution-mode", f"is unset, and the node supports {', '.join(sorted(view.modes))}"
+        )
+
+
+def _filters(view: View) -> Iterator[Found]:
+    filters = view.value.filter
+    if not isinstance(filters, Mapping):
+        return
+    for key, held in filters.items():
+        try:
+            value = kernel.decode_value(kernel.encode_value(held))
+        except EncodeError:
+            continue  # reported as not-encodable
+        text = ""
+        if isinstance(value, Described):
+            known = _known(value.descriptor)
+            if known is not None and "filter" not in known.provides:
+                text = f"must be a filter, not {known.name}"
+        elif value is not None:
+            text = f"must be a described value or null, not {value!r:.80}"
+        if text:
+            yield view.found("filter", text, f"[{str(key)!r}]")
+
+
+def _known(descriptor: Any) -> Any:
+    return COMPOSITES.get(descriptor) if isinstance(descriptor, (ULong, Symbol)) else None
+
+
+def _default_outcome(view: View) -> Iterator[Found]:
+    outcome = view.value.default_outcome
+    if outcome is None:
+        return
+    if isinstance(outcome, Described):
+        known = _known(outcome.descriptor)
+        right = known is None or "outcome" in known.provides
+    else:
+        try:
+            right = "outcome" in composite_of(type(outcome)).provides
+        except TypeError:
+            right = False
+    if not right:
+        yield view.found("default-outcome", f"must be an outcome, not {outcome!r:.80}")
+
+
+def _outcomes(view: View) -> Iterator[Found]:
+    for index, symbol in enumerate(view.value.outcomes or ()):
+        known = COMPOSITES.get(symbol)
+        text = ""
+        if known is not None:
+            if "outcome" not in known.provides:
+                text = f"{known.name} is not an outcome"
+        elif ":" not in str(symbol):
+            text = f"{symbol!r} is not a symbolic descriptor such as amqp:accepted:list"
+        elif str(symbol).startswith("amqp:"):
+            text = f"the specification has no outcome {symbol!r}"
+        if text:
+            yield view.found("outcomes", text, f"[{index}]")
+
+
+def _capabilities(view: View) -> Iterator[Found]:
+    for index, symbol in enumerate(view.value.capabilities or ()):
+        if str(symbol).startswith("amqp:") and symbol not in set(TxnCapability):
+            yield view.found(
+                "capabilities", f"the specification has no capability {symbol!r}", f"[{index}]"
+            )
+
+
+def _global_id(view: View) -> Iterator[Found]:
+    if (
+        view.value.global_id is not None
+        and view.coordinator is not None
+        and TxnCapability.DISTRIBUTED_TRANSACTIONS not in view.coordinator.capabilities
+    ):
+        yield view.found("global-id", "the coordinator does not support distributed transactions")
+
+
+_CHECKS: dict[str, Callable[[View], Iterator[Found]]] = {
+    "address-in-request": _address_in_request,
+    "address-missing": _address_in_answer,
+    "address-not-traceable": _address_names,
+    "properties-without-dynamic": _unwanted_properties,
+    "lifetime-policy": _lifetime_policy,
+    "supported-dist-modes": _dist_modes,
+    "distribution-mode-unset": _mode_unset,
+    "filter-not-described": _filters,
+    "default-outcome": _default_outcome,
+    "outcomes": _outcomes,
+    "txn-capability": _capabilities,
+    "global-id": _global_id,
+}
+# The name, the clause, the severity, the subjects, whether decoding refuses it, and what else it
+# needs to know; then what must be, and after ``>`` the words of the specification.
+_TABLE = """
+address-in-request | Part 3, 3.5.3, 3.5.4 | error | both | needs role
+    A request for a dynamic node (the receiver's source, the sender's target) has no address.
+    > The address of the source MUST NOT be set when sent on a attach frame sent by the receiving
+    > link endpoint where the dynamic flag is set to true (that is where the receiver is requesting
+    > the sender to create an addressable node).
+address-missing | Part 3, 3.5.3, 3.5.4 | error | both | needs role
+    The answer with a dynamic node (the sender's source, the receiver's target) has its address.
+    > The address of the source MUST be set when sent on a attach frame sent by the sending link
+    > endpoint where the dynamic flag is set to true (that is where the sender has created an
+    > addressable node at the request of the receiver and is now communicating the address of that
+    > created node).
+address-not-traceable | Part 3, 3.5.3, 3.5.4 | warning | both | needs role, link_name, container_id
+    The address of a dynamic node includes the link's name and the container-id of the other end.
+    > The generated name of the address SHOULD include the link name and the container-id of the
+    > remote container to allow for ease of identification.
+properties-without-dynamic | Part 3, 3.5.3, 3.5.4 | error | both
+    The dynamic-node-properties are set only if dynamic is true.
+    > If the dynamic field is not set to true this field must be left unset.
+lifetime-policy | Part 3, 3.5.9 | error | both
+    The node property lifetime-policy is a lifetime policy.
+    > The value of this entry must be of a type which provides the lifetime-policy archetype.
+supported-dist-modes | Part 3, 3.5.9 | error | both
+    The node property supported-dist-modes is a symbol or an array of symbols.
+    > The value of this entry must be one or more symbols which are valid distribution-modes.
+distribution-mode-unset | Part 3, 3.5.3 | error | source | needs role, modes
+    The sender sets the distribution mode if its node supports several.
+    > This field MUST be set by the sending end of the link if the endpoint supports more than one
+    > distribution-mode.
+filter-not-described | Part 3, 3.5.8 | error | source
+    A filter is a described value or null.
+    > Every key in the map must be of type symbol, every value must be either null or of a described
+    > type which provides the archetype filter.
+default-outcome | Part 3, 3.5.3 | error | source | refused
+    The default-outcome is an outcome.
+    > The value MUST be a valid outcome (e.g., released or rejected).
+outcomes | Part 3, 3.5.3 | error | source
+    The outcomes are symbolic descriptors of outcomes.
+    > When present, the values MUST be a symbolic descriptor of a valid outcome, e.g.,
+    > "amqp:accepted:list".
+txn-capability | Part 4, 4.5.7 | warning | coordinator
+    A capability that begins with amqp: is one of the five that are defined.
+global-id | Part 4, 4.5.2 | error | declare | needs coordinator
+    The global-id is set only if the coordinator supports distributed transactions.
+    > This field MUST NOT be set if the coordinator does not have the distributed-transactions
+    > capability.
+not-encodable | Part 1, 1.4 | error | source, target, coordinator, declare | refused
+    Every field can be encoded as its declared type.
+"""
+
+
+def _rules() -> Iterator[TerminusRule]:
+    for (name, clause, severity, subject, *more), text, quote in rows_of(_TABLE):
+        yield TerminusRule(
+            id=name,
+            clause=clause,
+            severity=cast("Severity", severity),
+            text=text,
+            quote=quote,
+            refused="refused" in more,
+            check=_CHECKS.get(name),
+            subject=("source", "target") if subject == "both" else tuple(subject.split(", ")),
+            needs=tuple(
+                need
+                for cell in more
+                if cell.startswith("needs ")
+                for need in cell.removeprefix("needs ").split(", ")
+            ),
+        )
+
+
+#: The rules by id, in the order of the clauses.
+TERMINUS_RULES: Mapping[str, TerminusRule] = MappingProxyType({rule.id: rule for rule in _rules()})
+
+#: Every other MUST, MUST NOT and SHOULD of Part 3, 3.5, which a terminus does not show.
+TERMINUS_NOT_VISIBLE: tuple[Obligation, ...] = obligations_of(
+    """
+Part 3, 3.5.1 | node
+    A filter MUST NOT change its return value for a message unless the state or annotations on the
+    message at the node change (e.g., through an updated delivery state).
+Part 3, 3.5.2 | node
+    A source MUST NOT resend a message which has previously been successfully transferred from the
+    source, i.e., reached an ACCEPTED delivery state at the receiver.
+Part 3, 3.5.3 | receiver
+    The receiving endpoint MUST check that the filter in place meets its needs and take
+    responsibility for detaching if it does not.
+Part 3, 3.5.3 | source
+    if the default-outcome is not set, and no outcomes are provided, then the accepted outcome must
+    be supported by the source
+""",
+    {
+        "node": "An obligation of the node.",
+        "receiver": "The needs of the receiver are not in the source.",
+        "source": "Source.supports follows it; whether the node does is not in the source.",
+    },
+)
+
+_ROLES = ("sender", "receiver")
+_OCTETS = (bytes, bytearray, memoryview)
+
+
+def check_source(
+    source: Source | bytes | bytearray | memoryview,
+    *,
+    role: str | None = None,
+    link_name: str | None = None,
+    container_id: str | None = None,
+    modes: Collection[str] = (),
+) -> list[Violation]:
+    """Check a source against the rules of Part 3, 3.5.3, 3.5.8 and 3.5.9.
+
+    A minimal source, with all fields unset, breaks none of them.
+
+    Args:
+        source: a `Source`, or an encoded one.
+        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
+            skips the rules that depend on it.
+        link_name: the name of the link, which a generated address should include.
+        container_id: the peer's container-id, which it should include, too.
+        modes: the distribution modes that the sender's node supports.
+
+    Returns:
+        The violations in the order of their offsets in the encoded source, at most 100 per rule.
+
+    Raises:
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a source.
+        ValueError: the role is wrong.
+    """
+    return _checked(
+        source,
+        {Source: "source"},
+        role=role,
+        link_name=link_name,
+        container_id=container_id,
+        modes=tuple(modes),
+    )
+
+
+def check_target(
+    target: Target | Coordinator | bytes | bytearray | memoryview,
+    *,
+    role: str | None = None,
+    link_name: str | None = None,
+    container_id: str | None = None,
+) -> list[Violation]:
+    """Check a target against Part 3, 3.5.4 and 3.5.9, a coordinator against Part 4, 4.5.7.
+
+    A minimal target, with all fields unset, breaks none of them.
+
+    Args:
+        target: a `Target` or `Coordinator`, or an encoded one.
+        role: ``sender`` or ``receiver``, the end of the link whose attach frame carries it; None
+            skips the rules that depend on it.
+        link_name: the name of the link, which a generated address should include.
+        container_id: the peer's container-id, which it should include, too.
+
+    Returns:
+        The violations in the order of their offsets in the encoded target, at most 100 per rule.
+
+    Raises:
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a target.
+        ValueError: the role is wrong.
+    """
+    return _checked(
+        target,
+        {Target: "target", Coordinator: "coordinator"},
+        role=role,
+        link_name=link_name,
+        container_id=container_id,
+    )
+
+
+def check_declare(
+    declare: Declare | bytes | bytearray | memoryview, coordinator: Coordinator | None = None
+) -> list[Violation]:
+    """Check the body of a message to a coordinator against the rule of Part 4, 4.5.2.
+
+    Args:
+        declare: a `Declare`, or an encoded one.
+        coordinator: the target of the link, as the coordinator's end sent it; None skips the rules
+            that depend on its capabilities.
+
+    Raises:
+        DecodeError: the bytes do not parse.
+        TypeError: it is not a declare.
+    """
+    return _checked(declare, {Declare: "declare"}, coordinator=coordinator)
+
+
+def _checked(
+    given: Any, names: dict[type, str], *, role: str | None = None, **circumstances: Any
+) -> list[Violation]:
+    octets = bytes(given) if isinstance(given, _OCTETS) else None
+    value = given if octets is None else decode(octets)
+    name = names.get(type(value))
+    if name is None:
+        wanted = " or ".join(cls.__name__ for cls in names)
+        raise TypeError(f"expected a {wanted}, or an encoded one, not a {type(value).__name__}")
+    if role is not None and role not in _ROLES:
+        raise ValueError(f"role is sender or receiver, not {role!r}")
+    violations: list[Violation] = []
+    try:
+        octets = octets or encode_composite(value)
+    except EncodeError as error:
+        octets = b""
+        if error.path != "source.default-outcome":  # it has a rule of its own
+            rule = TERMINUS_RULES["not-encodable"]
+            found = Found(0, error.path, error.reason)
+            violations.append(violation_of(rule, found, rule.severity))
+    view = View(value, name, octets, role, **circumstances)
+    violations += violations_of(
+        (rule for rule in TERMINUS_RULES.values() if name in rule.subject), view
+    )
+    violations.sort(key=lambda violation: violation.offset)
+    return violations
