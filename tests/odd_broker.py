@@ -83,9 +83,9 @@ class _Peer(asyncio.Protocol, transport.Handler):
         self.broker = broker
         self.receivers: dict[str, transport.Link] = {}
         self.sent = 0
-        self._sasl: SaslServer | None = SaslServer(anonymous=True, users={"me": "secret"})
         opens = transport.Open(container_id="odd", properties={"product": "Odd", "version": "1.0"})
-        self._engine = transport.Connection(self, opens)
+        sasl = SaslServer(anonymous=True, users={"me": "secret"})
+        self._engine = transport.Connection(self, opens, sasl)
 
     def connection_made(self, stream: Any) -> None:
         self._stream = stream
@@ -95,12 +95,6 @@ class _Peer(asyncio.Protocol, transport.Handler):
         self.broker.peers.discard(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._sasl is not None:
-            reply, data = self._sasl.receive(data)
-            self._stream.write(reply)
-            if not self._sasl.done:
-                return
-            self._sasl = None
         self._engine.feed(data)
         while self._engine.step():
             pass

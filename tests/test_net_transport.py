@@ -277,6 +277,25 @@ def test_both_ends_of_sasl_agree(mechanism: str, user: str, password: str, cuts:
     assert not password or password not in refused.replace("authentication", "")
 
 
+@given(st.sampled_from(["secret", "", "wrong"]), cuts)
+def test_sasl_is_the_first_layer_of_a_connection(password: str, cuts: list[int]) -> None:
+    client = SaslClient("PLAIN", user="me", password=password)
+    one = End("a", sasl=client)
+    other = End("b", sasl=SaslServer(anonymous=False, users={"me": "secret"}))
+    one.engine.open()  # waits until it is let in
+    link = one.engine.begin().link("link", sends=True)
+    link.attach(source=Source(), target=Target(address="q"))
+    talk(one, other, cuts)
+
+    right = password == "secret"
+    assert (right, right) == (one.engine.authenticated, other.engine.authenticated)
+    assert (None, "me" if right else None) == (one.user, other.user)
+    assert [not right] * 2 == [one.refused is not None, other.refused is not None]
+    assert right == (other.engine.remote is not None)
+    assert right == bool(link.credit)
+    assert not (right and one.engine.pending)
+
+
 @given(st.booleans(), st.binary(max_size=200))
 def test_whatever_a_server_says_in_sasl_is_an_error_or_waited_for(begun: bool, said: bytes) -> None:
     client = SaslClient("PLAIN")

@@ -11,19 +11,30 @@ from amqp10msg import Described, ULong, encode_value
 from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net import transport
-from amqp10msg.net.transport import Connection, Delivery, Link, Open, Session
+from amqp10msg.net.transport import Connection, Delivery, Link, Open, SaslError, Session
+from amqp10msg.net.transport.sasl import SaslEnd
 
 
 class End(transport.Handler):
     """An end that answers what the peer begins, grants credit and keeps what it hears."""
 
-    def __init__(self, name: str, *, credit: int = 1_000, frame: int = 512) -> None:
-        self.engine = Connection(self, Open(container_id=name, max_frame_size=frame))
+    def __init__(
+        self, name: str, *, credit: int = 1_000, frame: int = 512, sasl: SaslEnd | None = None
+    ) -> None:
+        self.engine = Connection(self, Open(container_id=name, max_frame_size=frame), sasl)
         self.credit = credit
         self.links: list[Link] = []
         self.got: list[Delivery] = []
         self.told: list[Delivery] = []
         self.ends: list[tuple[str, str | None]] = []
+        self.user: str | None = None
+        self.refused: SaslError | None = None
+
+    def on_authenticated(self, user: str | None) -> None:
+        self.user = user
+
+    def on_refused(self, error: SaslError) -> None:
+        self.refused = error
 
     def on_open(self) -> None:
         if not self.engine.opened:
