@@ -72,7 +72,7 @@ class Entry:
 
     @classmethod
     def of(cls, stored: Stored, levels: int, *, limits: Limits | None, expires: bool) -> Entry:
-        """Decode a message for a node with so many priority levels."""
+        """Decode a message for a node with this many priority levels."""
         message = Message.decode(stored.octets, limits=limits)
         header = message.header or NO_HEADER
         return cls(

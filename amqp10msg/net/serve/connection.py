@@ -96,7 +96,7 @@ class Outgoing:
         """The node that is the source."""
         return self.out.node
 
-    def tell_counts(self) -> None:
+    def report_counts(self) -> None:
         """Have the link's flows say what is available, and how much other links hold."""
         counts = self.node.counts
         ours = len(self.out.unsettled) if self.out.mode is StdDistMode.MOVE else 0
@@ -602,7 +602,7 @@ class Connection(Socket, transport.Handler):
         """Send as many messages as the credit allows."""
         end = self._links.get(link)
         if isinstance(end, Outgoing):
-            end.tell_counts()
+            end.report_counts()
             self.broker.turns.ready[end] = None
 
     def on_transfer(self, delivery: transport.Delivery) -> None:

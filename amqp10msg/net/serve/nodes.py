@@ -74,7 +74,7 @@ class Nodes:
         self._options = options
         self.limits: Limits | None = options.get("limits")
         self._nodes: dict[str, DistributionNode] = {}
-        self._mortal: dict[str, DistributionNode] = {}
+        self._limited: dict[str, DistributionNode] = {}
         self._dynamic = 0
         self._topics: dict[str, dict[str, DistributionNode]] = {}
 
@@ -151,22 +151,24 @@ class Nodes:
         # The node for dead letters has no dead letters of its own, and takes everything: a message
         # that it refused would be lost.
         options = {"store": self.store, **self._options, **(options or {})}
-        grave = address == self._dead_letter
-        if grave:
+        for_dead_letters = address == self._dead_letter
+        if for_dead_letters:
             options = {**options, "capacity": None}
         node = DistributionNode(
             address,
-            expires=not grave,
+            expires=not for_dead_letters,
             lifetime=lifetime,
-            dead_letter=self._bury if self._dead_letter is not None and not grave else None,
+            dead_letter=self._publish_dead_letter
+            if self._dead_letter is not None and not for_dead_letters
+            else None,
             on_available=lambda: self._on_available(node),
             **options,
         )
         self._nodes[address] = node
-        for aside in node.quarantined:
-            self._on_quarantined(aside)
+        for quarantined in node.quarantined:
+            self._on_quarantined(quarantined)
         if lifetime is not None:
-            self._mortal[address] = node
+            self._limited[address] = node
         if len(node):
             self._on_available(node)
         return node
@@ -196,19 +198,19 @@ class Nodes:
         if node is not None:
             node.delete()
             del self._nodes[name]
-            self._mortal.pop(name, None)
+            self._limited.pop(name, None)
         return node
 
     def sweep(self) -> list[DistributionNode]:
         """Delete the nodes whose lifetime is over, and return them."""
         over = []
-        for node in [node for node in self._mortal.values() if node.due]:
+        for node in [node for node in self._limited.values() if node.due]:
             try:
                 node.delete()
             except Exception as fault:  # noqa: BLE001  (the other nodes must be deleted, too)
                 self._on_fault(node, fault)
             else:
-                del self._nodes[node.name], self._mortal[node.name]
+                del self._nodes[node.name], self._limited[node.name]
                 for subscriptions in self._topics.values():
                     subscriptions.pop(node.name, None)
                 over.append(node)
@@ -222,10 +224,10 @@ class Nodes:
             except Exception as fault:  # noqa: BLE001  (the other nodes must go on)
                 self._on_fault(node, fault)
 
-    def _bury(self, letter: DeadLetter) -> None:
+    def _publish_dead_letter(self, letter: DeadLetter) -> None:
         if self._dead_letter is not None:
-            grave = self.make(self._dead_letter)
-            grave.publish(letter.octets, message_format=letter.message_format)
+            node = self.make(self._dead_letter)
+            node.publish(letter.octets, message_format=letter.message_format)
 
 
 class UnroutableError(NodeError):

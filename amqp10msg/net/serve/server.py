@@ -414,14 +414,14 @@ class Server:
             self.broker.nodes.make_topic(name)
         self.broker.nodes.create = self._create
 
-    def _log_quarantined(self, aside: Quarantined) -> None:
+    def _log_quarantined(self, quarantined: Quarantined) -> None:
         self.broker.log(
             "quarantined",
             logging.ERROR,
-            node=aside.node,
-            sequence=aside.stored.sequence,
-            octets=len(aside.stored.octets),
-            why=aside.reason,
+            node=quarantined.node,
+            sequence=quarantined.stored.sequence,
+            octets=len(quarantined.stored.octets),
+            why=quarantined.reason,
         )
 
     def _log_fault(self, node: DistributionNode, fault: Exception) -> None:
@@ -429,11 +429,11 @@ class Server:
 
     async def _close_connections(self) -> None:
         """Close all connections, and abort those whose peers do not answer in time."""
-        goodbye = Error("amqp:connection:forced", "the server stops")
+        stopping = Error("amqp:connection:forced", "the server stops")
 
         def close() -> None:
             for connection in list(self.broker.connections):
-                connection.close(goodbye)
+                connection.close(stopping)
 
         self.broker.turns.run(close)
         loop = asyncio.get_running_loop()

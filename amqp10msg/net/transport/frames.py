@@ -35,7 +35,7 @@ MIN_FRAME = 512
 
 
 def frame_head(body: int, kind: int, channel: int = 0) -> bytes:
-    """The head of a frame without extended header whose body takes so many bytes."""
+    """The head of a frame without extended header with a body of this many bytes."""
     return HEAD.pack(HEAD_SIZE + body, _WORDS, kind, channel)
 
 

@@ -35,7 +35,7 @@ ACQUIRED_BY_OTHERS = Symbol("amqp10msg:acquired-by-others")
 _MASK = 0xFFFFFFFF
 #: Bytes of a transfer's performative at most, but for its state.
 _TRANSFER = 80
-#: Frames with transfers that the peer may send before it hears that they arrived.
+#: Frames with transfers that the peer may send before it learns that they arrived.
 _WINDOW = 2_048
 _HANDLE_MAX = 1_023
 _ACCEPTED = Accepted()
@@ -199,8 +199,8 @@ class Link:
             link, unless there is an `overflow`.
         overflow: is called for what takes the bytes of a message of more than `max_message_size`,
             whose payload is empty then.
-        excess: deliveries beyond the credit are taken while fewer than so many are unsettled; 0 to
-            end the link. RabbitMQ 3 takes each flow for new credit, whatever is on its way.
+        excess: deliveries beyond the credit are taken while fewer than this many are unsettled; 0
+            to end the link. RabbitMQ 3 takes each flow for new credit, whatever is on its way.
         context: whatever its user keeps with it.
     """
 
