@@ -182,6 +182,19 @@ def foreign_imports(imports: list[Import]) -> list[str]:
     ]
 
 
+def root_names(imports: list[Import]) -> list[str]:
+    """Names of the package root, which ties whoever imports them to all that it names."""
+    return [
+        f"{item.place}: {item.unit or '__init__'} imports {item.target} from the package root: "
+        "import it from where it is declared"
+        for item in imports
+        if item.unit not in {"", "_names"}
+        and item.top == PACKAGE
+        and target_unit(item.target) == ""
+        and item.target not in {PACKAGE, f"{PACKAGE}.__version__"}
+    ]
+
+
 def sockets(imports: list[Import]) -> list[str]:
     return [
         f"{item.place}: only net opens sockets, {item.unit or '__init__'} imports {item.target}"
@@ -264,6 +277,10 @@ def test_third_party_packages_stay_in_their_units() -> None:
     assert foreign_imports(all_imports()) == []
 
 
+def test_nothing_inside_imports_a_name_of_the_package_root() -> None:
+    assert root_names(all_imports()) == []
+
+
 def test_only_net_opens_sockets() -> None:
     assert sockets(all_imports()) == []
 
@@ -330,6 +347,8 @@ def test_the_page_about_the_design_lists_the_layers() -> None:
         ("sections/body.py", "from ..validation import validate", wrong_arrows),
         ("sections/body.py", "def f():\n    import amqp10msg.message", wrong_arrows),
         ("message/__init__.py", "from amqp10msg import Header", wrong_arrows),
+        ("net/spool.py", "from amqp10msg import Header", root_names),
+        ("net/spool.py", "from .. import COMPILED", root_names),
         ("message/__init__.py", "from ..interop import jms", wrong_arrows),
         ("message/__init__.py", "import cbor2", foreign_imports),
         ("notation/cbor.py", "import pyarrow.compute", foreign_imports),

@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING
 import attrs
 import pyarrow as pa
 
-from amqp10msg import COMPILED, __version__
+from amqp10msg import __version__
 from amqp10msg.files import Range
 from amqp10msg.jobs._job import Job
 from amqp10msg.jobs._stats import Stats
 from amqp10msg.jobs.inputs import READING, Part, Reading, input_of, number_of, refuse_unknown
 from amqp10msg.jobs.output import WRITING, Done, Output, compression_of, read_stats
+from amqp10msg.wire.kernel import COMPILED
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

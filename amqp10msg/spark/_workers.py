@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import amqp10msg
-from amqp10msg import COMPILED
+from amqp10msg.wire.kernel import COMPILED
 
 _TEXT = (
     "amqp10msg runs on {} without its compiled kernel, and several times slower: install a wheel "

@@ -18,12 +18,12 @@ import attrs
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import decode_value, encode_value
 from amqp10msg.composite import Field, composite_of
 from amqp10msg.message import Message
 from amqp10msg.notation.type_names import TYPES, bits_of
 from amqp10msg.sections import KINDS, AmqpSequence, AmqpValue, Data
 from amqp10msg.wire.errors import EncodeError
+from amqp10msg.wire.kernel import decode_value, encode_value
 from amqp10msg.wire.primitives import (
     FORMAT_CODES,
     AmqpMap,

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from amqp10msg import decode_value, skip_value
 from amqp10msg.sections.parts import scan
 from amqp10msg.testing._encodings import encodings
 from amqp10msg.testing._sections import messages
 from amqp10msg.testing._values import nested_values
 from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.kernel import decode_value, skip_value
 from amqp10msg.wire.primitives import FORMAT_CODES
 
 # Invalid values whose sizes and counts are as they should be, where those are not the fault.

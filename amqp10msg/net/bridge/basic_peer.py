@@ -7,7 +7,7 @@ from typing import Any
 
 from pika import spec
 
-import amqp10msg
+from amqp10msg import __version__
 from amqp10msg.net.bridge.frames import (
     ACK,
     DELIVER,
@@ -185,7 +185,7 @@ class BasicPeer(Wire):
         said = spec.Connection.StartOk(
             {
                 "product": "amqp10msg bridge",
-                "version": amqp10msg.__version__,
+                "version": __version__,
                 "capabilities": capabilities,
             },
             mechanism,

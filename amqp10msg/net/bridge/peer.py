@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable
 from typing import Any
 
-import amqp10msg
+from amqp10msg import __version__
 from amqp10msg.composite import Error
 from amqp10msg.net import transport
 from amqp10msg.net.bridge.dialing import dial
@@ -64,7 +64,7 @@ class Peer(Wire, transport.Handler):
             channel_max=0,
             # Peers may wait for twice as long as they say (Part 2, 2.4.5), and so does this one.
             idle_time_out=max(endpoint.heartbeat * 500, 1_000),
-            properties={"product": "amqp10msg bridge", "version": amqp10msg.__version__},
+            properties={"product": "amqp10msg bridge", "version": __version__},
         )
         self._engine = transport.Connection(self, opens)
         self._engine.open()

@@ -8,7 +8,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import AmqpMap, DecodeError, Described, Message, Symbol
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import (
     Accepted,
@@ -33,9 +32,12 @@ from amqp10msg.delivery.node import (
     NodeError,
     OutgoingLink,
 )
+from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.serve.broker import Broker, TurnOverError
 from amqp10msg.net.serve.nodes import LIFETIME, NOT_FOUND, Published, exchange_of, publish_to
+from amqp10msg.wire.errors import DecodeError
+from amqp10msg.wire.primitives import AmqpMap, Described, Symbol
 
 #: The outcomes that settle a delivery at a node.
 OUTCOMES = (Accepted, Rejected, Released, Modified)

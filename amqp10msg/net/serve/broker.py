@@ -15,12 +15,13 @@ from typing import Any, Protocol
 
 import attrs
 
-from amqp10msg import AmqpError, Limits, Message
 from amqp10msg.delivery import DistributionNode, Error, Released, Source, TerminusExpiryPolicy
 from amqp10msg.delivery.filters import EvaluationError
 from amqp10msg.delivery.node import MemoryStore, OutgoingLink, Store, StoreError
+from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from amqp10msg.wire.limits import Limits
 
 #: Seconds after which a turn lets other connections have theirs.
 _TURN = 0.02

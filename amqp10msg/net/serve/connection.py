@@ -11,7 +11,6 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import Message, ULong
 from amqp10msg.delivery import (
     Accepted,
     Declared,
@@ -33,6 +32,7 @@ from amqp10msg.delivery.node import (
     OutcomeError,
     OutgoingLink,
 )
+from amqp10msg.message import Message
 from amqp10msg.net import transport
 from amqp10msg.net.serve.attaching import (
     OUTCOMES,
@@ -47,6 +47,7 @@ from amqp10msg.net.serve.nodes import UnroutableError
 from amqp10msg.net.serve.transactions import Retired, Transactions
 from amqp10msg.net.sockets import Socket
 from amqp10msg.wire.errors import DecodeError, EncodeError
+from amqp10msg.wire.primitives import ULong
 
 _MAX_FRAME = 1 << 16
 _CHANNEL_MAX = 255

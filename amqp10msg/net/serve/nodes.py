@@ -14,7 +14,6 @@ from urllib.parse import unquote
 
 import attrs
 
-from amqp10msg import Described, Limits, Message, MessageAnnotations, Properties, scan
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import DeleteOnClose, DeleteOnNoLinks, DistributionNode
 from amqp10msg.delivery.filters import DirectBinding, Filter, HeadersBinding, TopicBinding
@@ -26,6 +25,11 @@ from amqp10msg.delivery.node import (
     Quarantined,
     Store,
 )
+from amqp10msg.message import Message
+from amqp10msg.sections import MessageAnnotations, Properties
+from amqp10msg.sections.parts import scan
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import Described
 
 LIFETIME = "lifetime-policy"
 NOT_FOUND = "amqp:not-found"

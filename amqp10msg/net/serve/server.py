@@ -19,17 +19,19 @@ from contextlib import ExitStack, suppress
 from os import PathLike
 from typing import Any, Self, TypeVar
 
-from amqp10msg import Limits, Message, __version__
+from amqp10msg import __version__
 from amqp10msg.delivery import DistributionNode, Error
 from amqp10msg.delivery.node import (
     Capacity,
     Counts,
     Quarantined,
 )
+from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.connection import Connection
 from amqp10msg.net.serve.nodes import Exchanges, Nodes
 from amqp10msg.net.serve.services import CBS, MANAGEMENT, Management, Token, answer_token
+from amqp10msg.wire.limits import Limits
 
 T = TypeVar("T")
 

@@ -18,10 +18,13 @@ from urllib.parse import parse_qs, unquote
 
 import attrs
 
-from amqp10msg import AmqpError, AmqpValue, Int, Message, Properties, Timestamp, UInt, ULong
 from amqp10msg.delivery.node import NodeError
+from amqp10msg.message import Message
 from amqp10msg.net.serve.broker import Broker
 from amqp10msg.net.serve.nodes import Binding
+from amqp10msg.sections import AmqpValue, Properties
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.primitives import Int, Timestamp, UInt, ULong
 
 MANAGEMENT = "/management"
 CBS = "$cbs"

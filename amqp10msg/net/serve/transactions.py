@@ -12,12 +12,15 @@ from typing import Any
 
 import attrs
 
-from amqp10msg import AmqpError, AmqpValue, Described, Limits, Message
 from amqp10msg.composite import from_described
 from amqp10msg.delivery import Declare, Discharge, DistributionNode, Modified, TransactionError
 from amqp10msg.delivery.node import Delivery, NodeError, Outcome
+from amqp10msg.message import Message
 from amqp10msg.net.serve.nodes import Published
-from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED
+from amqp10msg.sections import AmqpValue
+from amqp10msg.wire.errors import RESOURCE_LIMIT_EXCEEDED, AmqpError
+from amqp10msg.wire.limits import Limits
+from amqp10msg.wire.primitives import Described
 
 _MAX_OPEN = 1_000
 _MAX_WORK = 10_000
