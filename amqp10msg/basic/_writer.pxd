@@ -14,6 +14,10 @@ cpdef write_longstr(FieldOutput out, octets)
 cpdef write_table(FieldOutput out, table, dialect, path=*, int depth=*)
 @cython.locals(start=Py_ssize_t)
 cdef _write_array(FieldOutput out, array, dialect, path, int depth)
+cdef dict _WHOLE
+
+
+@cython.locals(code=int, width=int)
 cpdef write_value(FieldOutput out, letter, value, dialect, path, name, int depth)
 cpdef write_number(FieldOutput out, value, int width, path)
 @cython.locals(flags=int, values=tuple, domains=bytes, index=int, domain=int)

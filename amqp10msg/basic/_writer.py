@@ -25,6 +25,15 @@ _U64 = struct.Struct(">Q")
 _F64 = struct.Struct(">d")
 _DECIMAL = struct.Struct(">Bi")
 _2_63 = 2**63
+# Of the letters that are numbers in all dialects: their byte, their width and their bounds; of a
+# timestamp those that a signed number of 64 bits holds.
+_WHOLE = {
+    "b": (0x62, 1, -0x80, 0x7F),
+    "B": (0x42, 1, 0, 0xFF),
+    "u": (0x75, 2, 0, 0xFFFF),
+    "i": (0x69, 4, 0, 0xFFFF_FFFF),
+    "T": (0x54, 8, 0, _2_63 - 1),
+}
 
 
 def octets_of(text: Any, path: str) -> bytes:
@@ -121,6 +130,11 @@ def write_value(
         out.octet(0x64)
         out.real(value)
         return
+    if letter in _WHOLE and type(value) is int:
+        code, width, least, most = _WHOLE[letter]
+        if least <= value <= most:
+            out.number(code, width, value)
+            return
     here = f"{path}[{name!r:.60}]"
     if letter not in LETTERS[dialect]:
         raise EncodeError(f"{letter!r} is not a field type of the dialect {dialect}", here)

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from amqp10msg.files._record import MAX_SIZE, Record
-from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json, printable
+from amqp10msg.files.text import octets_of_base64, octets_of_hex, parse_json
 from amqp10msg.wire.limits import DEFAULT_LIMITS, Limits
+from amqp10msg.wire.reprs import printable
 
 # Reads what stands before an item, empty at the end, and the size, None where that is cut off.
 _HeadOf = Callable[[Any], tuple[bytes, int | None]]

@@ -50,11 +50,6 @@ def octets_of_base64(text: str) -> bytes:
         raise ValueError(f"not base64: {len(packed)} characters cannot be bytes") from None
 
 
-def printable(text: str) -> str:
-    """Escape lone surrogates, which UTF-8 cannot hold."""
-    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
-
-
 def parse_json(octets: bytes) -> Any:
     """Read a JSON document in UTF-8, with or without a byte order mark.
 

@@ -13,10 +13,10 @@ from amqp10msg import validation
 from amqp10msg.columns import MapsAs, binary_chunks, suspects
 from amqp10msg.columns import decode as columns_decode
 from amqp10msg.files.recognition import advice
-from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.wire.errors import DecodeError
 from amqp10msg.wire.limits import DEFAULT_LIMITS
+from amqp10msg.wire.reprs import printable
 
 #: The columns that say why a message could not be decoded.
 ERRORS = ("error_code", "error_clause", "error_offset")

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
 from amqp10msg.basic import BasicMessage, decode_content_header, encode_content_header
-from amqp10msg.files.text import printable
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import scan
 from amqp10msg.translate import PROFILES, Circumstances, Translation, to_amqp10, to_basic
 from amqp10msg.translate.batches import kernel
+from amqp10msg.translate.report import as_json
 from amqp10msg.validation import rule_of
 from amqp10msg.wire.errors import AmqpError, DecodeError, EncodeError
+from amqp10msg.wire.reprs import printable
 
 _LOSSES = pa.list_(
     pa.struct(
@@ -51,9 +51,6 @@ TO_BASIC = pa.schema([*BASIC, *REPORT])
 TO_AMQP10 = pa.schema([("wire", pa.binary()), *REPORT])
 # Without one of these, a row has no message.
 _OCTETS = ("wire", "content_header", "payload")
-
-# As `json.dumps`, which makes an encoder each time.
-_json = json.JSONEncoder(ensure_ascii=False).encode
 
 # Where AMQP 0-9-1 defines what cannot be decoded of a message.
 _CONTENT_HEADER = "0-9-1, 4.2.6.1"
@@ -201,24 +198,13 @@ def _losses(made: Translation[Any]) -> list[dict[str, Any]]:
         {
             "path": printable(loss.path),
             "action": loss.action,
-            "before": _shown(loss.before),
-            "after": _shown(loss.after),
+            "before": as_json(loss.before),
+            "after": as_json(loss.after),
             "reason": printable(loss.reason),
             "recoverable": loss.recoverable,
         }
         for loss in made.losses
     ]
-
-
-def _shown(value: Any) -> str | None:
-    """Return a value as JSON; one without a JSON type as its `repr`."""
-    if value is None:
-        return None
-    try:
-        shown = _json(value)
-    except (TypeError, ValueError):
-        shown = _json(repr(value))
-    return printable(shown)
 
 
 # Buffers of Arrow, as the kernel of `translate.batches` takes and gives them.

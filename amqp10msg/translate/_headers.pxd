@@ -5,7 +5,6 @@ cimport cython
 cdef set _TAKEN
 cdef set _SECTIONS
 cdef set _INTERNAL
-cdef set _OF_BROKER
 cdef dict _SYMBOLS
 cdef dict _FOUND
 

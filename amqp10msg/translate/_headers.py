@@ -35,9 +35,9 @@ _STORED_BASIC = "x-basic-"
 #: That, and a history of deaths, which a stream does not give out unless it is an array.
 PICKY = {FILTER, "x-death"}
 #: What RabbitMQ takes for its own facts, writes over, or does not give to consumers.
-_OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
+OF_BROKER = {*COUNTS, STORED_ROUTES, "x-opt-deaths", "x-exchange", "x-routing-key"}
 #: Annotations that RabbitMQ 4 takes for its own as well: no consumer of 0-9-1 gets them as headers.
-INTERNAL = {*_OF_BROKER, "x-death"}
+INTERNAL = {*OF_BROKER, "x-death"}
 #: Keys of annotations by the names of headers.
 SYMBOLS = Vocabulary()
 #: What `header_of` finds for keys.
@@ -48,7 +48,7 @@ _FOUND = FOUND.known
 
 def _is_of_broker(name: str) -> bool:
     """Whether RabbitMQ takes a header or annotation of this name for its own."""
-    return name in _OF_BROKER or name.startswith(_STORED_BASIC)
+    return name in OF_BROKER or name.startswith(_STORED_BASIC)
 
 
 def annotation_of(name: str) -> Symbol | None:

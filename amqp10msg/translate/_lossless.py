@@ -42,6 +42,7 @@ from amqp10msg.translate._merge_basic import restored_basic
 from amqp10msg.translate._merge_message import restored_message
 from amqp10msg.translate._padding import NULL
 from amqp10msg.translate._reading import Reading
+from amqp10msg.translate._single import translated as by_engine
 from amqp10msg.translate._streams import as_sent
 from amqp10msg.translate._to_amqp10 import natural, translated
 from amqp10msg.translate._to_basic import read, usual
@@ -56,6 +57,7 @@ from amqp10msg.wire.kernel.codes import (
     MESSAGE_ANNOTATIONS_CODE,
 )
 from amqp10msg.wire.limits import UNLIMITED
+from amqp10msg.wire.primitives import Symbol
 
 #: A content header of RabbitMQ's usual frames, 128 KiB, has room for so many bytes of properties.
 MOST_PROPERTIES = 131_072 - 8 - 12
@@ -66,12 +68,34 @@ _KEPT = (UNMARKED, DELIVERY_ANNOTATIONS_CODE, FOOTER_CODE, SPARSE_PROPERTIES, SP
 
 def to_amqp10(basic: BasicMessage, notes: Notes, _: Any = None) -> Message:
     """Translate from 0-9-1 to 1.0 without loss; no circumstance matters."""
-    table = basic.properties.headers
-    # Where this library puts it.
-    if type(table) is FieldTable and table.entries and table.entries[-1][0] == residual.NAME:
+    octets = by_engine(basic, "lossless", notes)
+    if octets is not None:
+        return _decoded(octets, basic)
+    if _has_residual(basic.properties.headers):
         return _with_residual(basic, notes)
     made: Message | None = translated(basic, notes)
     return _with_residual(basic, notes) if made is None else made
+
+
+def _has_residual(table: Any) -> bool:
+    """Whether there is a residual where this library puts it."""
+    return (
+        type(table) is FieldTable and bool(table.entries) and table.entries[-1][0] == residual.NAME
+    )
+
+
+def _decoded(octets: bytes, basic: BasicMessage) -> Message:
+    """Decode a message that was never sent: its content-type and -encoding are symbols."""
+    made = Message.decode(octets, limits=UNLIMITED)
+    properties = made.properties
+    if properties is not None and not (
+        basic.exchange or basic.routing_key or _has_residual(basic.properties.headers)
+    ):
+        if properties.content_type is not None:
+            properties.content_type = Symbol(properties.content_type)
+        if properties.content_encoding is not None:
+            properties.content_encoding = Symbol(properties.content_encoding)
+    return made
 
 
 def _with_residual(basic: BasicMessage, notes: Notes) -> Message:

@@ -11,28 +11,25 @@ import functools
 from importlib.util import find_spec
 from typing import Any
 
-import attrs
-
-from amqp10msg.translate._delivery import ANNOTATIONS, HEADERS
+from amqp10msg.basic.properties import decode_field
+from amqp10msg.translate._delivery import ANNOTATIONS, COUNTS, HEADERS
 from amqp10msg.translate._headers import FILTER, INTERNAL, SECTIONS
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq.fields import octets, utf8_without_nul
-from amqp10msg.translate.rabbitmq.version import RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3
+from amqp10msg.translate.rabbitmq.version import VERSIONS
 from amqp10msg.translate.rabbitmq.writing import rewritten
+from amqp10msg.translate.report import as_json
 from amqp10msg.translate.residual import NAME
 from amqp10msg.translate.table import ROWS, shortstr
+from amqp10msg.translate.to_amqp10_rules import LOSSLESS, rules_of
 from amqp10msg.wire.kernel import COMPILED
+from amqp10msg.wire.reprs import printable
 
 # Names of headers and keys of annotations that mean something to the translator or to brokers.
 _ODD_NAMES = [
     name.encode() for name in sorted({NAME, FILTER, *HEADERS, *ANNOTATIONS, *INTERNAL, *SECTIONS})
 ]
-# The versions of RabbitMQ, by their profile.
-_VERSIONS = {
-    f"rabbitmq-{version.name}{suffix}": attrs.evolve(version, stream=bool(suffix))
-    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3)
-    for suffix in ("", "-stream")
-}
+_OF_DELIVERY = [name.encode() for name in COUNTS]
 
 
 # Texts repeat themselves. A short string has at most 255 bytes: with what the cache takes for an
@@ -53,6 +50,21 @@ def _is_symbol(row: int, octets: bytes) -> bool:
     return place.where == "field" and place.exact and shortstr(text)
 
 
+def _told(field: bytes) -> bytes:
+    """Return the JSON of a field's value, given its letter and content."""
+    return str(as_json(decode_field(field)[1])).encode()
+
+
+def _told_name(name: bytes) -> bytes:
+    """Return the path of a header."""
+    return printable(f"headers[{name.decode('utf-8', 'surrogateescape')!r}]").encode()
+
+
+def tells_of_delivery(content_header: bytes) -> bool:
+    """Whether headers may say what RabbitMQ adds for one delivery."""
+    return any(name in content_header for name in _OF_DELIVERY)
+
+
 def kernel(
     to: str, profile: str, strict: bool = False, circumstances: Circumstances | None = None
 ) -> Any:
@@ -64,29 +76,28 @@ def kernel(
         strict: whether messages are refused of which something would be lost for good.
         circumstances: what a broker's result depends on besides the message.
     """
-    version = _VERSIONS.get(profile)
+    version = VERSIONS.get(profile)
     if not COMPILED or find_spec(f"{__package__}._batch.kernel") is None:
         return None
     given = circumstances or Circumstances()
-    is_usual = not strict and given == Circumstances(user=given.user)
+    is_usual = given == Circumstances(user=given.user) and (to == "amqp10" or not strict)
     if profile != "lossless" and (version is None or not is_usual):
         return None
     from amqp10msg.translate._batch import kernel as made  # noqa: PLC0415  (it runs compiled only)
 
     given_to_all = (_is_symbol, rewritten, _ODD_NAMES)
-    if version is None:
-        translator = made.ToBasic if to == "basic" else made.ToAmqp10
-        return translator(*given_to_all)
     user = None if given.user is None else octets(given.user)
+    if to == "amqp10":
+        proofs = made.ToBasic(*given_to_all), made.RabbitMQ3ToBasic(*given_to_all)
+        if version is not None and version.is_plugin:
+            proofs[1].configured(user, False, False, version.stream)
+        rules = LOSSLESS if version is None else rules_of(version)
+        return made.ToAmqp10(rules, user, strict, _is_symbol, rewritten, _told, _told_name, proofs)
+    if version is None:
+        return made.ToBasic(*given_to_all)
     if user is not None and (len(user) > 255 or not utf8_without_nul(user)):
         user = None
-    is_old = version.name == RABBITMQ_3_10.name
-    if to == "basic":
-        to_basic = made.RabbitMQ3ToBasic if is_old else made.RabbitMQToBasic
-        return to_basic(*given_to_all).configured(
-            user, version.durable_by_default, version.queue_addresses, version.stream
-        )
-    to_amqp10 = made.RabbitMQ3ToAmqp10 if is_old else made.RabbitMQToAmqp10
-    return to_amqp10(*given_to_all).configured(
-        user, version.queue_addresses, version.metadata_first, version.trims, version.stream
+    to_basic = made.RabbitMQ3ToBasic if version.is_plugin else made.RabbitMQToBasic
+    return to_basic(*given_to_all).configured(
+        user, version.durable_by_default, version.queue_addresses, version.stream
     )

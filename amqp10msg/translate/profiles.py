@@ -12,15 +12,11 @@ from amqp10msg.basic.message import BasicMessage
 from amqp10msg.message import Message
 from amqp10msg.sections.parts import Malformed
 from amqp10msg.translate import _lossless, qpid
+from amqp10msg.translate._single import translated
 from amqp10msg.translate.circumstances import Circumstances
 from amqp10msg.translate.rabbitmq import from_basic, to_basic, v3
 from amqp10msg.translate.rabbitmq.terms import BrokerError
-from amqp10msg.translate.rabbitmq.version import (
-    RABBITMQ_3_10,
-    RABBITMQ_4_0,
-    RABBITMQ_4_3,
-    BrokerVersion,
-)
+from amqp10msg.translate.rabbitmq.version import VERSIONS, BrokerVersion
 from amqp10msg.translate.report import Notes
 from amqp10msg.wire.errors import DecodeError, TranslationError
 from amqp10msg.wire.limits import UNLIMITED
@@ -55,10 +51,12 @@ class _RabbitMQ:
     to_its_basic: Callable[[BrokerVersion, bytes, Notes, Circumstances], BasicMessage]
 
     def to_amqp10(self, basic: BasicMessage, notes: Notes, given: Circumstances) -> Message:
-        try:
-            octets = self.from_basic(self.version, basic, notes, given)
-        except BrokerError as error:
-            raise TranslationError(error.path, error.reason) from None
+        octets = translated(basic, self.version.profile, notes, given)
+        if octets is None:
+            try:
+                octets = self.from_basic(self.version, basic, notes, given)
+            except BrokerError as error:
+                raise TranslationError(error.path, error.reason) from None
         try:
             return Message.decode(octets, limits=UNLIMITED)
         except DecodeError:
@@ -99,22 +97,19 @@ class TranslationProfile:
     reversible: bool = False
 
 
-def _rabbitmq(version: BrokerVersion) -> Iterator[TranslationProfile]:
+def _rabbitmq(version: BrokerVersion) -> TranslationProfile:
     ways = (
         (v3.to_amqp10, v3.to_basic)
-        if version is RABBITMQ_3_10
+        if version.is_plugin
         else (from_basic.to_amqp10, to_basic.to_basic)
     )
-    name = f"rabbitmq-{version.name}"
-    plugin = " with its AMQP 1.0 plugin" if version is RABBITMQ_3_10 else ""
-    broker = f"RabbitMQ {version.name}{plugin}"
-    for suffix, queue, own in (
-        ("", "a classic or quorum queue", version),
-        ("-stream", "a stream", attrs.evolve(version, stream=True)),
-    ):
-        yield TranslationProfile(
-            name + suffix, f"What {broker} delivers from {queue}.", _RabbitMQ(own, *ways)
-        )
+    plugin = " with its AMQP 1.0 plugin" if version.is_plugin else ""
+    queue = "a stream" if version.stream else "a classic or quorum queue"
+    return TranslationProfile(
+        version.profile,
+        f"What RabbitMQ {version.name}{plugin} delivers from {queue}.",
+        _RabbitMQ(version, *ways),
+    )
 
 
 def _profiles() -> Iterator[TranslationProfile]:
@@ -124,8 +119,7 @@ def _profiles() -> Iterator[TranslationProfile]:
         _lossless,
         reversible=True,
     )
-    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3):
-        yield from _rabbitmq(version)
+    yield from map(_rabbitmq, VERSIONS.values())
     yield TranslationProfile(
         "qpid-broker-j", "What the converter of Apache Qpid Broker-J gives.", qpid
     )

@@ -6,6 +6,7 @@ Runs as it is, and compiled with the C types of `report.pxd`.
 
 from __future__ import annotations
 
+import json
 from html import escape
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -13,7 +14,7 @@ import attrs
 
 from amqp10msg.wire.errors import TranslationError
 from amqp10msg.wire.kernel.twin import Layout
-from amqp10msg.wire.reprs import short_repr, shown
+from amqp10msg.wire.reprs import printable, short_repr, shown
 
 M = TypeVar("M")
 
@@ -89,6 +90,21 @@ _WRAPPED = 'style="white-space: pre-wrap; overflow-wrap: anywhere"'
 def path_of_key(section: str, key: Any) -> str:
     """Return the path of a value in a section that is a map: a key of text is in quotes."""
     return f"{section}[{str(key)!r}]" if isinstance(key, str) else f"{section}[{key}]"
+
+
+# As `json.dumps`, which makes an encoder each time.
+_json = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def as_json(value: Any) -> str | None:
+    """Return a value of a loss as JSON; one without a JSON type as its `repr`."""
+    if value is None:
+        return None
+    try:
+        told = _json(value)
+    except (TypeError, ValueError):
+        told = _json(repr(value))
+    return printable(told)
 
 
 # Made for every message, so as decoding makes its own, and not frozen for the same reason: the pure

@@ -30,7 +30,7 @@ from amqp10msg.wire.primitives import (
     UShort,
 )
 
-__all__ = ["Text", "cut", "short_repr", "shown"]
+__all__ = ["Text", "cut", "printable", "short_repr", "shown"]
 
 T = TypeVar("T")
 
@@ -169,3 +169,8 @@ def _write_between(out: _Out, begin: str, items: Iterable[Any], end: str, level:
         _write(out, item, level + 1, before)
         before = ", "
     out.add(end if before == ", " else f"{begin}{end}")
+
+
+def printable(text: str) -> str:
+    """Escape lone surrogates, which UTF-8 cannot hold."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()

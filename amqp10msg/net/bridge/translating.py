@@ -15,7 +15,7 @@ from amqp10msg.net.bridge.headers import header_of
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, Outgoing
 from amqp10msg.translate import Circumstances
-from amqp10msg.translate.batches import kernel
+from amqp10msg.translate.batches import kernel, tells_of_delivery
 
 #: Whose messages a user may send, the target decides.
 ANYBODY = Circumstances(user=None)
@@ -49,7 +49,11 @@ def translator_of(
         bodies = _column([one.octets for one in deliveries])
         rows = len(deliveries)
         odd, (_, wires, losses) = found.run(rows, headers, bodies, None, None, None)
-        made: list[Outgoing | None] = [Outgoing(wire) for wire in _cells(wires)]
+        # What a header says of one delivery is to be taken out first.
+        made: list[Outgoing | None] = [
+            None if tells_of_delivery(one.content_header or b"") else Outgoing(wire)
+            for one, wire in zip(deliveries, _cells(wires), strict=True)
+        ]
         for row in odd:
             made[row] = None
         _count(deliveries, made, losses, statistics)

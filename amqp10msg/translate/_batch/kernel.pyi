@@ -3,6 +3,9 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.translate.to_amqp10_rules import ToAmqp10Rules
+
 _Symbol: TypeAlias = Callable[[int, bytes], bool]
 _Rewritten: TypeAlias = Callable[[bytes], bytes | None]
 
@@ -31,9 +34,14 @@ class RabbitMQ3ToBasic(RabbitMQToBasic): ...
 class ToAmqp10:
     def __init__(
         self,
+        rules: ToAmqp10Rules,
+        user: bytes | None,
+        strict: bool,
         is_symbol: _Symbol,
         rewritten: _Rewritten,
-        odd_names: list[bytes],
+        told: Callable[[bytes], bytes],
+        told_name: Callable[[bytes], bytes],
+        proofs: tuple[ToBasic, RabbitMQ3ToBasic],
         /,
     ) -> None: ...
     def run(
@@ -45,16 +53,8 @@ class ToAmqp10:
         routing_key: tuple[Any, ...] | None,
         redelivered: tuple[Any, ...] | None,
     ) -> tuple[list[int], tuple[Any, ...]]: ...
-
-class RabbitMQToAmqp10(ToAmqp10):
-    def configured(
-        self,
-        user: bytes | None,
-        queue_addresses: bool,
-        metadata_first: bool,
-        trims: bool,
-        stream: bool,
-        /,
-    ) -> RabbitMQToAmqp10: ...
-
-class RabbitMQ3ToAmqp10(RabbitMQToAmqp10): ...
+    def one(
+        self, basic: BasicMessage
+    ) -> (
+        tuple[bytes, tuple[list[tuple[int, int, int]], tuple[Any, ...], list[Any]] | None] | None
+    ): ...

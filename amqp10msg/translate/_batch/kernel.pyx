@@ -23,8 +23,19 @@ from libc.string cimport memchr, strlen
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_Free, PyMem_Realloc
 
+from operator import attrgetter
+from struct import Struct
+
+from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
+from amqp10msg.basic.properties import encode_properties
+from amqp10msg.basic.tables import FieldArray, FieldTable, ScaledDecimal, as_table
+from amqp10msg.wire.primitives import Float
+
 cdef extern from "Python.h":
     Py_ssize_t PY_SSIZE_T_MAX
+
+cdef object values_of = attrgetter(*[row.name for row in BASIC_PROPERTIES])
+cdef object HEAD = Struct(">HHQ")  # of a content header
 
 # The numeric descriptors of the sections (Part 3, 3.2).
 cdef enum:
@@ -48,9 +59,6 @@ include "input.pxi"
 include "rules.pxi"
 include "message_reader.pxi"
 include "to_basic.pxi"
-include "content_reader.pxi"
-include "to_amqp10.pxi"
 include "rabbitmq_to_basic.pxi"
-include "rabbitmq_to_amqp10.pxi"
 include "rabbitmq3_to_basic.pxi"
-include "rabbitmq3_to_amqp10.pxi"
+include "to_amqp10.pxi"

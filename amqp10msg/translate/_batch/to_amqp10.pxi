@@ -1,34 +1,403 @@
-# From content headers of 0-9-1 to encoded 1.0 messages, as the lossless profile does it.
+# From content headers of 0-9-1 to encoded messages of 1.0: one engine for all profiles, and for
+# batches and single messages alike. What a profile does stands in a `ToAmqp10Rules` of Python,
+# which is copied into C once.
 
-cdef const char* SAID_BY_COUNT = (
-    b"header.delivery-count says it; a broker on the way back says both anew"
-)
+cdef enum:
+    # What a check says of a value that 1.0 has no counterpart of.
+    LACKING = 2
+    # More elements of arrays and tables make a row odd.
+    MOST_ITEMS = 4096
+    # What RabbitMQ takes for text has at most so many bytes.
+    LONGEST_TEXT = 4096
+    # A scratch buffer of more bytes is given back.
+    MOST_KEPT = 1 << 20
 
-# By property: the field of the properties section that holds it, or -1.
-cdef int[PROPERTIES] PLACES = [6, 7, -1, -1, -1, 5, 4, -1, 0, 9, -1, 1, -1, -1]
-# The annotations of properties without a field, in their order.
-cdef int[5] ROWS = [DELIVERY_MODE, PRIORITY, TYPE, APP_ID, CLUSTER_ID]
-cdef text[5] ROW_KEYS = [
-    b"x-opt-basic-delivery-mode", b"x-opt-basic-priority", b"x-opt-basic-type",
-    b"x-opt-basic-app-id", b"x-opt-basic-cluster-id",
-]
+# How a property is read: `Form` in Python.
+cdef enum:
+    TEXT_FORM
+    ID_FORM
+    BROKER_ID_FORM
+    KNOWN_FORM
+    SYMBOL_FORM
+    MODE_FORM
+    PRIORITY_FORM
+    NUMBER_FORM
+    DIGITS_FORM
+    SECONDS_FORM
+    MOMENT_FORM
+    USER_FORM
+    ADDRESS_FORM
+
+# Where a header goes.
+cdef enum:
+    UNPLACED
+    LEFT_OUT
+    ANNOTATION
+    APPLICATION
+    SAVED_SECTION
+
+# What a loss says stands there after: nothing, the same, or what is said beside it.
+cdef enum:
+    NOTHING_AFTER
+    SAME_AFTER
+    ONE_AFTER
+    BINARY_AFTER
+
+# What a loss is about: a property by its number, a header from its own number on, or this.
+cdef enum:
+    REDELIVERED = PROPERTIES
+    FIRST_HEADER = PROPERTIES + 1
+
+# The losses, in the order of Python's `TO_AMQP10_LOSSES`.
+cdef enum:
+    LOSS_REDELIVERED
+    LOSS_FACT
+    LOSS_UNPLACED
+    LOSS_NO_TEXT
+    LOSS_ROUTES
+    LOSS_HIDDEN_ROUTES
+    LOSS_NESTED
+    LOSS_HEADER
+    LOSS_TYPE
+    LOSS_APP_ID
+    LOSS_CLUSTER_ID
+    LOSS_LEFT_OUT
+    LOSS_MOMENT
+    LOSS_USER
+    LOSSES
+
+cdef struct LossRule:
+    const char* action
+    const char* reason
+    bint recoverable
+
+# What becomes of a property: the section that has the field, 0 for none, the place of the field in
+# it and the constructor of a text there; or the key of an annotation, and the one number that it
+# holds, -1 for all.
+cdef struct PropertyRule:
+    int form, section, place, code, only
+    const char* name
+    const char* key
+
+cdef struct PropertyLoss:
+    int index, loss, after
+
+cdef struct Rules:
+    PropertyRule[PROPERTIES] rows
+    PropertyLoss[PROPERTIES] losses
+    int loss_count, delivery_count
+    bint is_lossless, is_plugin, is_stream
+    bint own_first, trims, any_user
+    const char* address
+
+# A header, and where it goes; of the residual, the encoded value that it had in 1.0.
+cdef struct Field:
+    cursor start, stop, name
+    Py_ssize_t size
+    int letter, place
+    Value value
+    Span kept
+
+# A message of 0-9-1 as it was read. Of the residual: the encoded sections and values that it keeps.
+cdef struct Given:
+    bint[PROPERTIES] there
+    Value[PROPERTIES] given
+    bint[PROPERTIES] annotated  # a property in an annotation, though there is a field
+    Field[MOST] fields
+    Py_ssize_t count
+    Span exchange, routing_key, body, residual
+    bint redelivered, is_delivered, is_marked, has_offset, has_unplaced, is_empty
+    Span[3] saved
+    bint has_saved
+    Span header, annotations, properties, application
+    bint[FIELDS] keeps
+    Span[FIELDS] kept
 
 
-cdef class ToAmqp10(ContentReader):
-    """Translates messages of 0-9-1 to encoded messages of 1.0."""
+cdef int width_of(int letter) noexcept nogil:
+    """Return how many bytes a field has, -4 for those with a size in front, -1 for no letter."""
+    if letter == c"S" or letter == c"x" or letter == c"A" or letter == c"F":
+        return -4
+    if letter == c"I" or letter == c"i" or letter == c"f":
+        return 4
+    if letter == c"l" or letter == c"d" or letter == c"T" or letter == c"L":
+        return 8
+    if letter == c"t" or letter == c"b" or letter == c"B":
+        return 1
+    if letter == c"s" or letter == c"u" or letter == c"U":
+        return 2
+    if letter == c"D":
+        return 5
+    return 0 if letter == c"V" else -1
 
+
+cdef int read_content(cursor* place, cursor stop, int letter, Value* v) noexcept nogil:
+    """Read the content of a field and pass over it; odd where it is cut off."""
+    cdef cursor p = place[0]
+    cdef int width = width_of(letter)
+    v.start = v.at = p
+    v.number = 0
+    if width == -4:
+        if stop - p < 4:
+            return ODD
+        v.n = <Py_ssize_t> unsigned_at(p, 4)
+        v.at = p + 4
+        if v.n > stop - v.at:
+            return ODD
+        place[0] = v.at + v.n
+        return GOOD
+    if width < 0 or width > stop - p:
+        return ODD
+    v.n = width
+    place[0] = p + width
+    v.number = <int64_t> unsigned_at(p, width)
+    if letter == c"I":
+        v.number = <int32_t> <uint32_t> v.number
+    elif letter == c"s" or letter == c"U":
+        v.number = <int16_t> <uint16_t> v.number
+    elif letter == c"b":
+        v.number = <int8_t> <uint8_t> v.number
+    return GOOD
+
+
+cdef inline bint is_number_field(int letter, int64_t bits) noexcept nogil:
+    """Whether the bits of a float or double field are a number."""
+    return is_finite(DOUBLE if letter == c"d" else FLOAT, <uint64_t> bits)
+
+
+cdef inline bint is_broker_text(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether RabbitMQ takes a long string for text."""
+    return n <= LONGEST_TEXT and not bytes_found(p, n) & NUL and is_utf8(p, n)
+
+
+cdef inline bint is_plain_ascii(cursor p, Py_ssize_t n) noexcept nogil:
+    """Whether bytes are ASCII without NUL."""
+    return bytes_found(p, n) == 0
+
+
+cdef inline Py_ssize_t begin_compound(Out* o) except -1:
+    """Leave room for the head of a short list or map; return where it begins."""
+    reserve(o, 3)
+    o.size += 3
+    return o.size - 3
+
+
+cdef int end_compound(Out* o, Py_ssize_t start, int code, Py_ssize_t count) except -1:
+    """Write the head of a list or map, `code` being that of its short form."""
+    cdef Py_ssize_t size = o.size - start - 3
+    cdef uint8_t* head
+    if size < 255:
+        head = o.at + start
+        head[0] = <uint8_t> code
+        head[1] = <uint8_t> (size + 1)
+        head[2] = <uint8_t> count
+        return 0
+    reserve(o, 6)
+    memmove(o.at + start + 9, o.at + start + 3, <size_t> size)
+    o.size = start
+    octet(o, code + 0x10)
+    number(o, <uint64_t> size + 4, 4)
+    number(o, <uint64_t> count, 4)
+    o.size += size
+    return 0
+
+
+cdef int put_narrow(Out* o, int code, cursor p, Py_ssize_t n) except -1:
+    """Write a string or a binary as RabbitMQ 3.10 does, whose short form ends one byte earlier."""
+    if n != 255:
+        return put_variable(o, code, p, n)
+    octet(o, code + 0x10)
+    number(o, 255, 4)
+    return put(o, p, n)
+
+
+cdef const char* UPPER = b"0123456789ABCDEF"
+
+
+cdef int put_address(Out* o, const char* prefix, cursor p, Py_ssize_t n, bint quotes) except -1:
+    """Write the address of a queue, with percent signs for bytes that are reserved if asked for."""
+    cdef Py_ssize_t i
+    cdef int code
+    say(o, prefix)
+    for i in range(n):
+        code = p[i]
+        if not quotes or (
+            c"0" <= code <= c"9" or c"a" <= (code | 32) <= c"z"
+            or code == c"-" or code == c"." or code == c"_" or code == c"~"
+        ):
+            octet(o, code)
+        else:
+            octet(o, c"%")
+            octet(o, UPPER[code >> 4])
+            octet(o, UPPER[code & 15])
+    return 0
+
+
+cdef bint is_one_section(cursor p, Py_ssize_t n, int code) noexcept nogil:
+    """Whether bytes are nothing but one section."""
+    cdef cursor stop = p + n
+    cdef Span found
+    found.at = NULL
+    return skip_section(&p, stop, code, &found) == GOOD and found.at != NULL and p == stop
+
+
+cdef bytes bytes_of(text):
+    """Encode a text, lone surrogates as the bytes that they stand for."""
+    return b"" if text == "" else (<str?> text).encode("utf-8", "surrogateescape")
+
+
+cdef bint are_plain(tuple values, list entries) except -1:
+    """Whether properties and headers are of the types in which they are decoded."""
+    cdef Py_ssize_t i
+    for i in range(PROPERTIES):
+        value = values[i]
+        if value is None or i == HEADERS:
+            continue
+        if i == DELIVERY_MODE or i == PRIORITY or i == TIMESTAMP_AT:
+            if type(value) is not int:
+                return False
+        elif type(value) is not str:
+            return False
+    return are_plain_entries(entries, 3, 0)
+
+
+cdef bint are_plain_entries(list entries, Py_ssize_t size, int level) except -1:
+    """Whether the values of a table or an array are of the types in which they are decoded."""
+    cdef int letter
+    for entry in entries:
+        if type(entry) is not tuple or len(<tuple> entry) != size:
+            return False
+        value = (<tuple> entry)[size - 1]
+        text = (<tuple> entry)[size - 2]
+        if type(text) is not str or len(<str> text) != 1:
+            return False
+        if size == 3 and type((<tuple> entry)[0]) is not str:
+            return False
+        letter = ord(<str> text)
+        kind = type(value)
+        if letter == c"S":
+            if kind is not str:
+                return False
+        elif letter == c"t":
+            if kind is not bool:
+                return False
+        elif letter == c"d":
+            if kind is not float:
+                return False
+        elif letter == c"x":
+            if kind is not bytes:
+                return False
+        elif letter == c"f":
+            if kind is not Float:
+                return False
+        elif letter == c"D":
+            if kind is not ScaledDecimal:
+                return False
+        elif letter == c"V":
+            if value is not None:
+                return False
+        elif letter == c"F" or letter == c"A":
+            if kind is not (FieldTable if letter == c"F" else FieldArray):
+                return False
+            if level == MOST_LEVELS or type(value.entries) is not list:
+                return False
+            if not are_plain_entries(value.entries, 3 if letter == c"F" else 2, level + 1):
+                return False
+        elif kind is not int:
+            return False
+    return True
+
+
+cdef class ToAmqp10:
+    """Translates messages of 0-9-1 to encoded messages of 1.0.
+
+    Args:
+        rules: a `ToAmqp10Rules`.
+        user: the name that a user-id must be, None where it may be any.
+        strict: messages of which something is lost for good are odd ones.
+        is_symbol: takes the bytes of a content-type (0) or content-encoding (1), and says whether
+            the field of 1.0 holds them before a body of data.
+        rewritten: returns encoded body sections as RabbitMQ writes them, None where it cannot.
+        told: returns the JSON of a field's value, given its letter and content.
+        told_name: returns the path of a header, given the bytes of its name.
+        proofs: translate back without loss, and as RabbitMQ 3.10 does.
+    """
+
+    cdef object is_symbol, rewritten, told, told_name
+    cdef list held  # what the rules point to
+    cdef list unplaced_names
+    cdef bytes user
+    cdef ToBasic lossless
+    cdef RabbitMQ3ToBasic plugin
+    cdef Rules rules
+    cdef LossRule[LOSSES] loss_rules
+    cdef Given given
     cdef Texts wire
     cdef Losses losses
-    cdef Out there, section
+    cdef Out there, unpacked, packed
+    cdef list single  # of a single message, the losses; None in a batch
+    cdef bint strict, is_refused
+    cdef bint is_busy, lacks  # the nested value that was checked last has no counterpart
+    cdef Py_ssize_t items
 
-    def __cinit__(self, *_):
+    def __cinit__(
+        self, rules, bytes user or None, bint strict, is_symbol, rewritten, told, told_name, proofs
+    ):
+        self.strict = strict
+        self.is_symbol = is_symbol
+        self.rewritten = rewritten
+        self.told = told
+        self.told_name = told_name
+        self.user = user
+        self.lossless, self.plugin = proofs
+        self.held = []
+        self.fill(rules)
         self.begin()
 
     def __dealloc__(self):
         free_texts(&self.wire)
         free_losses(&self.losses)
         free_out(&self.there)
-        free_out(&self.section)
+        free_out(&self.unpacked)
+        free_out(&self.packed)
+
+    cdef const char* hold(self, text) except NULL:
+        octets = text.encode()
+        self.held.append(octets)
+        return PyBytes_AS_STRING(octets)
+
+    cdef int fill(self, rules) except -1:
+        """Copy the rules."""
+        cdef Rules* to = &self.rules
+        cdef PropertyRule* row
+        cdef int i
+        for i, given in enumerate(rules.properties):
+            row = &to.rows[i]
+            row.form, row.section, row.place, row.code, row.only = (
+                given.form, given.section, given.place, given.code, given.only
+            )
+            row.name = self.hold(given.wire_name)
+            row.key = self.hold(given.annotation) if given.annotation else NULL
+        to.loss_count = 0
+        for index, loss, after in rules.losses:
+            to.losses[to.loss_count].index = index
+            to.losses[to.loss_count].loss = loss
+            to.losses[to.loss_count].after = after
+            to.loss_count += 1
+        for i, loss in enumerate(rules.all_losses):
+            self.loss_rules[i].action = self.hold(loss.action)
+            self.loss_rules[i].reason = self.hold(loss.reason)
+            self.loss_rules[i].recoverable = loss.recoverable
+        to.is_lossless = rules.is_lossless
+        to.is_plugin = rules.is_plugin
+        to.is_stream = rules.is_stream
+        to.own_first = rules.own_first
+        to.trims = rules.trims
+        to.delivery_count = rules.delivery_count
+        to.any_user = self.user is None
+        to.address = self.hold(rules.address) if rules.address else NULL
+        self.unplaced_names = rules.unplaced
+        return 0
 
     cdef int begin(self) except -1:
         """Begin a batch."""
@@ -75,223 +444,1051 @@ cdef class ToAmqp10(ContentReader):
         valid = None if are_all else bits_of(&self.there)
         return odd, (valid, buffers_of(&self.wire), losses_of(&self.losses))
 
+    def one(self, basic):
+        """Translate one message; None where it is an odd one.
+
+        Returns:
+            Its bytes; and where there are losses, each as numbers (what it is about, its rule, and
+            what stands there after), with the values of the properties and the headers.
+        """
+        cdef Given* g = &self.given
+        cdef Span header
+        cdef bytes octets, exchange, routing_key
+        cdef list entries = []
+        cdef tuple values
+        if self.is_busy:  # in another thread
+            return None
+        properties = basic.properties
+        values = values_of(properties)
+        body = basic.body
+        table = values[HEADERS]
+        if table is not None:
+            entries = as_table(table).entries
+        if type(body) is not bytes or not are_plain(values, entries):
+            return None
+        exchange = bytes_of(basic.exchange)
+        routing_key = bytes_of(basic.routing_key)
+        octets = HEAD.pack(60, 0, len(<bytes> body)) + encode_properties(properties)
+        header.at, header.n = <cursor> PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets)
+        redelivered = bool(basic.redelivered)
+        if self.is_busy:
+            return None
+        self.is_busy = True
+        self.single = []
+        g.redelivered = redelivered
+        g.body.at, g.body.n = <cursor> PyBytes_AS_STRING(<bytes> body), len(<bytes> body)
+        g.exchange.at, g.exchange.n = <cursor> PyBytes_AS_STRING(exchange), len(exchange)
+        g.routing_key.at, g.routing_key.n = (
+            <cursor> PyBytes_AS_STRING(routing_key), len(routing_key)
+        )
+        try:
+            if self.row(&header) == ODD:
+                return None
+            made = taken(&self.wire.data)
+            return made, (self.single, values, entries) if self.single else None
+        finally:
+            self.single = None
+            if self.wire.data.room > MOST_KEPT:
+                free_out(&self.wire.data)
+            self.begin()
+            self.is_busy = False
+
     cdef int row(self, Span* header) except -1:
         """Translate a message as the next row; where it is odd, nothing is done."""
-        cdef Given* g = &self.given
         cdef Out* o = &self.wire.data
         cdef Py_ssize_t start = o.size
-        if self.read(header) == ODD or self.write(o) == ODD:
+        cdef Mark mark = mark_of(&self.losses)
+        if (
+            self.read(header) == ODD
+            or self.write(o) == ODD
+            or self.is_refused
+            or self.prove(header, o.at + start, o.size - start) == ODD
+        ):
             o.size = start
+            cut_losses(&self.losses, &mark)
             return ODD
-        if g.residual.at != NULL:
-            # Only what becomes this very message is what it was.
-            self.basic.begin()
-            if (
-                self.basic.row(o.at + start, o.size - start) == ODD
-                or not is_same(
-                    self.basic.header.data.at, self.basic.header.data.size, header.at, header.n
-                )
-                or self.basic.made.redelivered != g.redelivered
-            ):
-                o.size = start
-                return ODD
-        elif g.redelivered and not g.is_delivered:
-            say(&self.losses.path.data, b"redelivered")
-            say(&self.losses.before.data, b"true")
-            octet(&self.losses.after.data, 49)
-            end_loss(&self.losses, b"retyped", True, SAID_BY_COUNT)
         end_text(&self.wire)
         end_losses(&self.losses)
         return GOOD
 
+    cdef int prove(self, Span* header, cursor p, Py_ssize_t n) except -1:
+        """Make sure of what was written where it was pasted, and not read."""
+        cdef Given* g = &self.given
+        cdef Span body
+        if self.rules.is_plugin and (g.has_saved or g.is_marked):
+            self.plugin.begin()
+            return self.plugin.read(p, n, &body)
+        if g.residual.at == NULL:
+            return GOOD
+        # Only what becomes this very message is what it was.
+        self.lossless.begin()
+        return GOOD if (
+            self.lossless.row(p, n) == GOOD
+            and is_same(
+                self.lossless.header.data.at, self.lossless.header.data.size, header.at, header.n
+            )
+            and self.lossless.made.redelivered == g.redelivered
+        ) else ODD
+
+    # Reading.
+
+    cdef int read(self, Span* header) except -1:
+        """Read a content header."""
+        cdef Given* g = &self.given
+        cdef cursor p = header.at
+        cdef cursor stop = p + header.n
+        cdef int i, flags, form
+        cdef Value* v
+        g.count = 0
+        self.items = 0
+        self.is_refused = False
+        g.residual.at = g.header.at = g.annotations.at = NULL
+        g.properties.at = g.application.at = NULL
+        g.saved[0].at = g.saved[1].at = g.saved[2].at = NULL
+        g.has_saved = g.has_offset = g.has_unplaced = g.is_empty = False
+        g.is_delivered = g.exchange.n > 0 or g.routing_key.n > 0
+        memset(g.keeps, 0, sizeof(g.keeps))
+        memset(g.annotated, 0, sizeof(g.annotated))
+        if g.is_delivered and not (
+            is_short(g.exchange.at, g.exchange.n) and is_short(g.routing_key.at, g.routing_key.n)
+        ):
+            return ODD
+        if stop - p < 14 or unsigned_at(p, 2) != 60:
+            return ODD
+        if unsigned_at(p + 4, 8) != <uint64_t> g.body.n:
+            return ODD
+        flags = <int> unsigned_at(p + 12, 2)
+        if flags & 3:
+            return ODD
+        p += 14
+        for i in range(PROPERTIES):
+            g.there[i] = flags >> (15 - i) & 1
+            if not g.there[i]:
+                continue
+            v = &g.given[i]
+            v.start = v.at = p
+            if i == HEADERS:
+                if stop - p < 4 or <int64_t> unsigned_at(p, 4) > stop - p - 4:
+                    return ODD
+                v.n = <Py_ssize_t> unsigned_at(p, 4)
+                p += 4 + v.n
+                if self.read_table(p - v.n, p) == ODD:
+                    return ODD
+                continue
+            form = self.rules.rows[i].form
+            v.n = 1 if i == DELIVERY_MODE or i == PRIORITY else 8
+            if i != DELIVERY_MODE and i != PRIORITY and i != TIMESTAMP_AT:
+                if p == stop:
+                    return ODD
+                v.n = p[0]
+                p += 1
+                v.at = p
+            if v.n > stop - p:
+                return ODD
+            p += v.n
+            if self.read_property(i, form, v) == ODD:
+                return ODD
+        if p != stop or self.read_kind_of_body() == ODD:
+            return ODD
+        if g.has_offset and g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 1:
+            self.tell(DELIVERY_MODE, LOSS_FACT, NOTHING_AFTER)
+            g.there[DELIVERY_MODE] = False
+        # The bytes of a table are not those that a stream changed.
+        return ODD if g.has_offset and g.has_unplaced else GOOD
+
+    cdef int read_kind_of_body(self) except -1:
+        """Look at what the properties say of the body."""
+        cdef Given* g = &self.given
+        cdef int i
+        g.is_marked = g.there[TYPE] and is_text(g.given[TYPE].at, g.given[TYPE].n, MARKER)
+        if self.rules.is_plugin:
+            return GOOD
+        if not g.is_marked:
+            # What is no symbol of 1.0 stands in an annotation; a residual may say otherwise.
+            return GOOD if g.residual.at == NULL or not (g.annotated[0] or g.annotated[1]) else ODD
+        if not is_body(g.body.at, g.body.at + g.body.n):
+            return ODD
+        if not self.rules.is_lossless:
+            return GOOD
+        octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+        if self.rewritten(octets) is None:
+            return ODD
+        # Without data, these stand in annotations, but where the residual says otherwise.
+        for i in range(2):
+            if not g.there[i]:
+                continue
+            if g.residual.at == NULL:
+                g.annotated[i] = True
+            elif g.annotated[i] or (g.properties.at == NULL and not g.keeps[6 + i]):
+                return ODD
+        return GOOD
+
+    cdef int read_property(self, int index, int form, Value* v) except -1:
+        """Read a property as the field or annotation that it becomes."""
+        v.kind = STRING
+        if form == MODE_FORM or form == PRIORITY_FORM or form == NUMBER_FORM:
+            v.kind = UBYTE
+            v.number = v.at[0]
+            if form == MODE_FORM:
+                return GOOD if 1 <= v.number <= 2 else ODD
+            return GOOD if form == NUMBER_FORM or v.number <= 9 else ODD
+        if form == SECONDS_FORM or form == MOMENT_FORM:
+            v.kind = TIMESTAMP
+            v.number = <int64_t> unsigned_at(v.at, 8)
+            # As a moment it is milliseconds, and on the way back seconds again.
+            if not 0 <= v.number < (1000000000000 if form == SECONDS_FORM else 9223372036854776):
+                return ODD
+            return GOOD
+        if form == DIGITS_FORM:
+            return read_digits(v)
+        if form == SYMBOL_FORM or form == KNOWN_FORM:
+            v.kind = SYMBOL
+            if form == KNOWN_FORM and self.is_known(index, v):
+                return GOOD
+            self.given.annotated[index] = form == KNOWN_FORM
+            return GOOD if is_plain_ascii(v.at, v.n) else ODD
+        if not is_short(v.at, v.n):
+            return ODD
+        if form == ID_FORM or form == BROKER_ID_FORM:
+            if begins(v.at, v.n, b"urn:uuid:") and (v.n == 45 or form == ID_FORM):
+                if not is_uuid(v.at + 9, v.n - 9):
+                    return ODD
+                v.kind = UUID
+                v.at += 9
+                v.n -= 9
+                return GOOD
+            return ODD if form == ID_FORM and (
+                begins(v.at, v.n, b"urn:") or begins(v.at, v.n, b"ID:")
+            ) else GOOD
+        if form == USER_FORM:
+            return GOOD if (v.n > 0 if self.rules.any_user else is_same(
+                v.at, v.n, <cursor> PyBytes_AS_STRING(self.user), PyBytes_GET_SIZE(self.user)
+            )) else ODD
+        if form == ADDRESS_FORM:
+            return ODD if is_text(v.at, v.n, b"amq.rabbitmq.reply-to") else GOOD
+        if index == USER_ID and v.n > LONGEST_USER and bytes_found(v.at, v.n) & HIGH:
+            return ODD
+        return GOOD
+
+    cdef bint is_known(self, int index, Value* v) except -1:
+        """Whether the rules of 1.0 allow this content-type or content-encoding."""
+        cdef bytes text = PyBytes_FromStringAndSize(<const char*> v.at, v.n)
+        return self.is_symbol(index, text)
+
+    cdef int read_table(self, cursor p, cursor stop) except -1:
+        """Read the headers; the last may be a residual."""
+        cdef Given* g = &self.given
+        cdef Field* field
+        cdef Py_ssize_t i
+        while p < stop:
+            if g.count == MOST:
+                return ODD
+            field = &g.fields[g.count]
+            field.start = p
+            field.kept.at = NULL
+            if stop - p < p[0] + 2:
+                return ODD
+            field.size = p[0]
+            field.name = p + 1
+            p += 1 + field.size
+            field.letter = p[0]
+            p += 1
+            if read_content(&p, stop, field.letter, &field.value) == ODD:
+                return ODD
+            field.stop = p
+            for i in range(g.count):
+                if is_same(g.fields[i].name, g.fields[i].size, field.name, field.size):
+                    return ODD
+            if is_text(field.name, field.size, RESIDUAL) and self.rules.is_lossless:
+                if p != stop or field.letter != c"S" or g.is_delivered:
+                    return ODD
+                g.residual.at = field.value.at
+                g.residual.n = field.value.n
+                return self.read_residual()
+            if self.place(field) == ODD:
+                return ODD
+            g.count += 1
+        g.is_empty = g.count == 0
+        return GOOD
+
+    cdef int place(self, Field* field) except -1:
+        """Find out where a header goes."""
+        if self.rules.is_lossless:
+            return self.place_lossless(field)
+        if self.rules.is_plugin:
+            return self.place_saved(field)
+        return self.place_as_broker(field)
+
+    cdef int place_lossless(self, Field* field) except -1:
+        cdef Given* g = &self.given
+        cdef bytes name
+        cdef int found
+        cdef Value* v = &field.value
+        cdef bint is_offset = is_text(field.name, field.size, b"x-stream-offset")
+        if g.is_delivered and field.letter == c"l" and (
+            is_offset or is_text(field.name, field.size, b"x-delivery-count")
+            or is_text(field.name, field.size, b"x-acquired-count")
+        ):
+            field.place = LEFT_OUT
+            g.has_offset = g.has_offset or is_offset
+            return self.tell(FIRST_HEADER + g.count, LOSS_FACT, NOTHING_AFTER) or GOOD
+        field.place = APPLICATION
+        if begins(field.name, field.size, b"x-"):
+            field.place = ANNOTATION
+            if (
+                not is_plain_ascii(field.name, field.size)
+                or begins(field.name, field.size, b"x-opt-x-")
+                or begins(field.name, field.size, b"x-basic-")
+            ):
+                field.place = UNPLACED
+            for name in self.unplaced_names:
+                if is_same(
+                    field.name, field.size,
+                    <cursor> PyBytes_AS_STRING(name), PyBytes_GET_SIZE(name),
+                ):
+                    field.place = UNPLACED
+                    break
+            if is_text(field.name, field.size, FILTER_VALUE) and not (
+                field.letter == c"S" and is_broker_text(v.at, v.n)
+            ):
+                field.place = UNPLACED
+            if is_text(field.name, field.size, b"x-death") and field.letter != c"A":
+                field.place = UNPLACED
+        elif (
+            is_route(field.name, field.size) or bytes_found(field.name, field.size) & NUL
+            or not is_utf8(field.name, field.size)
+        ):
+            field.place = UNPLACED
+        found = self.check(
+            field.letter, v, 0 if field.place == ANNOTATION else -1, field.place != UNPLACED
+        )
+        if found == LACKING:
+            field.place = UNPLACED
+        g.has_unplaced = g.has_unplaced or field.place == UNPLACED
+        return ODD if found == ODD else GOOD
+
+    cdef int place_as_broker(self, Field* field) except -1:
+        cdef bint is_nested = field.letter == c"A" or field.letter == c"F"
+        field.place = APPLICATION
+        if begins(field.name, field.size, b"x-"):
+            field.place = ANNOTATION
+            if (
+                not is_plain_ascii(field.name, field.size)
+                or begins(field.name, field.size, b"x-amqp-1.0-")
+                or is_text(field.name, field.size, b"x-exchange")
+                or is_text(field.name, field.size, b"x-routing-key")
+                or is_text(field.name, field.size, b"x-basic-type")
+                or is_text(field.name, field.size, b"x-cc")
+                or (self.rules.is_stream and field.letter == c"V")
+                or (self.rules.is_stream and is_text(field.name, field.size, b"x-basic-expiration"))
+                or (
+                    is_text(field.name, field.size, FILTER_VALUE)
+                    and not (
+                        field.letter == c"S" and is_broker_text(field.value.at, field.value.n)
+                    )
+                )
+            ):
+                return ODD
+        elif not is_short(field.name, field.size):
+            return ODD
+        elif is_route(field.name, field.size):
+            if field.letter != c"A":
+                return ODD
+            if field.size == 3:
+                field.place = LEFT_OUT
+                self.tell(FIRST_HEADER + self.given.count, LOSS_HIDDEN_ROUTES, NOTHING_AFTER)
+            else:
+                field.place = ANNOTATION
+        elif is_nested:
+            field.place = UNPLACED
+        return self.check(
+            field.letter, &field.value, 0, field.place == ANNOTATION or not is_nested
+        )
+
+    cdef int place_saved(self, Field* field) except -1:
+        """Find the sections among the headers, the only ones that RabbitMQ 3.10 converts."""
+        cdef Given* g = &self.given
+        cdef Value* v = &field.value
+        cdef int i
+        for i in range(3):
+            if is_text(field.name, field.size, SAVED_NAMES[i]):
+                field.place = SAVED_SECTION
+                if field.letter != c"S" and field.letter != c"x":
+                    return ODD
+                # Annotations are read on the way into a stream; `plugin` looks at what is in them.
+                if (
+                    self.rules.is_stream and i == 0
+                    and not is_one_section(v.at, v.n, MESSAGE_ANNOTATIONS_CODE)
+                ):
+                    return ODD
+                g.saved[i].at = v.at
+                g.saved[i].n = v.n
+                g.has_saved = True
+                return GOOD
+        field.place = LEFT_OUT
+        if (
+            (is_route(field.name, field.size) and field.letter != c"A")
+            or (self.rules.is_stream and field.letter == c"D")
+            or is_text(field.name, field.size, b"x-stream-offset")
+            or is_text(field.name, field.size, b"x-amqp-1.0-footer")
+        ):
+            return ODD
+        return self.check(field.letter, v, 0, False)
+
+    cdef int check(self, int letter, Value* v, int level, bint is_converted) except -1:
+        """Whether a value can be read, and has a counterpart in 1.0 where it gets one.
+
+        `LACKING` where it has none without loss.
+        """
+        cdef bint is_lossless = self.rules.is_lossless
+        if letter == c"S":
+            return GOOD if not is_lossless or not is_converted or is_utf8(v.at, v.n) else ODD
+        if letter == c"t":
+            return GOOD if 0 <= v.number <= 1 else ODD
+        if letter == c"d" or letter == c"f":
+            if is_number_field(letter, v.number):
+                return GOOD
+            return LACKING if is_lossless else ODD
+        if letter == c"A" or letter == c"F":
+            if is_lossless and level < 0:
+                is_converted = False
+            if level >= MOST_LEVELS or self.check_nested(letter, v, level, is_converted) == ODD:
+                return ODD
+            return LACKING if is_lossless and (level < 0 or self.lacks) else GOOD
+        if letter == c"L":
+            return GOOD if not is_lossless or not is_converted else ODD
+        if letter == c"U":
+            return GOOD if is_lossless and not is_converted else ODD
+        if letter == c"T":
+            if 0 <= v.number <= LATEST or not is_converted:
+                return GOOD
+            return LACKING if is_lossless else ODD
+        if letter == c"D":
+            return GOOD if not is_converted else LACKING if is_lossless else ODD
+        if letter == c"V":
+            return LACKING if is_lossless and level == 0 else GOOD
+        return GOOD
+
+    cdef int check_nested(self, int letter, Value* v, int level, bint is_converted) except -1:
+        """Whether the values in an array or table can be read, and have counterparts."""
+        cdef cursor p = v.at
+        cdef cursor stop = p + v.n
+        cdef Span[MOST] names
+        cdef Py_ssize_t count = 0, i
+        cdef Value inner
+        cdef int code, found
+        cdef bint lacks = False
+        level = max(level, 0) + 1
+        while p < stop:
+            self.items += 1
+            if self.items > MOST_ITEMS:
+                return ODD
+            if letter == c"F":
+                if stop - p < p[0] + 2 or count == MOST:
+                    return ODD
+                names[count].at = p + 1
+                names[count].n = p[0]
+                p += 1 + names[count].n
+                if is_converted:
+                    if self.rules.is_lossless:
+                        lacks = lacks or not is_utf8(names[count].at, names[count].n)
+                    elif bytes_found(names[count].at, names[count].n):
+                        return ODD
+                    for i in range(count):
+                        if is_same(names[i].at, names[i].n, names[count].at, names[count].n):
+                            return ODD
+                count += 1
+            code = p[0]
+            p += 1
+            if read_content(&p, stop, code, &inner) == ODD:
+                return ODD
+            found = self.check(code, &inner, level, is_converted)
+            if found == ODD:
+                return ODD
+            lacks = lacks or found == LACKING
+        self.lacks = lacks
+        return GOOD
+
+    cdef int read_residual(self) except -1:
+        """Read what the message kept of the 1.0 message that it was."""
+        cdef Given* g = &self.given
+        cdef Out* o = &self.unpacked
+        cdef cursor p, stop
+        cdef uint64_t count = 0, key = 0, n = 0, i
+        cdef Span section
+        if g.has_unplaced:
+            return ODD
+        o.size = 0
+        if take_base64(o, g.residual.at, g.residual.n) == ODD or o.size < 3:
+            return ODD
+        p = o.at
+        stop = p + o.size
+        if p[0] != 0x83 or p[1] != 1:
+            return ODD
+        p += 2
+        if cbor_read(&p, stop, 5, &count) == ODD:
+            return ODD
+        for i in range(count):
+            if cbor_read(&p, stop, 0, &key) == ODD:
+                return ODD
+            if key == 2:  # in which order they stood: that of the headers, unless a broker sorted
+                if cbor_read(&p, stop, 4, &n) == ODD:
+                    return ODD
+                while n:
+                    n -= 1
+                    if cbor_read(&p, stop, 0, &key) == ODD:
+                        return ODD
+            elif key == HEADER_CODE or (
+                MESSAGE_ANNOTATIONS_CODE <= key <= APPLICATION_PROPERTIES_CODE
+            ):
+                if cbor_read(&p, stop, 2, &n) == ODD:
+                    return ODD
+                section.at = p - <Py_ssize_t> n
+                section.n = <Py_ssize_t> n
+                if key == HEADER_CODE:
+                    g.header = section
+                elif key == MESSAGE_ANNOTATIONS_CODE:
+                    g.annotations = section
+                elif key == PROPERTIES_CODE:
+                    g.properties = section
+                else:
+                    g.application = section
+            elif key == 0x173:
+                if self.read_kept_fields(&p, stop) == ODD:
+                    return ODD
+            elif key == 0x174:
+                if self.read_kept_values(&p, stop) == ODD:
+                    return ODD
+            else:
+                return ODD
+        return GOOD  # the checksum is compared with the rest, by the way back
+
+    cdef int read_kept_fields(self, cursor* p, cursor stop) except -1:
+        cdef Given* g = &self.given
+        cdef uint64_t count = 0, index = 0, n = 0, i
+        if cbor_read(p, stop, 5, &count) == ODD:
+            return ODD
+        for i in range(count):
+            if cbor_read(p, stop, 0, &index) == ODD or index >= FIELDS:
+                return ODD
+            if cbor_read(p, stop, 2, &n) == ODD:
+                return ODD
+            g.keeps[index] = True
+            g.kept[index].at = p[0] - <Py_ssize_t> n
+            g.kept[index].n = <Py_ssize_t> n
+        return GOOD
+
+    cdef int read_kept_values(self, cursor* p, cursor stop) except -1:
+        cdef Given* g = &self.given
+        cdef uint64_t count = 0, size = 0, n = 0, i
+        cdef cursor name
+        cdef Py_ssize_t k
+        if cbor_read(p, stop, 5, &count) == ODD:
+            return ODD
+        for i in range(count):
+            if cbor_read(p, stop, 3, &size) == ODD:
+                return ODD
+            name = p[0] - <Py_ssize_t> size
+            if cbor_read(p, stop, 2, &n) == ODD:
+                return ODD
+            for k in range(g.count):
+                if is_same(g.fields[k].name, g.fields[k].size, name, <Py_ssize_t> size):
+                    g.fields[k].kept.at = p[0] - <Py_ssize_t> n
+                    g.fields[k].kept.n = <Py_ssize_t> n
+        return GOOD
+
+    # Losses.
+
+    cdef int tell(self, Py_ssize_t about, int loss, int after) except -1:
+        """Tell of a loss."""
+        cdef LossRule* rule = &self.loss_rules[loss]
+        cdef Losses* losses = &self.losses
+        cdef bint has_before = True
+        self.is_refused = self.is_refused or (self.strict and not rule.recoverable)
+        if self.single is not None:
+            self.single.append((about, loss, after))
+            return 0
+        if about == REDELIVERED:
+            say(&losses.path.data, b"redelivered")
+            say(&losses.before.data, b"true")
+        elif about < PROPERTIES:
+            say(&losses.path.data, b"properties.")
+            say(&losses.path.data, self.rules.rows[about].name)
+            self.tell_property(&losses.before.data, about)
+            if after == SAME_AFTER:
+                self.tell_property(&losses.after.data, about)
+        else:
+            self.tell_name(&losses.path.data, &self.given.fields[about - FIRST_HEADER])
+            if after == BINARY_AFTER:
+                say(&losses.before.data, b'"S"')
+            else:
+                has_before = self.tell_field(about, after == SAME_AFTER)
+        if after == ONE_AFTER:
+            octet(&losses.after.data, c"1")
+        elif after == BINARY_AFTER:
+            say(&losses.after.data, b'"binary"')
+        if rule.recoverable:
+            end_loss(losses, rule.action, after != NOTHING_AFTER, rule.reason)
+        else:
+            end_final_loss(losses, rule.action, after != NOTHING_AFTER, rule.reason)
+        losses.before.there.at[losses.before.there.size - 1] = has_before
+        return 0
+
+    cdef int tell_property(self, Out* o, Py_ssize_t index) except -1:
+        cdef Value* v = &self.given.given[index]
+        if v.kind == UBYTE or v.kind == TIMESTAMP:
+            return digits(o, <uint64_t> v.number)
+        return json_text(o, v.at, v.n)
+
+    cdef int tell_name(self, Out* o, Field* field) except -1:
+        cdef bytes path
+        if not is_plain_name(field.name, field.size):
+            path = self.told_name(PyBytes_FromStringAndSize(<const char*> field.name, field.size))
+            return put(o, PyBytes_AS_STRING(path), PyBytes_GET_SIZE(path))
+        say(o, b"headers['")
+        put(o, field.name, field.size)
+        return say(o, b"']")
+
+    cdef bint tell_field(self, Py_ssize_t about, bint is_same_after) except -1:
+        """Write the value of a header; return whether it is one."""
+        cdef Field* field = &self.given.fields[about - FIRST_HEADER]
+        cdef Out* o = &self.losses.before.data
+        cdef Py_ssize_t start = o.size
+        cdef Value* v = &field.value
+        cdef int letter = field.letter
+        cdef bytes text
+        if letter == c"V":
+            return False
+        if letter == c"S" and is_utf8(v.at, v.n):
+            json_text(o, v.at, v.n)
+        elif letter == c"x":
+            json_bytes(o, v.at, v.n)
+        elif letter == c"t":
+            say(o, b"true" if v.number else b"false")
+        elif letter == c"T":
+            digits(o, <uint64_t> v.number)
+        elif (letter == c"d" or letter == c"f") and is_number_field(letter, v.number):
+            put_double(o, letter, v)
+        elif width_of(letter) == -4 or letter == c"d" or letter == c"f" or letter == c"D":
+            field_bytes = PyBytes_FromStringAndSize(
+                <const char*> (v.start - 1), field.stop - v.start + 1
+            )
+            text = self.told(field_bytes)
+            put(o, PyBytes_AS_STRING(text), PyBytes_GET_SIZE(text))
+        else:
+            signed_digits(o, v.number)
+        if is_same_after:
+            put(&self.losses.after.data, o.at + start, o.size - start)
+        return True
+
+    # Writing.
+
     cdef int write(self, Out* o) except -1:
         """Write the message."""
         cdef Given* g = &self.given
-        if g.header.at != NULL:
-            put(o, g.header.at, g.header.n)
+        cdef bytes octets
+        cdef int i
+        if self.rules.is_lossless:
+            self.tell_unplaced()
         else:
-            self.write_header(o)
-        if g.annotations.at != NULL:
-            put(o, g.annotations.at, g.annotations.n)
-        else:
+            self.tell_left_out()
+        self.write_header(o)
+        if not self.rules.is_plugin:
             self.write_annotations(o)
-        if g.properties.at != NULL:
-            put(o, g.properties.at, g.properties.n)
+        elif g.saved[0].at != NULL:
+            put(o, g.saved[0].at, g.saved[0].n)
+        for i in range(self.rules.loss_count):
+            if g.there[self.rules.losses[i].index] and not (
+                self.rules.is_plugin and (
+                    (self.rules.losses[i].index == TYPE and g.is_marked)
+                    or (self.rules.losses[i].index == USER_ID and g.saved[1].at != NULL)
+                )
+            ):
+                self.tell(
+                    self.rules.losses[i].index,
+                    self.rules.losses[i].loss,
+                    self.rules.losses[i].after,
+                )
+        if g.saved[1].at != NULL:
+            put(o, g.saved[1].at, g.saved[1].n)
         else:
             self.write_properties(o)
-        if g.application.at != NULL:
-            put(o, g.application.at, g.application.n)
-        else:
+        if not self.rules.is_plugin:
             self.write_application(o)
-        if g.is_marked:
+        elif g.saved[2].at != NULL:
+            put(o, g.saved[2].at, g.saved[2].n)
+        if not g.is_marked:
+            begin_section(o, DATA_CODE)
+            if self.rules.is_plugin:
+                put_narrow(o, 0xA0, g.body.at, g.body.n)
+            else:
+                put_variable(o, 0xA0, g.body.at, g.body.n)
+        elif self.rules.is_lossless or self.rules.is_plugin:
             put(o, g.body.at, g.body.n)
-            return GOOD
-        begin_section(o, DATA_CODE)
-        put_variable(o, 0xA0, g.body.at, g.body.n)
+        else:
+            octets = PyBytes_FromStringAndSize(<const char*> g.body.at, g.body.n)
+            octets = self.rewritten(octets)
+            if octets is None:
+                return ODD
+            put(o, PyBytes_AS_STRING(octets), PyBytes_GET_SIZE(octets))
         return GOOD
+
+    cdef int tell_unplaced(self) except -1:
+        """Tell of what the lossless profile does not say in the message itself."""
+        cdef Given* g = &self.given
+        cdef Py_ssize_t i
+        if g.redelivered and not g.is_delivered and g.residual.at == NULL:
+            self.tell(REDELIVERED, LOSS_REDELIVERED, ONE_AFTER)
+        if not g.has_unplaced:
+            return 0
+        for i in range(g.count):
+            if g.fields[i].place == UNPLACED:
+                self.tell(FIRST_HEADER + i, LOSS_UNPLACED, NOTHING_AFTER)
+        return 0
+
+    cdef int tell_left_out(self) except -1:
+        """Tell of the headers that RabbitMQ 3.10 does not convert."""
+        cdef Py_ssize_t i
+        if not self.rules.is_plugin:
+            return 0
+        for i in range(self.given.count):
+            if self.given.fields[i].place == LEFT_OUT:
+                self.tell(FIRST_HEADER + i, LOSS_HEADER, NOTHING_AFTER)
+        return 0
 
     cdef int write_header(self, Out* o) except -1:
         cdef Given* g = &self.given
-        cdef Out* list_ = &self.section
         cdef bint durable = g.there[DELIVERY_MODE] and g.given[DELIVERY_MODE].number == 2
-        cdef bint has_priority = g.there[PRIORITY] and g.given[PRIORITY].number != 4
-        cdef bint counts = g.redelivered and not g.is_delivered
-        cdef int count
-        list_.size = 0
-        if g.is_delivered:  # as RabbitMQ 4 writes it
-            count = 5
-        else:
-            count = 5 if counts else 3 if g.there[EXPIRATION] else 2 if has_priority else durable
+        cdef bint has_priority = g.there[PRIORITY] and (
+            not self.rules.is_lossless or g.given[PRIORITY].number != 4
+        )
+        cdef bint is_whole = g.is_delivered or not self.rules.is_lossless
+        cdef bint counts = g.redelivered and not is_whole
+        cdef int count = (
+            5 if is_whole or counts
+            else 3 if g.there[EXPIRATION]
+            else 2 if has_priority
+            else 1 if durable
+            else 0
+        )
+        cdef Py_ssize_t start
+        if g.header.at != NULL:
+            return put(o, g.header.at, g.header.n)
         if not count:
             return 0
-        octet(list_, 0x41 if durable else 0x42 if g.is_delivered else 0x40)
+        begin_section(o, HEADER_CODE)
+        start = begin_compound(o)
+        octet(o, 0x41 if durable else 0x42 if is_whole else 0x40)
         if count > 1:
+            octet(o, 0x50 if has_priority else 0x40)
             if has_priority:
-                octet(list_, 0x50)
-                octet(list_, <int> g.given[PRIORITY].number)
-            else:
-                octet(list_, 0x40)
+                octet(o, <int> g.given[PRIORITY].number)
         if count > 2:
             if g.there[EXPIRATION]:
-                put_uint(list_, <uint64_t> g.given[EXPIRATION].number)
+                put_uint(o, <uint64_t> g.given[EXPIRATION].number)
             else:
-                octet(list_, 0x40)
-        if g.is_delivered:
-            octet(list_, 0x42 if g.redelivered else 0x41)
-            octet(list_, 0x43)
+                octet(o, 0x40)
+        if is_whole:
+            octet(o, 0x42 if g.redelivered else 0x41)
+            octet(o, self.rules.delivery_count)
         elif counts:
-            octet(list_, 0x40)
-            octet(list_, 0x52)
-            octet(list_, 1)
-        begin_section(o, HEADER_CODE)
-        return put_compound(o, 0xC0, count, list_)
+            octet(o, 0x40)
+            octet(o, 0x52)
+            octet(o, 1)
+        return end_compound(o, start, 0xC0, count)
+
+    cdef int write_own(self, Out* o) except -1:
+        """Write the annotations of the broker; return how many values."""
+        if self.rules.own_first:
+            self.write_name(o, b"x-routing-key", &self.given.routing_key)
+            self.write_name(o, b"x-exchange", &self.given.exchange)
+        else:
+            self.write_name(o, b"x-exchange", &self.given.exchange)
+            self.write_name(o, b"x-routing-key", &self.given.routing_key)
+        return 4
+
+    cdef int write_name(self, Out* o, const char* key, Span* found) except -1:
+        put_symbol(o, key)
+        return put_variable(o, 0xA1, found.at, found.n)
 
     cdef int write_annotations(self, Out* o) except -1:
         cdef Given* g = &self.given
-        cdef Out* map_ = &self.section
-        cdef Entry* entry
-        cdef Py_ssize_t count = 0, i
+        cdef PropertyRule* rule
+        cdef Field* field
         cdef Value* v
-        cdef bint is_mixed = False, has_extensions = False
-        map_.size = 0
-        for i in range(5):
-            v = &g.given[ROWS[i]]
-            if not g.there[ROWS[i]] or (ROWS[i] == TYPE and g.is_marked):
-                continue
-            if i < 2 and v.number != (1 if ROWS[i] == DELIVERY_MODE else 4):
-                continue
-            count += 2
-            put_symbol(map_, ROW_KEYS[i])
-            if i < 2:
-                octet(map_, 0x50)
-                octet(map_, <int> v.number)
-            else:
-                put_variable(map_, 0xA1, v.at, v.n)
-        for i in range(g.entries.count):
-            entry = &g.entries.at[i]
-            if not begins(entry.name, entry.size, b"x-"):
-                is_mixed = is_mixed or has_extensions
-                continue
-            has_extensions = True
-            count += 2
-            if begins(entry.name, entry.size, b"x-opt-"):
-                put_variable(map_, 0xA3, entry.name, entry.size)
-            else:
-                octet(map_, 0xA3)
-                octet(map_, <int> entry.size + 6)
-                say(map_, b"x-opt-")
-                put(map_, entry.name, entry.size)
-            put_value(map_, &entry.value)
-        # A residual from 1.0 says the order itself.
-        if is_mixed and g.residual.at == NULL:
-            count += 2
-            self.write_order(map_)
-        if g.is_delivered:
-            count += 4
-            put_symbol(map_, b"x-exchange")
-            put_variable(map_, 0xA1, g.exchange.at, g.exchange.n)
-            put_symbol(map_, b"x-routing-key")
-            put_variable(map_, 0xA1, g.routing_key.at, g.routing_key.n)
-        if not count:
-            return 0
+        cdef Py_ssize_t count = 0, before = o.size, start, i
+        cdef bint is_own = g.is_delivered or not self.rules.is_lossless
+        if g.annotations.at != NULL:
+            return put(o, g.annotations.at, g.annotations.n)
         begin_section(o, MESSAGE_ANNOTATIONS_CODE)
-        return put_compound(o, 0xC1, count, map_)
+        start = begin_compound(o)
+        if is_own and self.rules.own_first:
+            count += self.write_own(o)
+        for i in range(PROPERTIES):
+            rule = &self.rules.rows[i]
+            if not g.there[i] or rule.key == NULL:
+                continue
+            v = &g.given[i]
+            if rule.section and not g.annotated[i] and (rule.only < 0 or v.number != rule.only):
+                continue
+            if i == TYPE and g.is_marked and self.rules.is_lossless:
+                continue  # the kind of body says it
+            count += 2
+            put_symbol(o, rule.key)
+            if v.kind == UBYTE:
+                octet(o, 0x50)
+                octet(o, <int> v.number)
+            else:
+                put_variable(o, 0xA1, v.at, v.n)
+        for i in range(g.count):
+            field = &g.fields[i]
+            if field.place == ANNOTATION:
+                count += 2
+                self.write_key(o, field)
+                self.write_value(o, field.letter, &field.value, i, True)
+                if field.name[0] == c"C":
+                    self.tell(FIRST_HEADER + i, LOSS_ROUTES, SAME_AFTER)
+        if self.rules.is_lossless:
+            count += self.write_residual(o)
+        if is_own and not self.rules.own_first:
+            count += self.write_own(o)
+        if not count:
+            o.size = before
+            return 0
+        return end_compound(o, start, 0xC1, count)
 
-    cdef int write_order(self, Out* o) except -1:
-        """Write a residual that says where the headers stood that became annotations."""
+    cdef int write_key(self, Out* o, Field* field) except -1:
+        """Write the key of a header's annotation."""
+        cdef Py_ssize_t size
+        if field.name[0] == c"C":
+            return put_symbol(o, b"x-cc")
+        if not self.rules.is_lossless or begins(field.name, field.size, b"x-opt-"):
+            return put_variable(o, 0xA3, field.name, field.size)
+        size = field.size + 6
+        octet(o, 0xA3 if size < 256 else 0xB3)
+        number(o, <uint64_t> size, 1 if size < 256 else 4)
+        say(o, b"x-opt-")
+        return put(o, field.name, field.size)
+
+    cdef int write_value(
+        self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
+    ) except -1:
+        """Write the value of a header, or one within, that `check` finds good."""
+        cdef int64_t n = v.number
+        if letter == c"S":
+            if self.rules.is_lossless or is_broker_text(v.at, v.n):
+                return put_variable(o, 0xA1, v.at, v.n)
+            self.tell(FIRST_HEADER + index, LOSS_NO_TEXT, BINARY_AFTER)
+            return put_variable(o, 0xA0, v.at, v.n)
+        if letter == c"I":
+            return put_int(o, n)
+        if letter == c"l" or letter == c"L":
+            return put_long(o, n)
+        if letter == c"t":
+            # A stream reads annotations, and writes them again as it likes.
+            if self.rules.is_lossless or (self.rules.is_stream and is_annotation):
+                return octet(o, 0x41 if n else 0x42)
+            octet(o, 0x56)
+            return octet(o, n != 0)
+        if letter == c"x":
+            return put_variable(o, 0xA0, v.at, v.n)
+        if letter == c"A" or letter == c"F":
+            return self.write_nested(o, letter, v, index, is_annotation)
+        if letter == c"i":
+            return put_uint(o, <uint64_t> n)
+        if letter == c"V":
+            return octet(o, 0x40)
+        if letter == c"T":
+            octet(o, 0x83)
+            return number(o, <uint64_t> (n * 1000), 8)
+        octet(
+            o,
+            0x82 if letter == c"d"
+            else 0x72 if letter == c"f"
+            else 0x50 if letter == c"B"
+            else 0x51 if letter == c"b"
+            else 0x60 if letter == c"u"
+            else 0x61,
+        )
+        return put(o, v.at, v.n)
+
+    cdef int write_nested(
+        self, Out* o, int letter, Value* v, Py_ssize_t index, bint is_annotation
+    ) except -1:
+        """Write an array as a list, or a table as a map."""
+        cdef cursor p = v.at
+        cdef cursor stop = p + v.n
+        cdef Py_ssize_t count = 0, start
+        cdef Value inner
+        cdef int code
+        if p == stop and letter == c"A":
+            return octet(o, 0x45)
+        start = begin_compound(o)
+        while p < stop:
+            if letter == c"F":
+                put_variable(o, 0xA1 if self.rules.is_lossless else 0xA3, p + 1, p[0])
+                p += 1 + p[0]
+                count += 1
+            code = p[0]
+            p += 1
+            read_content(&p, stop, code, &inner)
+            self.write_value(o, code, &inner, index, is_annotation)
+            count += 1
+        return end_compound(o, start, 0xC0 if letter == c"A" else 0xC1, count)
+
+    cdef int write_residual(self, Out* o) except -1:
+        """Write what the annotations do not say of the headers; return how many values.
+
+        All of them where some have no place, else where those stood that became annotations, or
+        that there were none.
+        """
         cdef Given* g = &self.given
-        cdef Out* content = &self.unpacked
-        cdef Out* packed = &self.basic.table
-        cdef Py_ssize_t i
+        cdef Out* content = &self.packed
+        cdef Field* field
+        cdef Py_ssize_t i, place = 0
+        cdef bint is_mixed = False
         cdef int count = 0
-        for i in range(g.entries.count):
-            count += begins(g.entries.at[i].name, g.entries.at[i].size, b"x-")
-        content.size = packed.size = 0
+        for i in range(g.count):
+            field = &g.fields[i]
+            if field.place == ANNOTATION:
+                count += 1
+            elif field.place == APPLICATION:
+                is_mixed = is_mixed or count > 0
+        # A residual from 1.0 says the order itself.
+        if g.residual.at != NULL or not (g.has_unplaced or is_mixed or g.is_empty):
+            return 0
+        content.size = 0
         cbor_head(content, 5, 1)
-        cbor_head(content, 0, 17)
-        cbor_head(content, 4, <uint64_t> count)
-        for i in range(g.entries.count):
-            if begins(g.entries.at[i].name, g.entries.at[i].size, b"x-"):
-                cbor_head(content, 0, <uint64_t> i)
-        put_packed(packed, content)
+        if g.has_unplaced:
+            cbor_head(content, 0, 3)
+            self.write_table(content)
+        elif g.is_empty:
+            cbor_head(content, 0, 18)
+            cbor_head(content, 0, 1)
+        else:
+            cbor_head(content, 0, 17)
+            cbor_head(content, 4, <uint64_t> count)
+            for i in range(g.count):
+                if g.fields[i].place == ANNOTATION:
+                    cbor_head(content, 0, <uint64_t> place)
+                place += g.fields[i].place != LEFT_OUT
+        self.unpacked.size = 0
+        put_packed(&self.unpacked, content)
         put_symbol(o, RESIDUAL)
-        return put_variable(o, 0xA0, packed.at, packed.size)
+        put_variable(o, 0xA0, self.unpacked.at, self.unpacked.size)
+        return 2
+
+    cdef int write_table(self, Out* o) except -1:
+        """Write the headers without what a broker added to them."""
+        cdef Given* g = &self.given
+        cdef Py_ssize_t i, size = 0
+        for i in range(g.count):
+            if g.fields[i].place != LEFT_OUT:
+                size += g.fields[i].stop - g.fields[i].start
+        cbor_head(o, 2, <uint64_t> size + 4)
+        number(o, <uint64_t> size, 4)
+        for i in range(g.count):
+            if g.fields[i].place != LEFT_OUT:
+                put(o, g.fields[i].start, g.fields[i].stop - g.fields[i].start)
+        return 0
 
     cdef int write_properties(self, Out* o) except -1:
         cdef Given* g = &self.given
-        cdef Out* list_ = &self.section
+        cdef PropertyRule* rule
         cdef int[FIELDS] sources
         cdef int i, count = 0, source
-        cdef Value* v
+        cdef Py_ssize_t start
+        if g.properties.at != NULL:
+            return put(o, g.properties.at, g.properties.n)
         for i in range(FIELDS):
             sources[i] = -1
-        for i in range(PROPERTIES):
-            if PLACES[i] >= 0 and g.there[i]:
-                sources[PLACES[i]] = i
-        for i in range(FIELDS):
-            if sources[i] >= 0 or g.keeps[i]:
+            if g.keeps[i]:
                 count = i + 1
+        for i in range(PROPERTIES):
+            rule = &self.rules.rows[i]
+            if g.there[i] and rule.section == PROPERTIES_CODE and not g.annotated[i]:
+                sources[rule.place] = i
+                count = max(count, rule.place + 1)
+        if self.rules.is_plugin or (count and not self.rules.trims):
+            count = FIELDS
         if not count:
             return 0
-        list_.size = 0
+        begin_section(o, PROPERTIES_CODE)
+        start = begin_compound(o)
         for i in range(count):
             source = sources[i]
             if g.keeps[i]:
-                put(list_, g.fields[i].at, g.fields[i].n)
-                continue
-            if source < 0:
-                octet(list_, 0x40)
-                continue
-            v = &g.given[source]
-            if source == TIMESTAMP_AT:
-                octet(list_, 0x83)
-                number(list_, <uint64_t> v.number, 8)
-            elif v.kind == UUID and (source == MESSAGE_ID or source == CORRELATION_ID):
-                put_uuid_value(list_, v.at)
-            elif source == CONTENT_TYPE or source == CONTENT_ENCODING:
-                put_variable(list_, 0xA3, v.at, v.n)
+                put(o, g.kept[i].at, g.kept[i].n)
+            elif i == 3 and self.rules.is_plugin:  # the subject
+                put_narrow(o, 0xA1, g.routing_key.at, g.routing_key.n)
+            elif source < 0:
+                octet(o, 0x40)
             else:
-                put_variable(list_, 0xA0 if source == USER_ID else 0xA1, v.at, v.n)
-        begin_section(o, PROPERTIES_CODE)
-        return put_compound(o, 0xC0, count, list_)
+                self.write_field(o, &self.rules.rows[source], &g.given[source])
+        return end_compound(o, start, 0xC0, count)
+
+    cdef int write_field(self, Out* o, PropertyRule* rule, Value* v) except -1:
+        """Write a field of the properties."""
+        cdef Out* made = &self.unpacked
+        if v.kind == TIMESTAMP:
+            octet(o, 0x83)
+            return number(o, <uint64_t> v.number * (1000 if rule.form == SECONDS_FORM else 1), 8)
+        if v.kind == UUID:
+            return put_uuid_value(o, v.at)
+        if rule.form == ADDRESS_FORM and self.rules.address != NULL:
+            made.size = 0
+            put_address(made, self.rules.address, v.at, v.n, not self.rules.is_plugin)
+            if self.rules.is_plugin:
+                return put_narrow(o, rule.code, made.at, made.size)
+            return put_variable(o, rule.code, made.at, made.size)
+        if self.rules.is_plugin and rule.code != 0xA3:
+            return put_narrow(o, rule.code, v.at, v.n)
+        return put_variable(o, rule.code, v.at, v.n)
 
     cdef int write_application(self, Out* o) except -1:
         cdef Given* g = &self.given
-        cdef Out* map_ = &self.section
-        cdef Entry* entry
-        cdef Py_ssize_t count = 0, i
-        map_.size = 0
-        for i in range(g.entries.count):
-            entry = &g.entries.at[i]
-            if begins(entry.name, entry.size, b"x-"):
+        cdef Field* field
+        cdef Py_ssize_t count = 0, before = o.size, start, i
+        if g.application.at != NULL:
+            return put(o, g.application.at, g.application.n)
+        begin_section(o, APPLICATION_PROPERTIES_CODE)
+        start = begin_compound(o)
+        for i in range(g.count):
+            field = &g.fields[i]
+            if field.place == UNPLACED and not self.rules.is_lossless:
+                self.tell(FIRST_HEADER + i, LOSS_NESTED, NOTHING_AFTER)
+            if field.place != APPLICATION:
                 continue
             count += 2
-            put_variable(map_, 0xA1, entry.name, entry.size)
-            if entry.kept:
-                put(map_, g.values[i].at, g.values[i].n)
+            put_variable(o, 0xA1, field.name, field.size)
+            if field.kept.at != NULL:
+                put(o, field.kept.at, field.kept.n)
             else:
-                put_value(map_, &entry.value)
+                self.write_value(o, field.letter, &field.value, i, False)
         if not count:
+            o.size = before
             return 0
-        begin_section(o, APPLICATION_PROPERTIES_CODE)
-        return put_compound(o, 0xC1, count, map_)
+        return end_compound(o, start, 0xC1, count)
+
+
+cdef extern from "Python.h":
+    double PyFloat_Unpack4(const char* p, int little) except? -1.0
+    double PyFloat_Unpack8(const char* p, int little) except? -1.0
+    char* PyOS_double_to_string(
+        double value, char code, int precision, int flags, int* kind
+    ) except NULL
+    int Py_DTSF_ADD_DOT_0
+
+
+cdef int put_double(Out* o, int letter, Value* v) except -1:
+    """Write a float or double as Python's `repr` does."""
+    cdef double value
+    cdef char* made
+    if letter == c"d":
+        value = PyFloat_Unpack8(<const char*> v.at, 0)
+    else:
+        value = PyFloat_Unpack4(<const char*> v.at, 0)
+    made = PyOS_double_to_string(value, c"r", 0, Py_DTSF_ADD_DOT_0, NULL)
+    say(o, made)
+    PyMem_Free(made)
+    return 0

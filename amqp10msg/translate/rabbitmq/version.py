@@ -23,6 +23,7 @@ class BrokerVersion:
             consumer.
         canonical_uuids: only an id of the form 8-4-4-4-12 is a uuid; else any 36 characters are
             read as one, and some kill the consumer.
+        is_plugin: a plugin converts messages, which carries whole sections as headers (3.10).
         stream: the queue is a stream, which stores 1.0 messages.
     """
 
@@ -35,10 +36,16 @@ class BrokerVersion:
     validates: bool = False
     drops_unread: bool = False
     canonical_uuids: bool = False
+    is_plugin: bool = False
     stream: bool = False
 
+    @property
+    def profile(self) -> str:
+        """The name of its profile."""
+        return f"rabbitmq-{self.name}{'-stream' if self.stream else ''}"
 
-RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3)
+
+RABBITMQ_3_10 = BrokerVersion("3.10", CODEC_3, is_plugin=True)
 RABBITMQ_4_0 = BrokerVersion("4.0", CODEC_40, durable_by_default=True)
 RABBITMQ_4_3 = BrokerVersion(
     "4.3",
@@ -50,3 +57,10 @@ RABBITMQ_4_3 = BrokerVersion(
     drops_unread=True,
     canonical_uuids=True,
 )
+
+#: The versions by their profile, with queues and with streams.
+VERSIONS: dict[str, BrokerVersion] = {
+    one.profile: one
+    for version in (RABBITMQ_3_10, RABBITMQ_4_0, RABBITMQ_4_3)
+    for one in (version, attrs.evolve(version, stream=True))
+}

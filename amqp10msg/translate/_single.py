@@ -1,0 +1,72 @@
+"""One message of 0-9-1 by the engine that translates batches, bytes in and bytes out."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from amqp10msg.basic.message import BasicMessage
+from amqp10msg.basic.properties import PROPERTIES
+from amqp10msg.translate.batches import kernel
+from amqp10msg.translate.circumstances import Circumstances
+from amqp10msg.translate.report import Loss, Notes
+from amqp10msg.translate.to_amqp10_rules import AFTER, TO_AMQP10_LOSSES
+from amqp10msg.wire.errors import EncodeError
+
+_PATHS = [f"properties.{row.wire_name}" for row in PROPERTIES]
+# What a loss is about, besides the properties by their numbers.
+_REDELIVERED = len(PROPERTIES)
+_FIRST_HEADER = _REDELIVERED + 1
+_LOSSES = list(TO_AMQP10_LOSSES.values())
+_USUAL = Circumstances()
+
+
+# An engine takes some 50 KB, so all of them 0.8 MB.
+@functools.lru_cache(maxsize=16)
+def _engine(profile: str, user: str | None) -> Any:
+    return kernel("amqp10", profile, circumstances=Circumstances(user=user))
+
+
+def translated(
+    basic: BasicMessage, profile: str, notes: Notes, given: Circumstances = _USUAL
+) -> bytes | None:
+    """Translate a message to an encoded one of 1.0; None where the engine does not know it.
+
+    Args:
+        basic: the message.
+        profile: a name of `PROFILES`.
+        notes: takes the losses.
+        given: what a broker's result depends on besides the message.
+    """
+    if given is not _USUAL and profile != "lossless" and given != Circumstances(user=given.user):
+        return None
+    engine = _engine(profile, _USUAL.user if profile == "lossless" else given.user)
+    if engine is None:
+        return None
+    try:
+        made = engine.one(basic)
+    except (AttributeError, TypeError, UnicodeEncodeError, EncodeError):
+        return None  # the plain rules say what is wrong
+    if made is None:
+        return None
+    octets: bytes = made[0]
+    if made[1] is not None and notes.heeded:
+        told, values, entries = made[1]
+        notes.losses += [_loss(values, entries, *one) for one in told]
+    return octets
+
+
+def _loss(values: Any, entries: Any, about: int, number: int, after: int) -> Loss:
+    """Return a loss that the engine told of by numbers."""
+    action, reason, recoverable = _LOSSES[number]
+    if about < _REDELIVERED:
+        path, before = _PATHS[about], values[about]
+    elif about == _REDELIVERED:
+        path, before = "redelivered", True
+    else:
+        name, _, before = entries[about - _FIRST_HEADER]
+        path = f"headers[{name!r}]"
+        if after == AFTER["binary"]:
+            before = "S"
+    stands = {AFTER["same"]: before, AFTER["one"]: 1, AFTER["binary"]: "binary"}.get(after)
+    return Loss(path, action, before, stands, reason, recoverable)

@@ -1,0 +1,267 @@
+"""What becomes of a message of 0-9-1 in 1.0, as data: one `ToAmqp10Rules` for each profile.
+
+The compiled engine is filled from them. The rows without loss are those of `table`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import NamedTuple
+
+import attrs
+
+from amqp10msg.basic.properties import PROPERTIES as BASIC_PROPERTIES
+from amqp10msg.sections import Header, Properties
+from amqp10msg.translate import table
+from amqp10msg.translate._headers import (
+    BY_ANNOTATION,
+    OF_BROKER,
+    SECTIONS,
+)
+from amqp10msg.translate.rabbitmq.version import BrokerVersion
+from amqp10msg.translate.report import Action
+from amqp10msg.translate.residual import NAME
+from amqp10msg.wire.kernel.codes import HEADER_CODE, PROPERTIES_CODE
+
+
+class Form(IntEnum):
+    """What a property must be for the engine to know it, and what it becomes."""
+
+    #: A short string.
+    TEXT = 0
+    #: One that begins with neither ``urn:`` nor ``ID:``, or a UUID after ``urn:uuid:``.
+    ID = 1
+    #: A short string, of which RabbitMQ takes 45 bytes from ``urn:uuid:`` on for a UUID.
+    BROKER_ID = 2
+    #: A symbol that the rules of 1.0 allow; other ASCII stands in an annotation.
+    KNOWN = 3
+    #: ASCII.
+    SYMBOL = 4
+    #: 1 or 2.
+    MODE = 5
+    #: 0 to 9.
+    PRIORITY = 6
+    #: Any byte.
+    NUMBER = 7
+    #: The usual decimal digits of a ttl.
+    DIGITS = 8
+    #: Seconds, which become milliseconds.
+    SECONDS = 9
+    #: Seconds that are taken for milliseconds.
+    MOMENT = 10
+    #: The name of the connection's user.
+    USER = 11
+    #: The name of a queue, which becomes its address.
+    ADDRESS = 12
+
+
+class LossRule(NamedTuple):
+    """What is told of a loss, besides the place and the values.
+
+    Attributes:
+        action: what happened.
+        reason: why.
+        recoverable: translating back gives the original value again.
+    """
+
+    action: Action
+    reason: str
+    recoverable: bool = False
+
+
+#: The losses that the engine tells of, in the order of its numbers.
+TO_AMQP10_LOSSES: Mapping[str, LossRule] = {
+    "redelivered": LossRule(
+        "retyped", "header.delivery-count says it; a broker on the way back says both anew", True
+    ),
+    "fact": LossRule("dropped", "RabbitMQ added it at delivery"),
+    "unplaced": LossRule(
+        "carried", "1.0 has no place for it, or a broker could not deliver it", True
+    ),
+    "no-text": LossRule("retyped", "no UTF-8 without NUL of 4,096 bytes at most"),
+    "routes": LossRule("renamed", "it becomes the annotation x-cc", True),
+    "hidden-routes": LossRule("dropped", "BCC is for routing alone"),
+    "nested": LossRule("dropped", "no array or table in these properties"),
+    "header": LossRule("dropped", "headers are not converted"),
+    "type": LossRule("renamed", "it becomes the annotation x-basic-type", True),
+    "app-id": LossRule("renamed", "it becomes the group-id", True),
+    "cluster-id": LossRule("dropped", "1.0 has no such field"),
+    "left-out": LossRule("dropped", "it is left out"),
+    "moment": LossRule("retyped", "the number of seconds becomes a number of milliseconds"),
+    "user": LossRule("retyped", "it becomes a string"),
+}
+_NUMBERS = {name: number for number, name in enumerate(TO_AMQP10_LOSSES)}
+_INDEXES = {row.name: index for index, row in enumerate(BASIC_PROPERTIES)}
+#: What a loss says stands there after, in the engine's numbers.
+AFTER = {"nothing": 0, "same": 1, "one": 2, "binary": 3}
+_NOTHING, _SAME = AFTER["nothing"], AFTER["same"]
+_STRING, _BINARY, _SYMBOL = 0xA1, 0xA0, 0xA3
+
+
+@attrs.frozen
+class PropertyRule:
+    """What becomes of one property of class basic.
+
+    Attributes:
+        wire_name: its name, such as ``content-type``.
+        form: how it is read.
+        section: the code of the section whose field holds it; 0 where no field does.
+        place: of the field in the section.
+        code: the constructor of the field's text.
+        annotation: the key of the annotation that holds it; "" where none does.
+        only: where a field holds it as well, the one number that stands in the annotation; -1
+            where none does.
+    """
+
+    wire_name: str
+    form: Form
+    section: int = 0
+    place: int = 0
+    code: int = _STRING
+    annotation: str = ""
+    only: int = -1
+
+
+@attrs.frozen
+class ToAmqp10Rules:
+    """What becomes of messages in one profile.
+
+    Attributes:
+        properties: by property of class basic, in the order of the flags.
+        losses: of properties, in the order in which they are told: the property's number, the
+            loss's, and what stands there after.
+        address: what the address of a queue begins with; "" where it is its name.
+        unplaced: names of headers that no annotation can have, without loss.
+        delivery_count: how that of the header is encoded, which is always 0.
+        is_lossless: without loss, by the residual; else as RabbitMQ does it.
+        is_plugin: as RabbitMQ 3.10 does it.
+        is_stream: from a stream.
+        own_first: the broker's annotations precede the others, the routing key first.
+        trims: trailing nulls of the properties are left out.
+    """
+
+    properties: tuple[PropertyRule, ...]
+    losses: tuple[tuple[int, int, int], ...] = ()
+    address: str = ""
+    unplaced: list[bytes] = attrs.field(factory=list)
+    delivery_count: int = 0x43
+    is_lossless: bool = False
+    is_plugin: bool = False
+    is_stream: bool = False
+    own_first: bool = False
+    trims: bool = True
+    all_losses: tuple[LossRule, ...] = tuple(TO_AMQP10_LOSSES.values())
+
+
+_FIELDS = {
+    f"{name}.{field.name}": (code, place)
+    for name, code, cls in (
+        ("header", HEADER_CODE, Header),
+        ("properties", PROPERTIES_CODE, Properties),
+    )
+    for place, field in enumerate(attrs.fields(cls))
+}
+_FORMS = {
+    table.ID: Form.ID,
+    table.DIGITS: Form.DIGITS,
+    table.SECONDS: Form.SECONDS,
+    table.PERSISTENT: Form.MODE,
+    table.KNOWN: Form.KNOWN,
+}
+
+
+def _lossless_rule(row: table.Row) -> PropertyRule:
+    """Derive what the engine is told of a row of the correspondence."""
+    section, place = _FIELDS.get(f"{row.section}.{row.field}", (0, 0))
+    return PropertyRule(
+        row.annotation.removeprefix(table.PREFIX),
+        Form.PRIORITY if row.name == "priority" else _FORMS.get(row.form, Form.TEXT),
+        section,
+        place,
+        {table.KNOWN: _SYMBOL, table.BYTES: _BINARY}.get(row.form, _STRING),
+        row.annotation,
+        {"delivery_mode": 1, "priority": table.DEFAULT_PRIORITY}.get(row.name, -1),
+    )
+
+
+def _field(name: str, form: Form, place: str, code: int = _STRING) -> PropertyRule:
+    return PropertyRule(name, form, *_FIELDS[place], code)
+
+
+_HEADERS = PropertyRule("headers", Form.TEXT)
+
+
+def _lossless_rules() -> tuple[PropertyRule, ...]:
+    rules = {row.name: _lossless_rule(row) for row in table.ROWS}
+    return tuple(rules.get(name, _HEADERS) for name in _INDEXES)
+
+
+def _told(*losses: tuple[str, str, int]) -> tuple[tuple[int, int, int], ...]:
+    return tuple((_INDEXES[name], _NUMBERS[loss], after) for name, loss, after in losses)
+
+
+_RABBITMQ = (
+    _field("content-type", Form.SYMBOL, "properties.content_type", _SYMBOL),
+    _field("content-encoding", Form.SYMBOL, "properties.content_encoding", _SYMBOL),
+    _HEADERS,
+    _field("delivery-mode", Form.MODE, "header.durable"),
+    _field("priority", Form.NUMBER, "header.priority"),
+    _field("correlation-id", Form.BROKER_ID, "properties.correlation_id"),
+    _field("reply-to", Form.ADDRESS, "properties.reply_to"),
+    _field("expiration", Form.DIGITS, "header.ttl"),
+    _field("message-id", Form.BROKER_ID, "properties.message_id"),
+    _field("timestamp", Form.SECONDS, "properties.creation_time"),
+    PropertyRule("type", Form.TEXT, annotation="x-basic-type"),
+    _field("user-id", Form.USER, "properties.user_id", _BINARY),
+    _field("app-id", Form.TEXT, "properties.group_id"),
+    PropertyRule("cluster-id", Form.TEXT),
+)
+_TOLD = _told(
+    ("type", "type", _SAME), ("app_id", "app-id", _SAME), ("cluster_id", "cluster-id", _NOTHING)
+)
+# As its plugin has it.
+_OF_3_10 = {
+    "correlation-id": _field("correlation-id", Form.TEXT, "properties.correlation_id"),
+    "message-id": _field("message-id", Form.TEXT, "properties.message_id"),
+    "timestamp": _field("timestamp", Form.MOMENT, "properties.creation_time"),
+    "type": PropertyRule("type", Form.TEXT),
+    "user-id": _field("user-id", Form.USER, "properties.user_id"),
+    "app-id": PropertyRule("app-id", Form.TEXT),
+}
+_TOLD_3_10 = _told(
+    ("type", "left-out", _NOTHING),
+    ("app_id", "left-out", _NOTHING),
+    ("cluster_id", "left-out", _NOTHING),
+    ("timestamp", "moment", _SAME),
+    ("user_id", "user", _SAME),
+)
+
+#: Without loss.
+LOSSLESS = ToAmqp10Rules(
+    _lossless_rules(),
+    unplaced=[name.encode() for name in sorted({NAME, *BY_ANNOTATION, *OF_BROKER, *SECTIONS})],
+    is_lossless=True,
+)
+
+
+def rules_of(version: BrokerVersion) -> ToAmqp10Rules:
+    """Return the rules of a version of RabbitMQ."""
+    if version.is_plugin:
+        return ToAmqp10Rules(
+            tuple(_OF_3_10.get(rule.wire_name, rule) for rule in _RABBITMQ),
+            _TOLD_3_10,
+            address="/queue/",
+            delivery_count=0x40,
+            is_plugin=True,
+            is_stream=version.stream,
+            trims=False,
+        )
+    return ToAmqp10Rules(
+        _RABBITMQ,
+        _TOLD,
+        address="/queues/" if version.queue_addresses else "",
+        is_stream=version.stream,
+        own_first=version.metadata_first,
+        trims=version.trims,
+    )
