@@ -66,5 +66,5 @@ nitpick_ignore_regex = [
     ("py:class", r"importlib\._bootstrap\.M|Action"),
     # Another name of an error of pyspark's.
     ("py:exc", "SparkError"),
-    ("py:class", r"amqp10msg\.net\.bridge\.(route\.Route|oversized\.Oversized)"),
+    ("py:class", r"amqp10msg\.net\.bridge\.(route\.Route|terms\.Oversized)"),
 ]

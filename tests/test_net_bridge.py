@@ -26,7 +26,7 @@ from amqp10msg.net.bridge import (
     RouteOptions,
     RouteSpec,
     Statistics,
-    quarantine,
+    files,
     read_quarantine,
 )
 from amqp10msg.net.bridge.terms import Delivery, Outcome
@@ -152,8 +152,8 @@ def test_what_has_no_queue_is_returned() -> None:
 
 def test_the_name_of_a_new_quarantine_is_on_disk_too(monkeypatch: pytest.MonkeyPatch) -> None:
     synced: list[Path] = []
-    monkeypatch.setattr(quarantine, "sync_folder", synced.append)
-    made = quarantine.Quarantine(Path("aside/messages.jsonl"))
+    monkeypatch.setattr(files, "sync_folder", synced.append)
+    made = files.Quarantine(Path("aside/messages.jsonl"))
     made.path.parent.mkdir()
     entry = (Delivery(b"hello"), Outcome("fatal"))
 

@@ -17,8 +17,8 @@ import pytest
 pytest.importorskip("pika")
 
 from amqp10msg.basic import BasicMessage
-from amqp10msg.net.bridge import Bridge, Statistics, ledger, read_quarantine
-from amqp10msg.net.bridge.oversized import Oversized
+from amqp10msg.net.bridge import Bridge, Statistics, read_quarantine, records
+from amqp10msg.net.bridge.terms import Oversized
 from tests.basic_broker import BasicBroker, running
 from tests.bridging import bodies, bridged, numbered, options, quarantined, stored
 
@@ -74,7 +74,7 @@ def test_what_does_not_fit_into_the_quarantine_is_not_counted_and_stays() -> Non
 def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
     refused: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    add = ledger.Ledger.add
+    add = records.Ledger.add
     room = 100
 
     def adds(self: Any, identities: list[str]) -> None:
@@ -84,7 +84,7 @@ def test_what_the_target_took_does_not_come_twice_when_there_is_room_again(
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "seen.db")
         add(self, identities)
 
-    monkeypatch.setattr(ledger.Ledger, "add", adds)
+    monkeypatch.setattr(records.Ledger, "add", adds)
 
     async def run() -> tuple[BasicBroker, Statistics, Statistics]:
         nonlocal room

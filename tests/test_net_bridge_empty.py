@@ -16,10 +16,10 @@ pytest.importorskip("pika")
 
 from amqp10msg import Message
 from amqp10msg.net.bridge import Bridge, LinkError, Statistics, counting, parse_url, route
+from amqp10msg.net.bridge.bridge import status_of
 from amqp10msg.net.bridge.counting import over_basic
-from amqp10msg.net.bridge.ends import open_source
+from amqp10msg.net.bridge.links import open_source
 from amqp10msg.net.bridge.report import as_html, as_json
-from amqp10msg.net.bridge.running import status_of
 from amqp10msg.net.bridge.terms import Depth, SourceRequest
 from amqp10msg.net.serve import Server
 from tests.basic_broker import BasicBroker, Stored, frame

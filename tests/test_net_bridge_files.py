@@ -25,7 +25,7 @@ from amqp10msg.net.bridge import (
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.quarantine import append_lines
+from amqp10msg.net.bridge.files import append_lines
 from amqp10msg.net.serve import Server
 from amqp10msg.testing import basic_messages
 

@@ -15,7 +15,7 @@ pytest.importorskip("pika")
 from pika import spec
 
 from amqp10msg.basic import BasicProperties, encode_content_header
-from amqp10msg.net.bridge.frames import (
+from amqp10msg.net.bridge.basic import (
     DELIVER,
     Content,
     FrameError,
@@ -26,8 +26,8 @@ from amqp10msg.net.bridge.frames import (
     nack,
     publish,
 )
-from amqp10msg.net.bridge.ledger import Ledger
-from amqp10msg.net.bridge.quarantine import Quarantine, read_quarantine
+from amqp10msg.net.bridge.files import Quarantine, read_quarantine
+from amqp10msg.net.bridge.records import Ledger
 from amqp10msg.net.bridge.terms import Delivery, Outcome
 from amqp10msg.net.bridge.urls import parse_url
 from amqp10msg.testing import basic_properties

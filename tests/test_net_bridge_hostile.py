@@ -23,10 +23,9 @@ from amqp10msg.basic import BasicProperties, encode_content_header
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net import transport
 from amqp10msg.net.bridge import Bridge, LinkError, RouteOptions, RouteSpec, parse_url
-from amqp10msg.net.bridge.ends import open_source, open_target
-from amqp10msg.net.bridge.frames import method
-from amqp10msg.net.bridge.oversized import Oversized
-from amqp10msg.net.bridge.terms import SourceRequest, TargetRequest
+from amqp10msg.net.bridge.basic import method
+from amqp10msg.net.bridge.links import open_source, open_target
+from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from amqp10msg.net.transport import SaslServer
 from tests.basic_broker import BasicBroker, Stored
 

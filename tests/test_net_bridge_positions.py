@@ -16,7 +16,7 @@ pytest.importorskip("pika")
 from amqp10msg.basic import BasicProperties, FieldTable, encode_content_header
 from amqp10msg.message import Message
 from amqp10msg.net.bridge import Bridge, RouteOptions, RouteSpec, read_quarantine
-from amqp10msg.net.bridge.positions import Positions, StateFile, position_of
+from amqp10msg.net.bridge.records import Positions, StateFile, position_of
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.wire.primitives import Symbol, ULong
 from tests.basic_broker import BasicBroker, Stored

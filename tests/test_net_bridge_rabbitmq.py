@@ -36,7 +36,7 @@ from amqp10msg.net.bridge import (  # noqa: E402
     parse_url,
     read_quarantine,
 )
-from amqp10msg.net.bridge.migration import Queue, check_queues  # noqa: E402
+from amqp10msg.net.bridge.dry import Queue, check_queues  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 KILLS = int(os.environ.get("AMQP10MSG_KILLS", "3"))

@@ -11,8 +11,7 @@ from amqp10msg.composite import Error
 from amqp10msg.delivery import Source, Target
 from amqp10msg.net.bridge import LinkError, parse_url
 from amqp10msg.net.bridge.amqp10 import Amqp10Source, Amqp10Target
-from amqp10msg.net.bridge.oversized import Oversized
-from amqp10msg.net.bridge.terms import SourceRequest, TargetRequest
+from amqp10msg.net.bridge.terms import Oversized, SourceRequest, TargetRequest
 from amqp10msg.net.bridge.urls import Endpoint
 from amqp10msg.net.transport import Attach
 

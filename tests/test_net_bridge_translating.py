@@ -18,8 +18,7 @@ from amqp10msg.basic import (
     encode_content_header,
 )
 from amqp10msg.net.bridge import RouteOptions, Statistics, parse_url
-from amqp10msg.net.bridge.headers import header_of
-from amqp10msg.net.bridge.sending import sender_of
+from amqp10msg.net.bridge.sending import header_of, sender_of
 from amqp10msg.net.bridge.terms import Delivery
 from amqp10msg.testing import basic_messages, encodings, messages, mutated
 from amqp10msg.translate import to_basic

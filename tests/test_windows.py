@@ -123,7 +123,7 @@ def test_a_landing_and_a_quarantine(tmp_path: Path) -> None:
 from pathlib import Path
 from amqp10msg import Message
 from amqp10msg.net.landing import Landing, Spooled
-from amqp10msg.net.bridge.quarantine import Quarantine
+from amqp10msg.net.bridge.files import Quarantine
 folder = Path(sys.argv[1])
 with Landing(folder) as landing:
     try:
@@ -142,7 +142,7 @@ print((folder / "quarantine.jsonl").exists())
 def test_a_bridge_and_a_job_are_stopped(tmp_path: Path) -> None:
     """Loops of Windows take no handlers of signals."""
     program = """
-from amqp10msg.net.bridge.running import _on_signals
+from amqp10msg.net.bridge.bridge import _on_signals
 from amqp10msg.jobs.running import _no_interrupts
 
 async def main():

@@ -269,11 +269,11 @@ class _Way:
             if movable and attempt % 2:
                 self._poison = ", and whoever receives from that queue after it"
                 self._endpoint = self._addressed()
-        raise PeerError(
-            f"{self._endpoint.address}: {why}"
-            + ("" if movable else ". If the queue holds a message that ends whoever receives it, ")
-            + ("" if movable else "purge it, and write {n} into the address: a number that grows")
+        hint = (
+            ". If the queue holds a message that ends whoever receives it, purge it, and write {n} "
+            "into the address: a number that grows"
         )
+        raise PeerError(f"{self._endpoint.address}: {why}{'' if movable else hint}")
 
     async def _mark(self, found: list[bytes]) -> bool:
         """Send a marker, and take what comes; return whether the marker comes back."""

@@ -34,8 +34,8 @@ def show_bridge(line: Callable[..., None], heading: Callable[[str], None]) -> bo
     """
     from amqp10msg.files.atomic import write_whole
     from amqp10msg.net.bridge import dry_report, read_quarantine, report
-    from amqp10msg.net.bridge.migration import Checked, Queue
-    from amqp10msg.net.bridge.running import run_dry
+    from amqp10msg.net.bridge.bridge import run_dry
+    from amqp10msg.net.bridge.dry import Checked, Queue
     from amqp10msg.net.serve import Server
 
     folder = Path(tempfile.mkdtemp(prefix="amqp10msg-demo-"))  # it stays: the pages are in it
@@ -100,7 +100,7 @@ def _route(
 
 
 def _run(spec: RouteSpec) -> dict[str, Any]:
-    from amqp10msg.net.bridge.running import run_bridge
+    from amqp10msg.net.bridge.bridge import run_bridge
 
     quiet = logging.Logger("amqp10msg.demo", logging.ERROR)  # noqa: LOG001  (no global state)
     counts, fault = run_bridge([spec], logger=quiet)

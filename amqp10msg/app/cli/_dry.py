@@ -11,7 +11,7 @@ import click
 from amqp10msg.app.cli._output import plural, safe
 
 if TYPE_CHECKING:
-    from amqp10msg.net.bridge.migration import Checked
+    from amqp10msg.net.bridge.dry import Checked
 
 reports_option = click.option(
     "--report",

@@ -260,9 +260,8 @@ def bridge(
     if (config is None) == (source is None or target is None):
         raise click.UsageError("give --from and --to, or --config")
     try:
-        from amqp10msg.net.bridge.config import read_routes
-        from amqp10msg.net.bridge.matching import matcher
-        from amqp10msg.net.bridge.running import run_bridge, status_of
+        from amqp10msg.net.bridge.bridge import run_bridge, status_of
+        from amqp10msg.net.bridge.options import matcher, read_routes
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     wanted = {name: given[name] for name in _OF_ROUTE if given[name] is not None}
@@ -317,8 +316,8 @@ def _specs(source: Any, target: Any, options: dict[str, Any]) -> list[RouteSpec]
 
 def _dry_run(specs: list[RouteSpec], idle: float, reports: tuple[Path, ...]) -> int:
     """Print what each route would lose."""
-    from amqp10msg.net.bridge.migration import Checked, Queue
-    from amqp10msg.net.bridge.running import release_signals, run_dry
+    from amqp10msg.net.bridge.bridge import release_signals, run_dry
+    from amqp10msg.net.bridge.dry import Checked, Queue
 
     release_signals()
     checked = []

@@ -77,8 +77,8 @@ def migrate_check(
         raise click.UsageError("name queues with --queue, or give --management, which lists them")
     try:
         from amqp10msg.net.bridge import RouteOptions, parse_url
-        from amqp10msg.net.bridge.migration import Queue, list_queues
-        from amqp10msg.net.bridge.running import run_check
+        from amqp10msg.net.bridge.bridge import run_check
+        from amqp10msg.net.bridge.dry import Queue, list_queues
     except ModuleNotFoundError as error:
         raise click.ClickException(f"{error}: pip install 'amqp10msg[net]'") from None
     profile = profile or "rabbitmq-4.3"

@@ -12,15 +12,16 @@ of 1.0 are those of `amqp10msg.net.transport`.
 from __future__ import annotations
 
 try:
-    from amqp10msg.net.bridge.bridge import Bridge, RouteSpec
+    from amqp10msg.net.bridge.bridge import Bridge
+    from amqp10msg.net.bridge.options import RouteSpec
 except ModuleNotFoundError as error:
     if error.name != "pika":
         raise
     raise ModuleNotFoundError(
         "amqp10msg.net.bridge needs pika: pip install 'amqp10msg[bridge]'", name=error.name
     ) from error
+from amqp10msg.net.bridge.files import Entry, Quarantine, read_quarantine
 from amqp10msg.net.bridge.options import ACTIONS, REASONS, RouteOptions
-from amqp10msg.net.bridge.quarantine import Entry, Quarantine, read_quarantine
 from amqp10msg.net.bridge.route import Route
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import Delivery, LinkError, Outcome, Settle

@@ -1,43 +1,500 @@
-"""The ends of a bridge that speak AMQP 0-9-1: content headers go through untouched."""
+"""The ends of a bridge that speak AMQP 0-9-1, from frames (4.2.3) to a source and a target.
+
+Content headers go through as the bytes that they are. A connection has one channel. Methods that
+are rare are left to pika's tables.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import functools
+import struct
 import tempfile
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import attrs
 from pika import spec
+from pika.exceptions import AMQPError
+from pika.frame import Method
 
-from amqp10msg.net.bridge.basic_peer import CHANNEL, BasicPeer
-from amqp10msg.net.bridge.dialing import dial
-from amqp10msg.net.bridge.frames import (
-    DELIVER,
-    RETURN,
-    Content,
-    FrameError,
-    ack,
-    method,
-    nack,
-    publish,
-)
-from amqp10msg.net.bridge.oversized import Oversized
-from amqp10msg.net.bridge.positions import position_of
+from amqp10msg import __version__
+from amqp10msg.net.bridge.records import position_of
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
     Delivery,
     Depth,
     LinkError,
+    OnLost,
     Outcome,
     Outgoing,
+    Overflow,
+    Oversized,
     Settle,
     SourceRequest,
     TargetRequest,
 )
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.net.bridge.wire import Wire, dial
+
+PREAMBLE = b"AMQP\x00\x00\x09\x01"
+HEARTBEAT = b"\x08\x00\x00\x00\x00\x00\x00\xce"
+METHOD, HEADER, BODY = 1, 2, 3
+DELIVER, RETURN, ACK, NACK = 0x003C003C, 0x003C0032, 0x003C0050, 0x003C0078
+#: Of a frame: type, channel, size of its payload; and its end.
+_FRAME = struct.Struct(">BHL")
+#: The end of one, and what the next one begins with.
+_NEXT = struct.Struct(">BBHL")
+_END = b"\xce"
+_END_OCTET = 0xCE
+_CONTENT = struct.Struct(">HHQ")
+_ACK = struct.Struct(">BHLHHQBB")
+_PUBLISH = struct.Struct(">HHH")
+_TAG = struct.Struct(">QB")
+_BASIC = 60
+
+
+class FrameError(ValueError):
+    """What came is not AMQP 0-9-1, or more than was agreed."""
+
+
+class FrameReader:
+    """Cuts what comes from a peer into frames.
+
+    Attributes:
+        max_frame: the most bytes that a frame may take, with its head and its end.
+    """
+
+    def __init__(self, max_frame: int) -> None:
+        self.max_frame = max_frame
+        self._buffer = bytearray()
+        self._needed = 0
+
+    def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
+        """Yield type, channel and payload of each frame that is complete.
+
+        Raises:
+            FrameError: a frame is too large, or has not the end that it must have.
+        """
+        buffer = self._buffer
+        buffer += data
+        if len(buffer) < self._needed:
+            return
+        position, there = 0, len(buffer)
+        self._needed = 0
+        while there - position >= 8:
+            kind, channel, size = _FRAME.unpack_from(buffer, position)
+            if size > self.max_frame - 8:
+                raise FrameError(self._too_large(bytes(buffer[position : position + 8]), size))
+            end = position + 7 + size
+            if end >= there:
+                self._needed = end + 1 - position
+                break
+            if buffer[end] != _END_OCTET:
+                raise FrameError(f"a frame ends with {buffer[end]:#04x}, not 0xce")
+            yield kind, channel, bytes(buffer[position + 7 : end])
+            position = end + 1
+        del buffer[:position]
+
+    def _too_large(self, start: bytes, size: int) -> str:
+        if start.startswith(b"AMQP"):
+            return f"the peer speaks another version of AMQP: {start!r}"
+        return f"a frame of {size} bytes where {self.max_frame} at most were agreed"
+
+
+@attrs.define
+class Content:
+    """A method with content, while its frames come (0-9-1, 4.2.6).
+
+    Attributes:
+        index: `DELIVER` or `RETURN`.
+        arguments: of the method, its payload after class and method.
+        header: the payload of the content header frame.
+        large: where header and body go if they are too large for memory; None for one that is not.
+    """
+
+    index: int
+    arguments: bytes
+    header: bytes = b""
+    large: Oversized | None = None
+    _size: int = -1
+    _pieces: list[bytes] = attrs.Factory(list)
+
+    def add(
+        self,
+        kind: int,
+        payload: bytes,
+        most: int,
+        overflow: Callable[[], Oversized] | None = None,
+    ) -> bool:
+        """Take a frame; return whether the content is complete.
+
+        Args:
+            kind: of the frame.
+            payload: of the frame.
+            most: bytes that the body may have in memory.
+            overflow: makes what takes a larger one; None to refuse it.
+
+        Raises:
+            FrameError: the frame does not belong here, or the body is too large.
+            OSError: what takes larger ones cannot.
+        """
+        if self._size < 0:
+            if kind != HEADER or len(payload) < _CONTENT.size:
+                raise FrameError(f"a frame of type {kind} where a content header must come")
+            class_id, _, self._size = _CONTENT.unpack_from(payload)
+            if class_id != _BASIC:
+                raise FrameError(f"content of class {class_id}, where basic is 60")
+            if self._size > most:
+                if overflow is None:
+                    text = f"a message of {self._size} bytes, and {most} at most are taken"
+                    raise FrameError(text)
+                self.large = overflow()
+                self.large.extend(payload)
+            self.header = payload
+        else:
+            if kind != BODY:
+                raise FrameError(f"a frame of type {kind} where a body must come")
+            self._size -= len(payload)
+            if self.large is not None:
+                self.large.extend(payload)
+            else:
+                self._pieces.append(payload)
+            if self._size < 0 or not payload:
+                raise FrameError("a body that is longer than its content header says, or empty")
+        return self._size == 0
+
+    @property
+    def body(self) -> bytes:
+        """The payload of all body frames."""
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+    def deliver(self) -> tuple[int, bool, str, str]:
+        """Read basic.deliver: delivery-tag, redelivered, exchange, routing-key."""
+        try:
+            at = 1 + self.arguments[0]
+            tag, again = _TAG.unpack_from(self.arguments, at)
+            exchange, at = _short(self.arguments, at + _TAG.size)
+            return tag, bool(again), exchange, _short(self.arguments, at)[0]
+        except (struct.error, IndexError):
+            raise FrameError("basic.deliver is cut off") from None
+
+    def returned(self) -> tuple[int, str, str, str]:
+        """Read basic.return: reply-code, reply-text, exchange, routing-key."""
+        try:
+            (code,) = struct.unpack_from(">H", self.arguments)
+            text, at = _short(self.arguments, 2)
+            exchange, at = _short(self.arguments, at)
+            return code, text, exchange, _short(self.arguments, at)[0]
+        except (struct.error, IndexError):
+            raise FrameError("basic.return is cut off") from None
+
+
+def _short(octets: bytes, at: int) -> tuple[str, int]:
+    end = at + 1 + octets[at]
+    if end > len(octets):
+        raise IndexError
+    return octets[at + 1 : end].decode("utf-8", "surrogateescape"), end
+
+
+def confirmed(arguments: bytes) -> tuple[int, bool]:
+    """Read basic.ack or basic.nack: delivery-tag, multiple."""
+    try:
+        tag, bits = _TAG.unpack_from(arguments)
+    except struct.error:
+        raise FrameError("a confirmation is cut off") from None
+    return tag, bool(bits & 1)
+
+
+def ack(channel: int, tag: int, *, multiple: bool = False) -> bytes:
+    """Return the frame of a basic.ack."""
+    return _ACK.pack(METHOD, channel, 13, _BASIC, 80, tag, multiple, _END_OCTET)
+
+
+def nack(channel: int, tag: int, *, requeue: bool) -> bytes:
+    """Return the frame of a basic.nack for one delivery."""
+    return _ACK.pack(METHOD, channel, 13, _BASIC, 120, tag, requeue << 1, _END_OCTET)
+
+
+def publish(
+    channel: int, exchange: str, key: str, header: bytes, body: bytes, max_frame: int
+) -> list[Any]:
+    """Return the frames of a mandatory basic.publish, whose content header is these very bytes.
+
+    They are pieces, to be joined with those of other messages: a body is copied once.
+
+    Raises:
+        FrameError: a name is too long, or the content header is.
+    """
+    most = max_frame - 8
+    if len(header) > most:
+        raise FrameError(
+            f"the content header has {len(header)} bytes, and frames of this broker hold {most}"
+        )
+    method = _publish(channel, exchange, key)
+    size = len(body)
+    if 0 < size <= most:
+        head, foot = (
+            _FRAME.pack(HEADER, channel, len(header)),
+            _NEXT.pack(_END_OCTET, BODY, channel, size),
+        )
+        return [method, head, header, foot, body, _END]
+    pieces: list[Any] = [method, _FRAME.pack(HEADER, channel, len(header)), header, _END]
+    whole = memoryview(body)
+    for at in range(0, size, most):
+        piece = whole[at : at + most]
+        pieces += [_FRAME.pack(BODY, channel, len(piece)), piece, _END]
+    return pieces
+
+
+@functools.lru_cache(256)
+def _publish(channel: int, exchange: str, key: str) -> bytes:
+    """Return the frame of the method, which is the same for many messages."""
+    names = [name.encode("utf-8", "surrogateescape") for name in (exchange, key)]
+    if max(map(len, names)) > 255:
+        raise FrameError("the name of an exchange and a routing key have 255 bytes at most")
+    said = b"".join(bytes((len(name),)) + name for name in names)
+    arguments = b"%b%b\x01" % (_PUBLISH.pack(_BASIC, 40, 0), said)
+    return _FRAME.pack(METHOD, channel, len(arguments)) + arguments + _END
+
+
+def method(channel: int, what: Any) -> bytes:
+    """Return the frame of one of pika's methods."""
+    made: bytes = Method(channel, what).marshal()
+    return made
+
+
+def decode_method(payload: bytes) -> Any:
+    """Read a method by pika's tables.
+
+    Raises:
+        FrameError: it is none, or cannot be read.
+    """
+    made = spec.methods.get(int.from_bytes(payload[:4], "big"))
+    if made is None:
+        raise FrameError(f"{payload[:4].hex()} is not a method of 0-9-1")
+    try:
+        return made().decode(payload, 4)
+    except (AMQPError, struct.error, IndexError, ValueError, KeyError, TypeError) as error:
+        raise FrameError(f"{made.NAME} cannot be read: {error!r}") from None
+
+
+#: The one that is used.
+CHANNEL = 1
+_MAX_FRAME = 131_072
+#: Reply codes that no other attempt makes good: wrong credentials, no such thing, not allowed.
+_PERMANENT = {402, 403, 404, 530}
+#: Reply codes of a broker that goes or fails, whatever was sent to it.
+_AMBIGUOUS = {320, 541}
+#: The reply code of a broker that failed at what it was doing.
+_FAILED = 541
+_BEAT = 8
+_CAPABILITIES = (
+    *("publisher_confirms", "basic.nack", "consumer_cancel_notify"),
+    *("connection.blocked", "authentication_failure_close"),
+)
+
+
+class BasicPeer(Wire):
+    """A connection with one channel: handshake, heartbeats, contents, and what ends it."""
+
+    def __init__(self, endpoint: Endpoint, on_lost: OnLost, max_message: int) -> None:
+        super().__init__(endpoint, on_lost)
+        self._max_message = max_message
+        self._reader = FrameReader(_MAX_FRAME)
+        self._awaited: asyncio.Future[Any] | None = None
+        self._content: Content | None = None
+        self._overflow: Overflow | None = None
+        self._out: list[bytes] = []
+        self._wrote = self._heard
+        self.held = False
+        self.blocked = False
+
+    # Bytes.
+
+    def begin(self) -> None:
+        """Begin to speak."""
+        self._stream.write(PREAMBLE)
+
+    def receive(self, data: bytes) -> None:
+        """Process bytes of the peer."""
+        try:
+            for kind, channel, payload in self._reader.feed(data):
+                self._frame(kind, channel, payload)
+                if self._stream.is_closing():
+                    return
+        except FrameError as error:
+            self.fail(LinkError(str(error), said=True))
+
+    # Frames.
+
+    def _frame(self, kind: int, channel: int, payload: bytes) -> None:
+        if kind == _BEAT:
+            return
+        content = self._content
+        if kind != METHOD:
+            if content is None or channel != CHANNEL:
+                raise FrameError(f"a frame of type {kind} that belongs to no content")
+            if content.add(kind, payload, self._max_message, self._overflow):
+                self._content = None
+                self.on_content(content)
+            return
+        if content is not None and channel == CHANNEL:
+            raise FrameError("a method where the rest of a content must come")
+        if len(payload) < 4:
+            raise FrameError("a method is cut off")
+        index = int.from_bytes(payload[:4], "big")
+        if index in {DELIVER, RETURN}:
+            self._content = Content(index, payload[4:])
+        elif index in {ACK, NACK}:
+            self.on_confirm(*confirmed(payload[4:]), index == ACK)
+        else:
+            self._method(decode_method(payload))
+
+    def on_content(self, content: Content) -> None:
+        """Called with each content that is complete."""
+
+    def on_confirm(self, tag: int, multiple: bool, accepted: bool) -> None:
+        """Called with each publisher confirm."""
+
+    def _method(self, found: Any) -> None:
+        if isinstance(found, (spec.Channel.Close, spec.Connection.Close)):
+            whole = isinstance(found, spec.Connection.Close)
+            reply = method(0 if whole else CHANNEL, found_ok(whole))
+            self._stream.write(reply)
+            code, text = found.reply_code, _text(found.reply_text)
+            permanent = code in _PERMANENT
+            said, failed = code not in _AMBIGUOUS, code == _FAILED
+            reason = f"{code} {text}"
+            self.fail(LinkError(reason, said=said, permanent=permanent, failed=failed))
+        elif isinstance(found, spec.Connection.Blocked):
+            self.blocked = True
+        elif isinstance(found, spec.Connection.Unblocked):
+            self.blocked = False
+            self.ready()
+        elif isinstance(found, spec.Basic.Cancel):
+            self.fail(LinkError("the broker cancelled the consumer: its queue moved or is gone"))
+        elif isinstance(found, spec.Channel.Flow):
+            self.write(method(CHANNEL, spec.Channel.FlowOk(found.active)))
+        elif self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(found)
+
+    # What is sent.
+
+    def write(self, octets: bytes) -> None:
+        """Send bytes at the end of this turn of the loop, together with all others."""
+        self._out.append(octets)
+        self.touch()
+
+    def flush(self) -> None:
+        """Send what was written."""
+        self._flushing = False
+        if self._out and self._stream is not None and not self._stream.is_closing():
+            self._stream.write(b"".join(self._out))
+            self._wrote = self._loop.time()
+        self._out.clear()
+
+    def _beat(self, interval: float) -> None:
+        now = self._loop.time()
+        if now - self._heard > 2 * interval and not self.held:
+            self.fail(LinkError(f"nothing came for {2 * interval:g} s"))
+            return
+        if now - self._wrote >= interval / 2:
+            self.write(HEARTBEAT)
+        self._timer = self._loop.call_later(interval / 4, self._beat, interval)
+
+    # Requests.
+
+    async def ask(self, what: Any, *expected: Any, channel: int = CHANNEL) -> Any:
+        """Send a method, unless it is None, and return the answer, one of these.
+
+        Raises:
+            LinkError: the connection ended.
+        """
+        self._awaited = self._loop.create_future()
+        if what is not None:
+            self.write(method(channel, what))
+        found = await self._awaited
+        self._awaited = None
+        if not isinstance(found, expected):
+            wanted = expected[0].NAME
+            raise LinkError(f"the peer sent {found.NAME} where {wanted} must come", said=True)
+        return found
+
+    async def handshake(self) -> None:
+        """Open the connection and a channel.
+
+        Raises:
+            LinkError: the broker refused.
+        """
+        at = self.endpoint
+        start = await self.ask(None, spec.Connection.Start)
+        properties = start.server_properties if isinstance(start.server_properties, dict) else {}
+        self.product = f"{_text(properties.get('product'))} {_text(properties.get('version'))}"
+        mechanism = at.mechanism or "PLAIN"
+        response = f"\0{at.user or ''}\0{at.password or ''}" if mechanism == "PLAIN" else ""
+        capabilities = dict.fromkeys(_CAPABILITIES, True)
+        said = spec.Connection.StartOk(
+            {
+                "product": "amqp10msg bridge",
+                "version": __version__,
+                "capabilities": capabilities,
+            },
+            mechanism,
+            response,
+            "en_US",
+        )
+        tune = await self.ask(said, spec.Connection.Tune, channel=0)
+        # What a peer does not agree to limit is limited here.
+        size = min(tune.frame_max or _MAX_FRAME, _MAX_FRAME)
+        self._reader.max_frame = size
+        self.max_frame = size
+        beat = min(at.heartbeat, tune.heartbeat or at.heartbeat)
+        self.write(method(0, spec.Connection.TuneOk(tune.channel_max, size, beat)))
+        opening = spec.Connection.Open(at.virtual_host or "/")
+        await self.ask(opening, spec.Connection.OpenOk, channel=0)
+        self._beat(float(beat))
+        await self.ask(spec.Channel.Open(), spec.Channel.OpenOk)
+
+    # The end.
+
+    def failing(self, lost: LinkError) -> None:
+        """Notify those who wait for an answer."""
+        awaited, self._awaited = self._awaited, None
+        if awaited is not None and not awaited.done():
+            awaited.set_exception(lost)
+
+    def abort(self) -> None:
+        """Drop the connection at once; nothing is called any more."""
+        super().abort()
+        if self._content is not None and self._content.large is not None:
+            self._content.large.discard()
+
+    async def say_goodbye(self) -> None:
+        """Send what is pending, and close."""
+        self.flush()  # what was settled comes before the close
+        await self.ask(spec.Connection.Close(200, "", 0, 0), spec.Connection.CloseOk, channel=0)
+
+    def hold(self, held: bool) -> None:
+        """Stop reading from the connection, or read on."""
+        self.held = held
+        if not self._stream.is_closing():
+            self._heard = self._loop.time()
+            (self._stream.pause_reading if held else self._stream.resume_reading)()
+
+
+def found_ok(whole: bool) -> Any:
+    """Return what answers connection.close, or channel.close."""
+    return spec.Connection.CloseOk() if whole else spec.Channel.CloseOk()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return "" if value is None else str(value)
+
 
 #: A prefetch-count has 16 bits.
 _MAX_PREFETCH = 65_535

@@ -9,19 +9,16 @@ from typing import Any
 
 import attrs
 
-from amqp10msg.net.bridge.aside import Aside
 from amqp10msg.net.bridge.counting import Counting
-from amqp10msg.net.bridge.ends import open_source, open_target
+from amqp10msg.net.bridge.links import Aside, Side, SourceSide, open_source, open_target
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.bridge.oversized import Oversized
-from amqp10msg.net.bridge.pending import Pending
-from amqp10msg.net.bridge.records import Records
-from amqp10msg.net.bridge.sides import Side, SourceSide
+from amqp10msg.net.bridge.records import Pending, Records
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     Delivery,
     LinkError,
     Outcome,
+    Oversized,
     SourceLink,
     SourceRequest,
     TargetLink,

@@ -8,8 +8,7 @@ from itertools import compress
 from typing import Any
 
 from amqp10msg.app import pages
-from amqp10msg.net.bridge.dry import DryRun
-from amqp10msg.net.bridge.migration import Checked
+from amqp10msg.net.bridge.dry import Checked, DryRun
 from amqp10msg.notation.html import annotated
 
 #: Rows of a table, and messages that are shown byte by byte.

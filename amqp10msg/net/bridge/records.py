@@ -1,15 +1,435 @@
-"""What the disk knows of the deliveries of a route before they are settled at the source."""
+"""What a route remembers of its deliveries: those that are pending, and what the disk knows.
+
+The SQLite files outlive ``kill -9``, and a loss of power but for the last transaction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import hashlib
+import heapq
+import itertools
+import math
+import sqlite3
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
 
-from amqp10msg.net.bridge.ledger import Ledger, identity_of
+from amqp10msg.basic import BasicProperties, decode_content_header
+from amqp10msg.net.bridge.files import Quarantine
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.bridge.positions import Positions
-from amqp10msg.net.bridge.quarantine import Quarantine
 from amqp10msg.net.bridge.terms import Delivery, Outcome, Settle
 from amqp10msg.net.bridge.urls import Endpoint
+from amqp10msg.sections.parts import Scan, scan
+from amqp10msg.wire.errors import AmqpError
+from amqp10msg.wire.primitives import ULong
+
+#: The types of a message-id (Part 3, 3.2.11).
+_TYPES = {str: "string", bytes: "binary", uuid.UUID: "uuid", ULong: "ulong"}
+
+
+def id_of_message(parts: Scan) -> str | None:
+    """Return the message-id of a 1.0 message, such as ``uuid:…``; None where it has none.
+
+    Raises:
+        DecodeError: the properties cannot be read.
+    """
+    properties = parts.section("properties")
+    if properties is None or properties.message_id is None:
+        return None
+    found = properties.message_id
+    shown = found.hex() if isinstance(found, bytes) else str(found)
+    return f"{_TYPES[type(found)]}:{shown}"
+
+
+def id_of_properties(properties: BasicProperties) -> str | None:
+    """Return the message-id of a 0-9-1 message; None where it has none."""
+    text = properties.message_id
+    if text is None:
+        return None
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # bytes that are not UTF-8, as surrogates
+        return f"octets:{text.encode('utf-8', 'surrogateescape').hex()}"
+    return f"string:{text}"
+
+
+def opened(path: Path, schema: str) -> sqlite3.Connection:
+    """Open a file, and make its table where it has none.
+
+    Raises:
+        OSError: the file cannot be used.
+    """
+    try:
+        base = sqlite3.connect(path, isolation_level=None)
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: {error}") from None
+    try:
+        # WAL and NORMAL: a transaction outlives the process; a loss of power may undo the last.
+        base.execute("PRAGMA journal_mode=WAL")
+        base.execute("PRAGMA synchronous=NORMAL")
+        base.execute(schema)
+    except sqlite3.Error as error:
+        base.close()
+        raise OSError(f"{path}: {error}") from None
+    return base
+
+
+@contextlib.contextmanager
+def written(base: sqlite3.Connection, path: Path) -> Iterator[sqlite3.Connection]:
+    """Hold a transaction; it is in the file when the block ends.
+
+    Raises:
+        OSError: it could not be written; nothing of it is.
+    """
+    try:
+        base.execute("BEGIN IMMEDIATE")
+        yield base
+        base.execute("COMMIT")
+    except sqlite3.Error as error:
+        if base.in_transaction:
+            base.execute("ROLLBACK")
+        raise OSError(f"{path}: {error}") from None
+
+
+_TAKEN = """
+CREATE TABLE IF NOT EXISTS taken (
+  number INTEGER PRIMARY KEY, route TEXT NOT NULL, identity BLOB NOT NULL, UNIQUE (route, identity)
+) STRICT
+"""
+_LONGEST = 64
+
+
+def identity_of(delivery: Delivery) -> str | None:
+    """Return the message-id of a delivery with its type; None where it has none, or is unreadable.
+
+    What has no id has no identity: two messages may be the same and meant to be two.
+    """
+    try:
+        if delivery.content_header is not None:
+            return id_of_properties(decode_content_header(delivery.content_header).properties)
+        return id_of_message(scan(delivery.octets))
+    except AmqpError:
+        return None
+
+
+class Ledger:
+    """Remembers the messages that a route's target took.
+
+    It outlives ``kill -9``. What the target took and the file does not say yet, at most what is
+    under way in one turn of the loop, may come twice after that: no file can know it.
+
+    Args:
+        path: of an SQLite file.
+        route: routes of other names in the same file are told apart.
+        most: how many messages of this route are remembered: the latest.
+
+    Raises:
+        OSError: the file cannot be used.
+    """
+
+    def __init__(self, path: Path, route: str, most: int) -> None:
+        self._path = path
+        self._route = route
+        self._most = most
+        self._base = opened(path, _TAKEN)
+        row = self._base.execute("SELECT count(*) FROM taken WHERE route = ?", (route,))
+        self._count: int = row.fetchone()[0]
+
+    def __len__(self) -> int:
+        return self._count
+
+    def has(self, identity: str) -> bool:
+        """Whether the target took this message."""
+        found = self._base.execute(
+            "SELECT 1 FROM taken WHERE route = ? AND identity = ?", (self._route, _key(identity))
+        )
+        return found.fetchone() is not None
+
+    def add(self, identities: Iterable[str]) -> None:
+        """Remember messages; it is in the file when this returns.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        with written(self._base, self._path) as base:
+            before = base.total_changes
+            base.executemany(
+                "INSERT OR IGNORE INTO taken (route, identity) VALUES (?, ?)",
+                [(self._route, _key(identity)) for identity in identities],
+            )
+            count = self._count + base.total_changes - before
+            if count > self._most:
+                base.execute(
+                    "DELETE FROM taken WHERE number IN "
+                    "(SELECT number FROM taken WHERE route = ? ORDER BY number LIMIT ?)",
+                    (self._route, count - self._most),
+                )
+                count = self._most
+        self._count = count
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+
+def _key(identity: str) -> bytes:
+    """Return what stands for an id: itself, or a hash of what is long."""
+    octets = identity.encode("utf-8", "surrogatepass")
+    return octets if len(octets) <= _LONGEST else b"\0" + hashlib.sha256(octets).digest()
+
+
+_OFFSET = "x-stream-offset"
+_POSITION = """
+CREATE TABLE IF NOT EXISTS position (route TEXT PRIMARY KEY, next INTEGER NOT NULL) STRICT
+"""
+
+
+def position_of(delivery: Delivery) -> int | None:
+    """Return where a delivery stands in its stream or file; None where neither is known."""
+    if delivery.position is not None:
+        return delivery.position
+    found: Any = None
+    with contextlib.suppress(AmqpError, AttributeError):
+        if delivery.content_header is None:
+            annotations: Any = scan(delivery.octets).section("message_annotations")
+            found = annotations.get(_OFFSET)
+        else:
+            headers = decode_content_header(delivery.content_header).properties.headers or {}
+            found = headers.get(_OFFSET)
+    return int(found) if isinstance(found, int) and found >= 0 else None
+
+
+class StateFile:
+    """Remembers how far routes have read, in an SQLite file that outlives ``kill -9``.
+
+    Args:
+        path: of the file.
+        route: routes of other names in the same file are told apart.
+
+    Raises:
+        OSError: the file cannot be used.
+    """
+
+    def __init__(self, path: Path, route: str) -> None:
+        self._path = path
+        self._route = route
+        self._base = opened(path, _POSITION)
+
+    def load(self) -> int | None:
+        """Return the position to go on from; None where there is none."""
+        row = self._base.execute("SELECT next FROM position WHERE route = ?", (self._route,))
+        found = row.fetchone()
+        return None if found is None else int(found[0])
+
+    def save(self, position: int) -> None:
+        """Remember a position; it is in the file when this returns.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        with written(self._base, self._path) as base:
+            base.execute(
+                "INSERT INTO position VALUES (?, ?) "
+                "ON CONFLICT (route) DO UPDATE SET next = excluded.next",
+                (self._route, position),
+            )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._base.close()
+
+
+class Positions:
+    """The positions of deliveries that are not finished, and the one to go on from.
+
+    Args:
+        path: the file that remembers it; None for none.
+        route: its name.
+        active: the source keeps its messages, so that its deliveries have positions. Nothing in a
+            message says so: one of a queue may have come out of a stream before.
+
+    Attributes:
+        active: see above.
+        next: all before it are finished; None where nothing is known.
+
+    Raises:
+        OSError: the file cannot be used.
+    """
+
+    def __init__(self, path: Path | None, route: str, *, active: bool) -> None:
+        self.active = active
+        self._file = None if path is None else StateFile(path, route)
+        self.next = None if self._file is None else self._file.load()
+        self._pending: dict[int, bool] = {}
+
+    def reset(self) -> None:
+        """Forget what is not finished: another connection delivers it again."""
+        self._pending.clear()
+
+    def receive(self, delivery: Delivery) -> None:
+        """Note a delivery."""
+        if self.active:
+            delivery.position = position_of(delivery)
+            if delivery.position is not None:
+                self._pending[delivery.position] = False
+
+    def finish(self, delivery: Delivery) -> None:
+        """Note that a delivery is finished, whatever its fate."""
+        if self.active and delivery.position in self._pending:
+            self._pending[delivery.position] = True
+
+    def save(self) -> None:
+        """Move on after what is finished without a gap, and remember it.
+
+        Raises:
+            OSError: it could not be written.
+        """
+        if not self.active:
+            return
+        before, pending = self.next, self._pending
+        while pending:
+            first = next(iter(pending))
+            if not pending[first]:
+                break
+            del pending[first]
+            self.next = first + 1
+        if self._file is not None and self.next is not None and self.next != before:
+            self._file.save(self.next)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+
+
+#: More may be in flight for each that is taken, after poison.
+_TRUST = 0.1
+
+
+class Pending:
+    """A delivery waits, is in flight, is held until it is tried again, or is a suspect.
+
+    Suspects were in flight when the target's connection ended. Where one of them may be the cause,
+    they are isolated: one message at a time is in flight until all of them were. Where there is
+    poison, more may follow, so that then few are in flight at first, and more with each that is
+    taken.
+
+    Attributes:
+        in_flight: what waits for an outcome, in the order in which it was sent.
+        isolating: whether suspects are isolated.
+    """
+
+    def __init__(self) -> None:
+        self.in_flight: dict[Delivery, None] = {}
+        self.isolating = False
+        self._limit = math.inf
+        self._waiting: deque[Delivery] = deque()
+        self._held: list[tuple[float, int, Delivery]] = []
+        self._suspects: deque[Delivery] = deque()
+        self._order = itertools.count()
+
+    def __len__(self) -> int:
+        return self.waiting + len(self.in_flight)
+
+    @property
+    def waiting(self) -> int:
+        """How many are not in flight."""
+        return len(self._waiting) + len(self._held) + len(self._suspects)
+
+    @property
+    def holds(self) -> bool:
+        """Whether some are tried again later."""
+        return bool(self._held)
+
+    def unsent(self) -> Iterator[Delivery]:
+        """Yield those that are not in flight."""
+        yield from self._waiting
+        yield from self._suspects
+        yield from (delivery for _, _, delivery in self._held)
+
+    def add(self, delivery: Delivery) -> None:
+        """Add a delivery that waits to be sent."""
+        self._waiting.append(delivery)
+
+    def hold(self, delivery: Delivery, due: float) -> None:
+        """Hold one until a time of the loop's clock."""
+        heapq.heappush(self._held, (due, next(self._order), delivery))
+
+    def put_back(self, deliveries: list[Delivery]) -> None:
+        """Put back those that were taken and not sent, in front of all others."""
+        self._waiting.extendleft(reversed(deliveries))
+
+    def take(self, now: float, most: int) -> list[Delivery]:
+        """Take those that are to be sent next.
+
+        Args:
+            now: the time, on the loop's clock.
+            most: how many.
+        """
+        taken: list[Delivery] = []
+        most = 1 if self.isolating else int(min(most, self._limit - len(self.in_flight)))
+        while len(taken) < most:
+            delivery = self._next(now)
+            if delivery is None:
+                break
+            taken.append(delivery)
+        return taken
+
+    def _next(self, now: float) -> Delivery | None:
+        if self.isolating:
+            if self.in_flight:
+                return None
+            self.isolating = bool(self._suspects)
+        if self._suspects:
+            return self._suspects.popleft()
+        if self._held and self._held[0][0] <= now:
+            return heapq.heappop(self._held)[2]
+        return self._waiting.popleft() if self._waiting else None
+
+    def be_wary(self) -> None:
+        """Send one at a time, and more with each that is accepted: one was found to be poison."""
+        self._limit = 1.0
+
+    def succeed(self) -> None:
+        """Note that one was taken."""
+        self._limit += _TRUST
+
+    def lose_source(self) -> list[Delivery]:
+        """Forget all that are not in flight; return those that are, which nobody can settle now."""
+        self._waiting.clear()
+        self._suspects.clear()
+        self._held.clear()
+        for delivery in self.in_flight:
+            delivery.link = None
+        return list(self.in_flight)
+
+    def lose_target(self) -> tuple[list[Delivery], list[Delivery]]:
+        """Take all that were in flight: those to be sent anew, and those that nobody can settle."""
+        flying: list[Delivery] = []
+        orphans: list[Delivery] = []
+        for delivery in self.in_flight:
+            (orphans if delivery.link is None else flying).append(delivery)
+        self.in_flight.clear()
+        return flying, orphans
+
+    def suspect(self, deliveries: Iterable[Delivery], *, isolated: bool) -> None:
+        """Send these anew, before all others.
+
+        Args:
+            deliveries: what was in flight when the connection ended.
+            isolated: whether one of them may be the cause; it may, too, where one of them was in
+                flight at such an end before.
+        """
+        found = list(deliveries)
+        again = bool(self._suspects) or any(delivery.suspected for delivery in found)
+        for delivery in found:
+            delivery.suspected = True
+        self._suspects.extendleft(reversed(found))
+        self.isolating = bool(self._suspects) and (again or isolated)
+
 
 #: A delivery whose fate is settled, how it is settled at the source, and the target's outcome.
 Finished = tuple[Delivery, Settle, "Outcome | None"]

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from amqp10msg.app import pages
-from amqp10msg.net.bridge.bridge import RouteSpec
-from amqp10msg.net.bridge.options import REASONS
+from amqp10msg.net.bridge.options import REASONS, RouteSpec
 from amqp10msg.net.bridge.statistics import ENDINGS, Statistics
 
 _UNKNOWN = "could not be counted"

@@ -11,13 +11,11 @@ import logging
 from collections import Counter
 from collections.abc import Awaitable
 
-from amqp10msg.net.bridge.aside import Aside
 from amqp10msg.net.bridge.connections import Connections
+from amqp10msg.net.bridge.links import Aside, pause
 from amqp10msg.net.bridge.options import RouteOptions
-from amqp10msg.net.bridge.oversized import Oversized
 from amqp10msg.net.bridge.records import Finished, Records
 from amqp10msg.net.bridge.sending import message_of, sender_of
-from amqp10msg.net.bridge.sides import pause
 from amqp10msg.net.bridge.statistics import Statistics
 from amqp10msg.net.bridge.terms import (
     ACCEPTED,
@@ -26,6 +24,7 @@ from amqp10msg.net.bridge.terms import (
     LinkError,
     Outcome,
     Outgoing,
+    Oversized,
     Settle,
     SourceLink,
     TargetLink,
